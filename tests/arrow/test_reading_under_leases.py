@@ -260,14 +260,14 @@ def test_who_gets_a_lease_and_for_how_long(
     create(cluster, "secret")
     fill(broker, "secret", 2_500, **{"compression.type": "none"})
     for name, secret, why in (
-        ("spark", "not-a-secret-of-spark", "401: no principal with this name and secret"),
-        ("nobody", SPARK[1], "401: no principal with this name and secret"),
-        (*OTHER, "403: other may not read topic 'secret'"),
+        ("spark", "not-a-secret-of-spark", "401: unknown principal or wrong secret"),
+        ("nobody", SPARK[1], "401: unknown principal or wrong secret"),
+        (*OTHER, "403: other is not authorized to read topic 'secret'"),
     ):
         with pytest.raises(NoLease, match=why):
             ask(cluster, "secret", credentials=LeaseCredentials(name, secret))
     assert get(broker.http_port, "/v1/leases?topic=secret&partition=0", method="POST").status == 401
-    with pytest.raises(NoLease, match="409: topic 'secret' was deleted and created again"):
+    with pytest.raises(NoLease, match="409: topic 'secret' was deleted and recreated"):
         ask(cluster, "secret", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
     assert not broker.links()
     # Without one the brokers give the same.

@@ -227,7 +227,7 @@ def ask_each(stage: Stage, client: Cluster, partition: TopicPartition) -> dict[i
             ask_endpoint(endpoint, PATH + query, cluster_id, node.node_id, **options)
             granted[node.node_id] = True
         except NoEndpoint as refused:
-            assert refused.status == 409 and f"does not lead {partition}" in str(refused)
+            assert refused.status == 409 and f"is not the leader of {partition}" in str(refused)
             granted[node.node_id] = False
     return granted
 
@@ -257,7 +257,7 @@ def test_a_leader_that_has_just_changed_is_found(stage: Stage, monkeypatch: pyte
 
         # Where nobody knows better it is told, and forgotten.
         monkeypatch.setattr(client, "layout", lambda topics=(): before)
-        with pytest.raises(NoLease, match=f"does not lead {FIRST}"):
+        with pytest.raises(NoLease, match=f"is not the leader of {FIRST}"):
             desk.ask(FIRST, start=0, end=2**62, read_committed=True)
         monkeypatch.setattr(client, "layout", fresh)
         assert desk._refusals == {}
@@ -327,7 +327,7 @@ def test_a_leader_that_slept_while_another_was_elected(stage: Stage) -> None:
                 held = LeaseDesk(client, CREDENTIALS).ask(FIRST, start=0, end=2**62, read_committed=True)
             except NoLease as refused:
                 held = None
-                assert "does not lead" in str(refused) or "another leader meanwhile" in str(refused)
+                assert "is not the leader of" in str(refused) or "has changed" in str(refused)
     if held is not None:
         assert held.node_id == sleeper.node_id
         end = held.files[-1].limit

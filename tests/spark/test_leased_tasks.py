@@ -103,7 +103,7 @@ def test_tasks_read_files_and_fall_back(
     refused = batch_reader(leasing, OTHER)
     tasks = planned(refused)
     assert [task.held for task in tasks] == [None] * 4
-    assert "other may not read topic 'leased'" in caplog.text
+    assert "other is not authorized to read topic 'leased'" in caplog.text
     assert rows(refused, tasks) == expected
 
 

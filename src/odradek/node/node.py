@@ -146,7 +146,7 @@ class Node:
         self._periodic.once(Cleaning(broker, self._disk).run())
         if self._config.http_address is not None:
             self._leases = SegmentLeases(broker, self._disk, self._config.segment_lease_credentials_file)
-            await self._leases.begin(self._observation.endpoint, self._periodic)
+            await self._leases.start(self._observation.endpoint, self._periodic)
 
     def _new_channel(self, quorum: Quorum, retry_seconds_max: float = FORWARDING_SECONDS_MAX) -> ControllerChannel:
         channel = ControllerChannel(
@@ -296,7 +296,7 @@ class Node:
         self._observation.progress = STOPPING
         await self._periodic.stop()
         if self._leases is not None:
-            await self._leases.end()
+            await self._leases.stop()
         if self._membership is not None:
             await self._membership.leave(politely=self._serving and not self.failed.done())
         # Last: until others have taken over, they count on this broker's replicas.

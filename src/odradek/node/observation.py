@@ -160,7 +160,7 @@ class Observation:
                     "partition": partition.name.partition,
                     "is_leader": partition.is_leader,
                     **{f"{name}_per_second": round(rate, 1) for name, rate in zip(RATED, found, strict=True)},
-                    **({} if self._hot_keys is None else self._hot_keys.shown(partition.name)),
+                    **({} if self._hot_keys is None else self._hot_keys.describe(partition.name)),
                 }
                 for partition, found in rates
                 if any(found)
@@ -185,7 +185,7 @@ class Observation:
         assert self._hot_keys is not None
         now = self._clock.monotonic()
         seconds, self._keys_at = now - self._keys_at, now
-        await self._hot_keys.look(seconds)
+        await self._hot_keys.sample(seconds)
 
     async def _mark(self) -> None:
         self.loop_watch.mark()

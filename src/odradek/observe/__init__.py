@@ -1,1 +1,1 @@
-"""What a node tells of itself over HTTP: metrics under Kafka's names, health, JSON for what no Kafka API carries."""
+"""The HTTP endpoint of a node: metrics under Kafka's names, health, and JSON for what no Kafka API provides."""

@@ -1,7 +1,7 @@
-"""A broker's traffic, its partitions, its disks and its copies.
+"""Metrics of a broker: traffic, partitions, log dirs and replicas.
 
-Partitions change while they are looked at: `PartitionReading` is what one of them was at a moment, taken on the event
-loop; everything else here is made of these, in whatever thread.
+Partitions change during a scrape: a `PartitionReading` is a consistent snapshot of one, taken on the event loop. The
+families are built from readings, in any thread.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ class PartitionReading(NamedTuple):
     min_in_sync: int
     last_stable_lag: int
     lag: int
-    """Of a follower: how much is committed that it has not got."""
+    """Of a follower: the number of committed records that it has not fetched."""
     start_offset: int
     end_offset: int
     size_bytes: int
@@ -71,12 +71,12 @@ def read_partition(partition: Partition) -> PartitionReading:
     replicas = 1 if replication is None else len(replication.followers) + 1
     lag = 0 if following is None else max(0, following.leader_high_watermark - end)
     return PartitionReading(
-        # One for all of its figures: there are thousands of partitions.
+        # Shared by all samples of the partition: there are thousands of partitions.
         labels={"topic": partition.name.topic, "partition": str(partition.name.partition)},
         is_leader=partition.is_leader,
         replicas=replicas if partition.is_leader else 0,
         in_sync=0 if not partition.is_leader else 1 if replication is None else len(replication.isr),
-        # Nobody can have more in sync than there are.
+        # The ISR cannot be larger than the replica set.
         min_in_sync=min(config.min_insync_replicas, replicas),
         last_stable_lag=partition.high_watermark - partition.last_stable_offset,
         lag=lag,
@@ -121,7 +121,7 @@ _OF_LOGS: Final[Mapping[str, Callable[[PartitionReading], float]]] = {
 
 
 def partition_families(readings: Sequence[PartitionReading]) -> Iterator[Family]:
-    """Of each, what it is to its replicas and to its disk. One family after the other: each is large."""
+    """Replication and log metrics of each partition. Lazy, since each family is large."""
     for name, read in _OF_PARTITIONS.items():
         yield gauge("kafka.cluster", "Partition", name, ((one.labels, read(one)) for one in readings))
     for name, read in _OF_LOGS.items():

@@ -1,4 +1,4 @@
-"""The cluster as its metadata log has it: what every controller counts, and what an image says of elections."""
+"""Metrics of the cluster, from the metadata image: those of every controller, and leader elections."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _LOADER: Final = "MetadataLoader"
 
 
 def count_elections(delta: ImageDelta, counts: ElectionCounts) -> None:
-    """Of one step of the metadata log. Who leads a partition first was not elected."""
+    """Counts the elections of one image change. The first leader of a partition is not elected."""
     for topic in delta.topics_changed:
         before = delta.previous.topics_by_id.get(topic.id)
         if before is None:
@@ -52,7 +52,7 @@ def controller_families(image: ClusterImage, elections: ElectionCounts, *, is_ac
         meter(_DOMAIN, _STATS, "ElectionFromEligibleLeaderReplicasPerSec", [(NO_LABELS, elections.from_eligible)]),
         own(
             "leader_elections",
-            "Partitions that got another leader, as this node has seen it in the metadata log",
+            "Leader elections that this node has seen in the metadata log",
             Kind.COUNTER,
             [(NO_LABELS, elections.total)],
         ),
@@ -60,7 +60,7 @@ def controller_families(image: ClusterImage, elections: ElectionCounts, *, is_ac
 
 
 def metadata_families(image: ClusterImage, *, leader_id: int, epoch: int, log_end_offset: int) -> list[Family]:
-    """Of any node: how far it has followed the metadata log, and whom."""
+    """Metrics of any node: its position in the metadata log, and the quorum leader that it follows."""
     return [
         value("kafka.server", _LOADER, "CurrentControllerId", leader_id),
         value("kafka.server", _LOADER, "CurrentMetadataVersion", image.features.metadata_version),
@@ -79,7 +79,7 @@ def metadata_families(image: ClusterImage, *, leader_id: int, epoch: int, log_en
 
 
 def _registration_state(broker: BrokerImage) -> int:
-    """In Kafka's numbers."""
+    """As the value that Kafka uses."""
     return 10 if broker.fenced else 20 if broker.in_controlled_shutdown else 30
 
 

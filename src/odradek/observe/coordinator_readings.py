@@ -1,7 +1,6 @@
-"""What the coordinators of this broker tell of their groups and transactions: how many there are in which state, and
-why members of groups were last called together.
+"""Metrics of this broker's coordinators: groups and transactions by state, and the last rebalances of each group.
 
-They are looked at partition by partition, so that others have their turn in between.
+Coordinator partitions are read one by one, so that other work runs in between.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ _CONSUMER_STATES: Final = ("Assigning", "Reconciling", "Stable", "Empty", "Dead"
 
 
 async def coordination_families(coordination: Coordination) -> list[Family]:
-    """Nothing, as long as this broker never had to coordinate anything."""
+    """Empty until this broker has coordinated a group or a transaction."""
     groups, transactions = coordination.begun
     return [
         *([] if groups is None else await _group_families(groups)),
@@ -66,7 +65,7 @@ async def _transaction_families(transactions: TransactionService) -> list[Family
     return [
         own(
             "transactional_ids",
-            "Transactional ids that are coordinated here, by the state of their last transaction",
+            "Transactional IDs coordinated by this broker, by the state of their last transaction",
             Kind.GAUGE,
             (({"state": state}, number) for state, number in sorted(counts.items())),
         )
@@ -74,7 +73,7 @@ async def _transaction_families(transactions: TransactionService) -> list[Family
 
 
 async def last_rebalances(coordination: Coordination) -> list[dict[str, Any]]:
-    """Why, when, and until all members had come to the new assignment."""
+    """The cause, start and end of the last rebalances of each group."""
     groups, _ = coordination.begun
     found: list[dict[str, Any]] = []
     for host in () if groups is None else groups.coordinators.hosts():

@@ -1,4 +1,4 @@
-"""The node's HTTP address: who may connect, and which path is answered by whom."""
+"""The HTTP endpoint of a node: limits connections and routes paths."""
 
 import asyncio
 import base64
@@ -14,13 +14,13 @@ from odradek.observe.scrape import Scrape, Source
 from odradek.observe.view import NodeView
 
 if TYPE_CHECKING:
-    from odradek.observe.http_exchange import Answer, HttpExchange, Request
+    from odradek.observe.http_exchange import HttpExchange, Request, Response
 
 logger = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 32
 BACKLOG: Final = 512
-"""Connections that the system holds until they are looked at. With fewer a crowd would keep others out for seconds."""
+"""Connections that the system queues until they are accepted. A smaller queue would delay others for seconds."""
 JSON_PREFIX: Final = "/v1/"
 _STREAM_BYTES_MAX: Final = 16_384
 _JSON: Final = "application/json"
@@ -28,19 +28,19 @@ _QUERY_FIELDS_MAX: Final = 32
 
 
 class Call(NamedTuple):
-    """A request to something that does more than tell."""
+    """A request to a service that accepts more than GET."""
 
     method: str
     below: str
-    """What follows in the path, as the name of one of its things; empty: itself."""
+    """The rest of the path, which names one resource of the service; empty: the service itself."""
     query: Mapping[str, str]
     basic: tuple[str, str] | None
-    """Name and secret, where some were given."""
+    """Name and secret of basic authentication, if given."""
 
 
 class Reply(NamedTuple):
     status: int
-    told: Mapping[str, Any]
+    body: Mapping[str, Any]
 
 
 Service = Callable[[Call], Awaitable[Reply]]
@@ -55,30 +55,30 @@ class HttpEndpoint:
         self._services: Final[dict[str, Service]] = {}
         self._scrape: Final = Scrape(node, executor, self._sources)
         self._server: asyncio.Server | None = None
-        # In the order of their coming.
+        # In the order of their arrival.
         self._open: Final[dict[asyncio.Task[None], HttpExchange | None]] = {}
         self._new_exchange: type[HttpExchange] | None = None
         self.port = 0
 
     def publish(self, name: str, source: Callable[[], Awaitable[Any]]) -> None:
-        """What `source` gives, asked on the event loop, is what GET /v1/<name> gives as JSON."""
+        """GET /v1/<name> returns the result of `source`, called on the event loop, as JSON."""
         self._json[JSON_PREFIX + name] = source
 
     def serve(self, name: str, service: Service) -> None:
-        """Whatever is asked of /v1/<name>, and of what lies below it, is answered by `service` alone."""
+        """`service` handles every request to /v1/<name> and the paths below it."""
         self._services[JSON_PREFIX + name] = service
 
     def add_metrics(self, source: Source) -> None:
-        """More for every scrape."""
+        """Adds metric families to every scrape."""
         self._sources.append(source)
 
     async def start(self, address: Address) -> None:
-        """Raises OSError if the address cannot be had."""
+        """Raises OSError if the address cannot be bound."""
         self._server = await asyncio.start_server(
-            self._connected, address.host or None, address.port, limit=_STREAM_BYTES_MAX, backlog=BACKLOG
+            self._on_connection, address.host or None, address.port, limit=_STREAM_BYTES_MAX, backlog=BACKLOG
         )
         self.port = self._server.sockets[0].getsockname()[1]
-        logger.info("metrics at http://%s:%d/metrics", address.host or "*", self.port)
+        logger.info("Serving metrics at http://%s:%d/metrics", address.host or "*", self.port)
 
     async def stop(self) -> None:
         if self._server is None:
@@ -91,65 +91,66 @@ class HttpEndpoint:
 
     # Connections
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS_MAX:
-            self._make_room()
+            self._close_idle()
         task = asyncio.ensure_future(self._serve(reader, writer))
         self._open[task] = None
         task.add_done_callback(lambda done: self._open.pop(done, None))
 
-    def _make_room(self) -> None:
-        """Whoever came first and has asked for nothing yet, or not again, has to go."""
-        idle = (task for task, exchange in self._open.items() if exchange is None or not exchange.is_answering)
+    def _close_idle(self) -> None:
+        """Closes the oldest connection without a request in progress, or else the oldest."""
+        idle = (task for task, exchange in self._open.items() if exchange is None or not exchange.is_responding)
         task = next(idle, None) or next(iter(self._open))
         del self._open[task]
         task.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Whatever was sent is taken before the next request is heard, and before the end.
+        # The client must read a response before its next request is read, and before the connection is closed.
         writer.transport.set_write_buffer_limits(0)
         task = asyncio.current_task()
         try:
             if self._new_exchange is None:
                 self._new_exchange = await self._executor.run(_load_http)
-            exchange = self._new_exchange(reader, writer, self.answer)
+            exchange = self._new_exchange(reader, writer, self.respond)
             if task in self._open:
                 self._open[task] = exchange
             await exchange.run()
         except Exception:
-            # A fault of ours ends this connection alone.
-            logger.exception("an HTTP connection failed")
+            # An internal error closes this connection only.
+            logger.exception("HTTP connection failed")
         finally:
             writer.transport.abort()
 
-    # Answers
+    # Responses
 
-    async def answer(self, request: "Request") -> "Answer":
-        from odradek.observe.http_exchange import Answer, text_answer
+    async def respond(self, request: "Request") -> "Response":
+        from odradek.observe.http_exchange import Response, text_response
 
         path = request.path
         prefix = "/".join(path.split("/", 3)[:3])
         service = self._services.get(prefix)
         if service is not None:
-            status, told = await service(_call(request, path[len(prefix) + 1 :]))
-            return Answer(status, _JSON, await self._executor.run(lambda: json.dumps(told).encode()))
+            status, body = await service(_call(request, path[len(prefix) + 1 :]))
+            return Response(status, _JSON, await self._executor.run(lambda: json.dumps(body).encode()))
         if request.method not in ("GET", "HEAD"):
-            return text_answer(405, "only GET and HEAD are served here", ("Allow", "GET, HEAD"))
+            return text_response(405, "only GET and HEAD are supported", ("Allow", "GET, HEAD"))
         if path == "/metrics":
-            return Answer(200, _TEXT_FORMAT, await self._scrape.text())
+            return Response(200, _TEXT_FORMAT, await self._scrape.text())
         if path == "/healthz":
             failure = self._node.why_failed()
-            return text_answer(200, "ok") if failure is None else text_answer(503, failure)
+            return text_response(200, "ok") if failure is None else text_response(503, failure)
         if path == "/readyz":
             missing = self._node.why_failed() or self._node.why_not_ready()
-            return text_answer(200, "ready") if missing is None else text_answer(503, missing)
+            return text_response(200, "ready") if missing is None else text_response(503, missing)
         source = self._json.get(path)
         if source is not None:
             found = await source()
-            # Of thousands of partitions: the loop has better to do.
-            return Answer(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode()))
-        return text_answer(
-            404, "\n".join(("there is", "/metrics", "/healthz", "/readyz", *self._json, *self._services))
+            # In a thread: a response with thousands of partitions would block the event loop.
+            return Response(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode()))
+        return text_response(
+            404,
+            "\n".join(("not found; available paths:", "/metrics", "/healthz", "/readyz", *self._json, *self._services)),
         )
 
 

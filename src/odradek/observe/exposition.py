@@ -1,7 +1,7 @@
-"""From families of metrics to the text that Prometheus scrapes, by its own library.
+"""Renders metric families as Prometheus text, with Prometheus' own library.
 
-The library takes longer to import than a node to start: nobody imports this module before the first scrape. It is
-called in a thread, which lets go of the interpreter so often that the event loop does not have to ask for it.
+The library takes longer to import than a node to start, so this module is imported with the first scrape. It runs in a
+thread that releases the interpreter often, so that the event loop need not wait for it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,13 +16,13 @@ from prometheus_client.samples import Sample
 
 from odradek.observe.families import Family
 
-AT_A_STRETCH_MAX: Final = 50
-"""Samples: about half a millisecond."""
+SAMPLES_PER_SLICE: Final = 50
+"""About half a millisecond."""
 PAUSE_SECONDS: Final = 0.0001
 
 
 class _Samples:
-    """Of one family, made while they are written: with thousands of partitions there are tens of thousands."""
+    """The samples of one family, created while they are written: thousands of partitions have tens of thousands."""
 
     def __init__(self, family: Family) -> None:
         self._family: Final = family
@@ -30,7 +30,7 @@ class _Samples:
     def __iter__(self) -> Iterator[Sample]:
         name = self._family.name
         for number, (labels, value, suffix) in enumerate(self._family.samples, 1):
-            if number % AT_A_STRETCH_MAX == 0:
+            if number % SAMPLES_PER_SLICE == 0:
                 sleep(PAUSE_SECONDS)
             yield Sample(name + suffix, labels, value)  # type: ignore[arg-type]
 
@@ -47,7 +47,7 @@ class _Families(Collector):
 
 
 def render(families: Iterable[Family]) -> bytes:
-    """With the figures of the process itself at the end."""
+    """Appends the process metrics."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families(families))
     ProcessCollector(registry=registry)

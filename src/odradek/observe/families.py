@@ -1,7 +1,7 @@
-"""Metrics on their way out: named by Kafka's MBeans, as the Prometheus JMX exporter's example rules name them.
+"""Metric families, named after Kafka's MBeans by the example rules of the Prometheus JMX exporter.
 
 The rules are those of `kafka-2_0_0.yml`: names in lower case, `PerSec` meters as `_total`, histograms as summaries.
-MBeans that the rules leave out have the names that the exporter gives without rules.
+MBeans without a rule have the names that the exporter generates.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ NO_LABELS: Final[Labels] = {}
 
 
 class Kind(Enum):
-    """By the words of the text format."""
+    """The types of the text format."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """All samples of one name; that of a counter is without its `_total`. They may be read once."""
+    """All samples of one name, which can be iterated once. A counter's name omits `_total`."""
 
     name: str
     help: str
@@ -59,7 +59,7 @@ def value(domain: str, kind: str, name: str, number: float) -> Family:
 
 
 def meter(domain: str, kind: str, name: str, samples: Iterable[tuple[Labels, float]]) -> Family:
-    """Of an MBean with a Count. Without `PerSec` in its name the rules call it by that."""
+    """An MBean with a Count. Without `PerSec` in the name, the rules append `_count`."""
     help_text = f"{domain}:type={kind},name={name}"
     if name.endswith(_PER_SECOND):
         counted = [Sample(labels, number, "_total") for labels, number in samples]
@@ -69,7 +69,7 @@ def meter(domain: str, kind: str, name: str, samples: Iterable[tuple[Labels, flo
 
 
 def attribute(bean: str, name: str, samples: Iterable[tuple[Labels, float]]) -> Family:
-    """Of an MBean of `kafka.server` that the rules leave out."""
+    """An attribute of a `kafka.server` MBean without a rule."""
     return Family(
         bean_name("kafka.server", bean, name),
         f"kafka.server:type={bean} {name}",
@@ -79,13 +79,13 @@ def attribute(bean: str, name: str, samples: Iterable[tuple[Labels, float]]) -> 
 
 
 def own(name: str, help_text: str, kind: Kind, samples: Iterable[tuple[Labels, float]]) -> Family:
-    """What Kafka has no name for."""
+    """A metric that Kafka does not have."""
     suffix = "_total" if kind is Kind.COUNTER else ""
     return Family(f"odradek_{name}", help_text, kind, [Sample(labels, number, suffix) for labels, number in samples])
 
 
 class Timed(NamedTuple):
-    """The durations behind one label of a summary, and how many there were: not all need have been measured."""
+    """The durations of one label of a summary, and the number of events: not all of them are timed."""
 
     labels: Labels
     histograms: Sequence[Histogram]
@@ -93,7 +93,7 @@ class Timed(NamedTuple):
 
 
 def summary_ms(domain: str, kind: str, name: str, samples: Iterable[Timed]) -> Family:
-    """A histogram of milliseconds, with the sum that the exporter has to leave out."""
+    """A histogram of milliseconds, with the sum that the JMX exporter cannot provide."""
     return Family(
         bean_name(domain, kind, name), f"{domain}:type={kind},name={name}", Kind.SUMMARY, _timed(samples, 1000)
     )

@@ -1,8 +1,8 @@
-"""The keys behind the traffic of the partitions that this broker leads.
+"""Samples the hot keys of the partitions that this broker leads.
 
-Nobody who produces waits for it: now and then a few batches of what was written since are read again, at random, from
-where they still are in memory, and their keys go into the partition's sketch. How many depends on how much was written,
-and is bounded: for partitions, batches and records alike.
+Sampling costs producers nothing: periodically, a few random batches of the new records are read again from the page
+cache, and their keys are added to the partition's sketch. The number of samples grows with the traffic, and is bounded
+for partitions, batches and records.
 """
 
 import base64
@@ -22,20 +22,20 @@ from odradek.storage.partition.partition import Partition
 INTERVAL_MS: Final = 5_000
 LANE: Final = "hot keys"
 PARTITIONS_MAX: Final = 100
-"""Sketches that are kept, and partitions looked at in one go: those with the most new records."""
+"""Sketches kept, and partitions sampled per round: those with the most new records."""
 BATCHES_PER_SAMPLE: Final = 100
-"""Of so many batches written one is looked at."""
+"""One of this many batches is sampled."""
 SAMPLES_MAX: Final = 8
-"""Batches of one partition in one go."""
+"""Batches of one partition per round."""
 RECORDS_MAX: Final = 64
-"""Of one batch, its first."""
+"""The first records of a batch."""
 BATCH_BYTES_MAX: Final = 1 << 20
-"""Larger ones are passed over, compressed or not: what they cost is not worth it."""
-SHOWN: Final = 5
+"""Larger batches are skipped: decoding them costs too much."""
+KEYS_SHOWN_MAX: Final = 5
 
 
 class _Range(NamedTuple):
-    """What was written to a partition since it was last looked at."""
+    """The records written to a partition since the last round."""
 
     name: TopicPartition
     log: PartitionLog
@@ -50,11 +50,11 @@ class HotKeys:
         self._executor: Final = executor
         self._random: Final = random
         self._sketches: dict[TopicPartition, KeySketch] = {}
-        # Where each partition ended, and how many batches it had taken, when it was last looked at.
-        self._looked_at: dict[TopicPartition, tuple[int, int]] = {}
+        # The high watermark and the number of batches of each partition in the last round.
+        self._last_round: dict[TopicPartition, tuple[int, int]] = {}
 
-    async def look(self, seconds: float) -> None:
-        """So much time has passed since the last look."""
+    async def sample(self, seconds: float) -> None:
+        """Runs one round, `seconds` after the last one."""
         for sketch in self._sketches.values():
             sketch.fade(seconds)
         busiest = sorted(self._new_ranges(), key=lambda one: one.start - one.end)[:PARTITIONS_MAX]
@@ -63,39 +63,39 @@ class HotKeys:
             seen = await self._executor.run(lambda one=one, at=offsets: _read(one, at), lane=LANE)  # type: ignore[misc]
             if seen:
                 self._sketches.setdefault(one.name, KeySketch()).add(seen)
-        self._forget()
+        self._drop_sketches()
 
     def _new_ranges(self) -> list[_Range]:
-        """Of the partitions that are led here."""
-        known, self._looked_at = self._looked_at, {}
+        """The new records of the partitions that this broker leads."""
+        known, self._last_round = self._last_round, {}
         found: list[_Range] = []
         for partition in self._partitions():
             name = partition.name
             if not partition.is_leader or partition.unavailable is not None:
                 continue
             end, batches = partition.high_watermark, partition.traffic.appends
-            self._looked_at[name] = end, batches
-            # The first look finds nothing new: what was written long ago is no traffic.
+            self._last_round[name] = end, batches
+            # The first round samples nothing: old records are not current traffic.
             last_end, last_batches = known.get(name, (end, batches))
             if end > last_end and batches > last_batches:
                 found.append(_Range(name, partition.log, last_end, end, batches - last_batches))
         return found
 
-    def _forget(self) -> None:
-        """Whatever is not led here any more, has faded, or is one too many."""
-        kept = [(name, one) for name, one in self._sketches.items() if name in self._looked_at and not one.is_empty]
+    def _drop_sketches(self) -> None:
+        """Drops sketches of partitions led elsewhere, empty ones, and the lightest above the limit."""
+        kept = [(name, one) for name, one in self._sketches.items() if name in self._last_round and not one.is_empty]
         kept.sort(key=lambda one: -one[1].by_bytes.total)
         self._sketches = dict(kept[:PARTITIONS_MAX])
 
-    def shown(self, name: TopicPartition) -> dict[str, Any]:
-        """As JSON: the heaviest keys of a partition, with their shares; nothing where nothing was seen."""
+    def describe(self, name: TopicPartition) -> dict[str, Any]:
+        """The hot keys of a partition and their shares, for JSON; empty without samples."""
         sketch = self._sketches.get(name)
         if sketch is None:
             return {}
         return {
             "hot_keys": {
-                "by_records": [_shown(one) for one in sketch.by_records.top(SHOWN)],
-                "by_bytes": [_shown(one) for one in sketch.by_bytes.top(SHOWN)],
+                "by_records": [_describe_share(one) for one in sketch.by_records.top(KEYS_SHOWN_MAX)],
+                "by_bytes": [_describe_share(one) for one in sketch.by_bytes.top(KEYS_SHOWN_MAX)],
             }
         }
 
@@ -105,12 +105,12 @@ def _samples(batches: int) -> int:
 
 
 def _read(one: _Range, offsets: list[int]) -> list[Seen]:
-    """The batches at these offsets. A batch of many records is met as often as that: each of them stands for fewer."""
+    """Samples the batches at these offsets. Large batches are hit more often, so each of their records counts less."""
     seen: list[Seen] = []
     for offset in offsets:
         try:
             read = one.log.read_cached(offset, 1, end_offset_exclusive=one.end)
-            # What memory does not hold any more is not worth a wait for the disk.
+            # Records that are not in the page cache are not worth a disk read.
             if read is None or len(read.data) > BATCH_BYTES_MAX:
                 continue
             header = parse_batches(read.data)[0]
@@ -119,7 +119,7 @@ def _read(one: _Range, offsets: list[int]) -> list[Seen]:
             payload = records_payload(read.data, header, BATCH_BYTES_MAX)
             records = list(islice(iterate_records(payload, header), RECORDS_MAX))
         except (KafkaError, IndexError):
-            # Deleted, compacted away or damaged: whoever reads it is told, and there are other batches.
+            # Deleted, compacted or damaged: other batches will do.
             continue
         stands_for = (one.end - one.start) / len(offsets) / max(1, len(records))
         for record in records:
@@ -128,7 +128,7 @@ def _read(one: _Range, offsets: list[int]) -> list[Seen]:
     return seen
 
 
-def _shown(share: Share) -> dict[str, Any]:
+def _describe_share(share: Share) -> dict[str, Any]:
     shown: dict[str, Any] = {"share": round(share.share, 4)}
     if share.key is None:
         return shown | {"key": None}

@@ -1,7 +1,6 @@
-"""HTTP/1.1 as far as this endpoint speaks it, on one connection: small requests without a body, one after the other.
+"""One HTTP/1.1 connection: small requests without a body, one after the other.
 
-h11 does the parsing; here are the limits on it. It is imported with the first connection: nodes that nobody asks need
-not know HTTP.
+h11 parses; this module adds the limits. It is imported with the first connection, to keep the start of a node short.
 """
 
 import asyncio
@@ -17,22 +16,22 @@ REQUEST_BYTES_MAX: Final = 8192
 REQUEST_SECONDS_MAX: Final = 5.0
 """From its first byte to its last."""
 IDLE_SECONDS_MAX: Final = 120.0
-"""Between requests: scrapers come back every minute or so."""
-ANSWER_SECONDS_MAX: Final = 30.0
-"""To make an answer, and again to take it."""
+"""Between requests: Prometheus scrapes about every minute."""
+RESPONSE_SECONDS_MAX: Final = 30.0
+"""To build a response, and again to send it."""
 _READ_BYTES: Final = 4096
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     content_type: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def text_answer(status: int, text: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(status, _TEXT, f"{text}\n".encode(), headers)
+def text_response(status: int, text: str, *headers: tuple[str, str]) -> Response:
+    return Response(status, _TEXT, f"{text}\n".encode(), headers)
 
 
 class Request(NamedTuple):
@@ -42,7 +41,7 @@ class Request(NamedTuple):
     authorization: str | None = None
 
 
-Respond = Callable[[Request], Awaitable[Answer]]
+Respond = Callable[[Request], Awaitable[Response]]
 
 
 class HttpExchange:
@@ -51,34 +50,34 @@ class HttpExchange:
         self._writer: Final = writer
         self._respond: Final = respond
         self._http: Final = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
-        self.is_answering = False
-        """Whether a request is complete that has no answer yet: else nobody minds if the connection ends."""
+        self.is_responding = False
+        """Whether a complete request waits for its response: otherwise the connection can be closed."""
 
     async def run(self) -> None:
-        """Until one of both has enough."""
+        """Serves requests until one side closes the connection."""
         try:
             while await self._exchange_once():
                 self._http.start_next_cycle()
         except h11.RemoteProtocolError as error:
-            await self._refuse(error.error_status_hint, str(error))
+            await self._reject(error.error_status_hint, str(error))
         except (TimeoutError, ConnectionError):
-            # Too slow, or gone: nothing is owed to it.
+            # The client is too slow, or has closed the connection.
             return
 
     async def _exchange_once(self) -> bool:
-        """Whether another may follow."""
+        """Returns whether another request may follow."""
         request = await self._next_request()
         if request is None:
             return False
-        self.is_answering = True
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            answer = await self._answer(request)
-        await self._send(answer, with_body=request.method != b"HEAD")
-        self.is_answering = False
+        self.is_responding = True
+        async with asyncio.timeout(RESPONSE_SECONDS_MAX):
+            response = await self._build_response(request)
+        await self._send(response, with_body=request.method != b"HEAD")
+        self.is_responding = False
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def _next_request(self) -> h11.Request | None:
-        """None: the client has hung up."""
+        """None: the client has closed the connection."""
         if not self._http.trailing_data[0]:
             async with asyncio.timeout(IDLE_SECONDS_MAX):
                 if not await self._receive():
@@ -93,7 +92,7 @@ class HttpExchange:
                 elif isinstance(event, h11.Request):
                     request = event
                 elif isinstance(event, h11.Data):
-                    raise h11.RemoteProtocolError("a request with a body", error_status_hint=413)
+                    raise h11.RemoteProtocolError("request bodies are not supported", error_status_hint=413)
                 elif isinstance(event, h11.EndOfMessage):
                     return request
                 else:
@@ -104,33 +103,37 @@ class HttpExchange:
         self._http.receive_data(data)
         return bool(data)
 
-    async def _answer(self, request: h11.Request) -> Answer:
+    async def _build_response(self, request: h11.Request) -> Response:
         path, _, query = request.target.decode("ascii", errors="replace").partition("?")
         authorization = next((value for name, value in request.headers if name == b"authorization"), None)
-        asked = Request(
+        parsed = Request(
             request.method.decode("ascii", errors="replace"),
             path,
             query,
             None if authorization is None else authorization.decode("latin-1"),
         )
         try:
-            return await self._respond(asked)
+            return await self._respond(parsed)
         except Exception:
-            logger.exception("%s could not be answered", path)
-            return text_answer(500, "an internal error: see the node's log")
+            logger.exception("HTTP request for %s failed", path)
+            return text_response(500, "internal error: see the log of the node")
 
-    async def _refuse(self, status: int, reason: str) -> None:
+    async def _reject(self, status: int, reason: str) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            await self._send(text_answer(status, reason), with_body=True)
+            await self._send(text_response(status, reason), with_body=True)
 
-    async def _send(self, answer: Answer, *, with_body: bool) -> None:
-        headers = [("Content-Type", answer.content_type), ("Content-Length", str(len(answer.body))), *answer.headers]
+    async def _send(self, response: Response, *, with_body: bool) -> None:
+        headers = [
+            ("Content-Type", response.content_type),
+            ("Content-Length", str(len(response.body))),
+            *response.headers,
+        ]
         if self._http.their_state is h11.ERROR or self._http.our_state is h11.MUST_CLOSE:
             headers.append(("Connection", "close"))
-        parts = [self._http.send(h11.Response(status_code=answer.status, headers=headers))]
+        parts = [self._http.send(h11.Response(status_code=response.status, headers=headers))]
         if with_body:
-            parts.append(self._http.send(h11.Data(data=answer.body)))
+            parts.append(self._http.send(h11.Data(data=response.body)))
         parts.append(self._http.send(h11.EndOfMessage()))
         self._writer.write(b"".join(part for part in parts if part))
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+        async with asyncio.timeout(RESPONSE_SECONDS_MAX):
             await self._writer.drain()

@@ -1,4 +1,4 @@
-"""Who may ask for leases, as a file says: one principal in a line, its secret, and the topics that it may read.
+"""The principals that may acquire leases, from a file: one line per principal, with its secret and its topics.
 
 # principal  secret            topics
 spark        0c2f5f71a1b84f3e  orders,payments-*
@@ -12,7 +12,7 @@ FILE_BYTES_MAX: Final = 1 << 20
 
 
 class WrongCredentials(ValueError):
-    """The file cannot be used; the message says where, and never what a secret is."""
+    """The file is invalid; the message names the line and never contains a secret."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -30,13 +30,13 @@ class Credentials:
         self._principals: Final = principals
 
     def find(self, name: str, secret: str) -> Principal | None:
-        """None: there is no such principal, or that is not its secret."""
-        # With what it imports, not for nodes that nobody asks.
+        """None: the principal is unknown, or the secret is wrong."""
+        # Imported on demand, to keep the start of a node short.
         import hmac
 
         principal = self._principals.get(name)
         expected = secret if principal is None else principal.secret
-        # Compared either way: how long it takes does not tell whether the name is known.
+        # Compared in either case: the duration must not reveal whether the name is known.
         matches = hmac.compare_digest(expected.encode(), secret.encode())
         return principal if matches else None
 
@@ -49,11 +49,13 @@ def parse_credentials(text: str) -> Credentials:
         if not words or words[0].startswith("#"):
             continue
         if len(words) != 3:
-            raise WrongCredentials(f"line {number}: write a principal, its secret and its topics, with spaces between")
+            raise WrongCredentials(
+                f"line {number}: expected a principal, its secret and its topics, with spaces between"
+            )
         name, secret, topics = words
         if len(secret) < SECRET_CHARACTERS_MIN:
-            raise WrongCredentials(f"line {number}: a secret has at least {SECRET_CHARACTERS_MIN} characters")
+            raise WrongCredentials(f"line {number}: a secret needs at least {SECRET_CHARACTERS_MIN} characters")
         if ":" in name or name in principals:
-            raise WrongCredentials(f"line {number}: {name!r} has a colon, or stands there twice")
+            raise WrongCredentials(f"line {number}: {name!r} contains a colon or is a duplicate")
         principals[name] = Principal(name, secret, tuple(topics.split(",")))
     return Credentials(principals)

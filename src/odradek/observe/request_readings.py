@@ -1,4 +1,4 @@
-"""Requests by name, version and error, and where their time went."""
+"""Request metrics: counts by API, version and error, and latencies."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ def request_families(meters: RequestMeters) -> list[Family]:
     kinds: dict[str, Sequence[RequestKind]] = {name: (kind,) for name, kind in sorted(meters.kinds.items())}
     fetches = [kind for kind in meters.kinds.values() if kind.name in (FROM_CONSUMERS, FROM_FOLLOWERS)]
     if fetches:
-        # Kafka counts each of them under both names.
+        # Kafka counts each under both names.
         kinds[FETCH] = fetches
     return [
         meter(
@@ -40,7 +40,7 @@ def request_families(meters: RequestMeters) -> list[Family]:
             (
                 ({"request": name, "error": error}, count)
                 for name, some in kinds.items()
-                # And their errors under the one.
+                # But their errors only under Fetch.
                 if name not in (FROM_CONSUMERS, FROM_FOLLOWERS)
                 for error, count in sorted(_errors(some).items())
             ),

@@ -1,4 +1,4 @@
-"""One scrape: the node is read on its event loop, a few partitions at a time, and the text is made in a thread."""
+"""A scrape: reads the node on its event loop, a few partitions at a time, and renders the text in a thread."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -22,37 +22,37 @@ from odradek.observe.families import NO_LABELS, Family, Kind, attribute, meter, 
 from odradek.observe.request_readings import request_families
 from odradek.observe.view import BrokerView, NodeView
 
-READ_AT_ONCE_MAX: Final = 100
-"""Partitions, before others have their turn."""
+PARTITIONS_PER_SLICE: Final = 100
+"""Read before other work runs."""
 LANE: Final = "metrics"
 
 Source = Callable[[], Awaitable[Iterable[Family]]]
 
 
 class Scrape:
-    """One at a time. Whoever asks while one is being made gets the next, and shares it: never figures from before."""
+    """Runs one scrape at a time. Requests during a scrape share the next one, so that no response is stale."""
 
     def __init__(self, node: NodeView, executor: Executor, sources: Iterable[Source]) -> None:
-        """`sources` have more to tell. They are asked on the event loop."""
+        """`sources` provide further families. They are called on the event loop."""
         self._node: Final = node
         self._executor: Final = executor
         self._sources: Final = sources
-        self._turn: Final = asyncio.Lock()
+        self._lock: Final = asyncio.Lock()
         self._next: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
         if self._next is None:
-            self._next = asyncio.ensure_future(self._make_next())
-        # Whoever hangs up does not take it from the others.
+            self._next = asyncio.ensure_future(self._run_next())
+        # Shielded: a client that disconnects does not cancel the scrape of the others.
         return await asyncio.shield(self._next)
 
-    async def _make_next(self) -> bytes:
-        async with self._turn:
-            # Who asks from here on may know of more than this one will say.
+    async def _run_next(self) -> bytes:
+        async with self._lock:
+            # Later requests need a later scrape.
             self._next = None
-            return await self._make()
+            return await self._run()
 
-    async def _make(self) -> bytes:
+    async def _run(self) -> bytes:
         node = self._node
         broker = node.broker
         readings, traffic = ([], None) if broker is None else await _read_partitions(broker)
@@ -87,7 +87,7 @@ class Scrape:
         watch = node.loop_watch
         families = [
             *request_families(node.meters),
-            # A request handler is what the event loop is; the rules give the MBean's count, which is in nanoseconds.
+            # The event loop is the request handler; the rules expose the MBean's count, which is in nanoseconds.
             meter(
                 "kafka.server",
                 "KafkaRequestHandlerPool",
@@ -96,10 +96,10 @@ class Scrape:
             ),
             value("kafka.network", "SocketServer", "NetworkProcessorAvgIdlePercent", watch.idle_ratio),
             value("kafka.server", "KafkaServer", "BrokerState", node.broker_state),
-            own_summary("event_loop_stall_seconds", "How late the event loop came to what was due", watch.stalls),
+            own_summary("event_loop_stall_seconds", "Delay of due callbacks on the event loop", watch.stalls),
             own(
                 "event_loop_stall_seconds_max",
-                "The longest of these in the last minute or two",
+                "Longest event loop stall in the last one to two minutes",
                 Kind.GAUGE,
                 [(NO_LABELS, watch.longest_seconds)],
             ),
@@ -108,7 +108,12 @@ class Scrape:
                 "connection-count",
                 (({"listener": name}, count) for name, count in node.connections().items()),
             ),
-            own("ready", "Whether clients are served", Kind.GAUGE, [(NO_LABELS, int(node.why_not_ready() is None))]),
+            own(
+                "ready",
+                "1 if the node serves clients, else 0",
+                Kind.GAUGE,
+                [(NO_LABELS, int(node.why_not_ready() is None))],
+            ),
         ]
         quorum = node.quorum
         if quorum is not None:
@@ -119,12 +124,12 @@ class Scrape:
 
 
 async def _read_partitions(broker: BrokerView) -> tuple[list[PartitionReading], TrafficSums]:
-    """What each is, and what the topics carried."""
+    """A reading of every partition, and the traffic sums of the topics."""
     readings: list[PartitionReading] = []
     partitions = list(broker.partitions().values())
     sums = broker.traffic.start_sums(partition.name.topic for partition in partitions)
-    for start in range(0, len(partitions), READ_AT_ONCE_MAX):
-        for partition in partitions[start : start + READ_AT_ONCE_MAX]:
+    for start in range(0, len(partitions), PARTITIONS_PER_SLICE):
+        for partition in partitions[start : start + PARTITIONS_PER_SLICE]:
             if partition.unavailable is None:
                 readings.append(read_partition(partition))
             partition.count_messages()
@@ -143,7 +148,7 @@ def _read_broker(broker: BrokerView, traffic: TrafficSums) -> list[Family]:
 
 
 def _reassigning(image: ClusterImage, node_id: int) -> int:
-    """Of the partitions that this broker leads."""
+    """The number of partitions under reassignment that this broker leads."""
     return sum(
         one.leader == node_id and one.is_reassigned
         for topic in image.topics_by_name.values()

@@ -1,4 +1,4 @@
-"""Leases on closed segments, asked for over HTTP: names for their files are made, and removed when a lease ends.
+"""Leases on closed segments, over HTTP: creates hard links to their files, and removes them when a lease ends.
 
 `storage/log/leases.py` has the rules; this module adds the clock, the disk and the principals. See
 `docs/decisions/0030-leases-on-closed-segments.md`.
@@ -60,51 +60,51 @@ class SegmentLeases:
         self._known: tuple[int, Credentials] | None = None
         self._leases: Final = Leases()
 
-    async def begin(self, endpoint: HttpEndpoint, periodic: Periodic) -> None:
-        await self._broker.executor.run(self._remove_left_behind)
+    async def start(self, endpoint: HttpEndpoint, periodic: Periodic) -> None:
+        await self._broker.executor.run(self._remove_stale_links)
         if not self._file:
             return
         try:
             await self._credentials()
         except _Refusal as wrong:
-            logger.warning("nobody gets a lease: %s", wrong)
-        endpoint.serve(NAME, self._answer)
-        periodic.every("expiry of leases", lambda: EXPIRY_INTERVAL_MS, self._expire)
+            logger.warning("Segment leases are unavailable: %s", wrong)
+        endpoint.serve(NAME, self._respond)
+        periodic.every("lease expiry", lambda: EXPIRY_INTERVAL_MS, self._expire)
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         await self._remove(self._leases.end_all())
 
-    # ---- who asks, and for what
+    # ---- requests
 
-    async def _answer(self, call: Call) -> Reply:
+    async def _respond(self, call: Call) -> Reply:
         try:
             if call.method == "GET" and not call.below:
-                return Reply(200, self._told({"leases": [self._shown(one) for one in self._leases]}))
+                return Reply(200, self._reply_body({"leases": [self._describe(one) for one in self._leases]}))
             principal = await self._principal(call)
             if call.method == "POST" and not call.below:
-                # To its end even if nobody waits for it any more: names that were made belong to a lease.
+                # Shielded: links that were created must belong to a lease, even if the client disconnects.
                 granted = await asyncio.shield(asyncio.ensure_future(self._grant(call, principal)))
-                return Reply(200, self._told(granted))
+                return Reply(200, self._reply_body(granted))
             if call.method == "POST":
                 duration_ms = _number(call, "duration_ms", DURATION_MS_MAX)
                 lease = self._leases.renew(call.below, principal.name, duration_ms, self._now_ms())
-                return Reply(200, self._told({"expires_in_ms": lease.expires_ms - self._now_ms()}))
+                return Reply(200, self._reply_body({"expires_in_ms": lease.expires_ms - self._now_ms()}))
             if call.method == "DELETE" and call.below:
-                # To its end as well: nobody else knows of the names of a lease that is no more.
+                # Shielded: no other code removes the links of an ended lease.
                 ended = self._leases.release(call.below, principal.name)
                 await asyncio.shield(asyncio.ensure_future(self._remove([ended])))
-                return Reply(200, self._told({}))
+                return Reply(200, self._reply_body({}))
         except _Refusal as refusal:
             return Reply(refusal.status, {"error": str(refusal)})
         except LeaseRefused as refused:
             return Reply(404 if call.below else 429, {"error": str(refused)})
-        return Reply(405, {"error": "leases are seen by GET, taken and renewed by POST, given back by DELETE"})
+        return Reply(405, {"error": "use GET to list leases, POST to acquire or renew one, DELETE to release one"})
 
     async def _principal(self, call: Call) -> Principal:
         credentials = await self._credentials()
         found = None if call.basic is None else credentials.find(*call.basic)
         if found is None:
-            raise _Refusal(401, f"no principal with this name and secret is in this broker's {CONFIG}")
+            raise _Refusal(401, f"unknown principal or wrong secret: see this broker's {CONFIG}")
         return found
 
     async def _credentials(self) -> Credentials:
@@ -113,7 +113,7 @@ class SegmentLeases:
             if self._known is not None and self._known[0] == changed_ms:
                 return self._known
             if self._disk.size(self._file) > FILE_BYTES_MAX:
-                raise WrongCredentials(f"it has more than {FILE_BYTES_MAX} bytes")
+                raise WrongCredentials(f"the file is larger than {FILE_BYTES_MAX} bytes")
             return changed_ms, parse_credentials(self._disk.read_bytes(self._file).decode())
 
         try:
@@ -129,12 +129,12 @@ class SegmentLeases:
     async def _grant(self, call: Call, principal: Principal) -> dict[str, Any]:
         topic = call.query.get("topic", "")
         if not principal.may_read(topic):
-            raise _Refusal(403, f"{principal.name} may not read topic {topic!r}: {CONFIG} says which")
+            raise _Refusal(403, f"{principal.name} is not authorized to read topic {topic!r}: see {CONFIG}")
         partition = self._partition(topic, _number(call, "partition"), call.query.get("topic_id"))
         committed_only = call.query.get("isolation") != "read_uncommitted"
         start, end = _number(call, "start", 0), _number(call, "end", 2**63 - 1)
         duration_ms = _number(call, "duration_ms", DURATION_MS_MAX)
-        # All below it is committed in this epoch, whatever happens next.
+        # Everything below it stays committed, whatever happens next.
         bound, epoch = partition.readable_end(committed_only=committed_only), partition.leader_epoch
         lease_id = self._broker.random.randbytes(_ID_BYTES).hex()
         self._leases.check_room(1)
@@ -143,7 +143,7 @@ class SegmentLeases:
                 lambda: self._link(partition, lease_id, bound, start, end)
             )
         except OSError as error:
-            raise _Refusal(503, f"{partition.log_dir}: a second name cannot be made: {error.strerror}") from None
+            raise _Refusal(503, f"{partition.log_dir}: cannot create a hard link: {error.strerror}") from None
         now_ms = self._now_ms()
         lease = Lease(
             id=lease_id,
@@ -155,7 +155,7 @@ class SegmentLeases:
             expires_ms=until(duration_ms, now_ms, now_ms),
         )
         try:
-            self._check_still(partition, epoch, aborted if committed_only else [])
+            self._check_unchanged(partition, epoch, aborted if committed_only else [])
             if segments:
                 self._leases.grant(lease)
         except (_Refusal, LeaseRefused):
@@ -177,21 +177,21 @@ class SegmentLeases:
     def _partition(self, topic: str, number: int, topic_id: str | None) -> Partition:
         partition = self._broker.partition(topic, number)
         if partition is None or partition.unavailable is not None or not partition.is_leader:
-            raise _Refusal(409, f"node {self._broker.node_id} does not lead {TopicPartition(topic, number)}")
+            raise _Refusal(409, f"node {self._broker.node_id} is not the leader of {TopicPartition(topic, number)}")
         if topic_id and topic_id != uuid_to_text(partition.topic_id):
-            raise _Refusal(409, f"topic {topic!r} was deleted and created again")
+            raise _Refusal(409, f"topic {topic!r} was deleted and recreated")
         return partition
 
-    def _check_still(self, partition: Partition, epoch: int, aborted: list[AbortedTransaction]) -> None:
+    def _check_unchanged(self, partition: Partition, epoch: int, aborted: list[AbortedTransaction]) -> None:
         if partition.unavailable is not None or partition.leader_epoch != epoch or epoch == NO_EPOCH:
-            raise _Refusal(409, f"{partition.name} got another leader meanwhile: ask again")
+            raise _Refusal(409, f"the leader of {partition.name} has changed: retry")
         if len(aborted) > ABORTED_MAX:
-            raise _Refusal(409, f"{partition.name} has {len(aborted)} aborted transactions there: they are not listed")
+            raise _Refusal(409, f"{partition.name} has too many aborted transactions in this range ({len(aborted)})")
 
     def _link(
         self, partition: Partition, lease_id: str, bound: int, start: int, end: int
     ) -> tuple[str, tuple[HeldSegment, ...], list[AbortedTransaction]]:
-        """In the partition's turn: nobody swaps, cuts or deletes meanwhile. All names are there, or none."""
+        """Runs exclusively, so that no segment is swapped, truncated or deleted. Creates all links or none."""
         log, log_dir = partition.log, partition.log_dir
         if partition.unavailable is not None:
             return log_dir, (), []
@@ -225,21 +225,21 @@ class SegmentLeases:
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.remove(path)
             except OSError as error:
-                # The next start tries again; a disk that fails is noticed by those who write to it.
-                logger.warning("%s stays for now: %s", path, error)
+                # The next start retries; appends detect a failed disk.
+                logger.warning("Cannot remove lease link %s: %s", path, error)
 
-    def _remove_left_behind(self) -> None:
-        """By a process that was killed."""
+    def _remove_stale_links(self) -> None:
+        """Removes the links of a process that was killed."""
         for directory in self._broker.log_dirs.online:
             with contextlib.suppress(OSError):
                 self._unlink([f"{directory}/{name}" for name in self._disk.list_dir(directory) if is_link(name)])
 
-    # ---- telling
+    # ---- replies
 
-    def _told(self, what: dict[str, Any]) -> dict[str, Any]:
-        return {"node": self._broker.node_id, "cluster": self._broker.cluster_id, **what}
+    def _reply_body(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"node": self._broker.node_id, "cluster": self._broker.cluster_id, **fields}
 
-    def _shown(self, lease: Lease) -> dict[str, Any]:
+    def _describe(self, lease: Lease) -> dict[str, Any]:
         return {
             "principal": lease.principal,
             "topic": lease.partition.topic,
@@ -258,5 +258,5 @@ def _number(call: Call, name: str, default: int | None = None) -> int:
     if text is None and default is not None:
         return default
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise _Refusal(400, f"{name}: give a whole number")
+        raise _Refusal(400, f"{name}: not a whole number")
     return int(text)

@@ -1,4 +1,4 @@
-"""The node as its metrics see it. `node/observation.py` has the real one."""
+"""The ports through which metrics read a node. `node/observation.py` implements them."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -49,7 +49,7 @@ class NodeView(Protocol):
 
     @property
     def cluster_id(self) -> str | None:
-        """None: the node has not come so far yet."""
+        """None until the node has loaded it."""
 
     @property
     def broker(self) -> BrokerView | None: ...
@@ -77,13 +77,13 @@ class NodeView(Protocol):
 
     @property
     def broker_state(self) -> int:
-        """In Kafka's numbers."""
+        """As the value that Kafka uses."""
 
     def connections(self) -> Mapping[str, int]:
-        """How many there are, by listener."""
+        """The number of connections, by listener."""
 
     def why_failed(self) -> str | None:
-        """Why this process is of no use any more; None: it is."""
+        """Why this process has failed; None: it has not."""
 
     def why_not_ready(self) -> str | None:
-        """What keeps clients from being served here; None: nothing does."""
+        """Why this node does not serve clients; None: it does."""

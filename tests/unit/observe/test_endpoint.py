@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from odradek.observe.endpoint import Call, HttpEndpoint, Reply
-from odradek.observe.http_exchange import Answer, Request
+from odradek.observe.http_exchange import Request, Response
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class Inline:
         return work()
 
 
-def answer(request: Request) -> Answer:
+def answer(request: Request) -> Response:
     node: Any = None
     endpoint = HttpEndpoint(node, Inline())
 
@@ -27,7 +27,7 @@ def answer(request: Request) -> Answer:
         return Reply(202, call._asdict())
 
     endpoint.serve("leases", told)
-    return asyncio.run(endpoint.answer(request))
+    return asyncio.run(endpoint.respond(request))
 
 
 def call(request: Request) -> dict[str, Any]:

@@ -28,11 +28,11 @@ def test_lease_principals_and_their_topics() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("spark 0123456789abcdef", "line 2: write a principal"),
-        ("spark 0123456789abcdef a b", "line 2: write a principal"),
-        ("spark short *", "line 2: a secret has at least 16"),
-        ("sp:ark 0123456789abcdef *", "line 2: 'sp:ark' has a colon"),
-        ("root 0123456789abcdef *", "line 2: 'root' has a colon, or stands there twice"),
+        ("spark 0123456789abcdef", "line 2: expected a principal"),
+        ("spark 0123456789abcdef a b", "line 2: expected a principal"),
+        ("spark short *", "line 2: a secret needs at least 16"),
+        ("sp:ark 0123456789abcdef *", "line 2: 'sp:ark' contains a colon"),
+        ("root 0123456789abcdef *", "line 2: 'root' contains a colon or is a duplicate"),
     ],
 )
 def test_credential_errors_do_not_contain_the_secret(line: str, why: str) -> None:

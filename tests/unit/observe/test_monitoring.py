@@ -5,7 +5,7 @@ import re
 
 from tests.metrics_documented import DOCUMENT, mbean_metrics, own_metrics
 
-FILES = DOCUMENT.parent / "monitoring"
+FILES = DOCUMENT.parents[1] / "monitoring"
 NAME = re.compile(r"\b(?:kafka|odradek|process)_[a-z0-9_]+")
 
 

@@ -40,7 +40,7 @@ class Stage:
 
     def ask(self, method: str = "POST", below: str = "", **query: str) -> Reply:
         wanted = query if below else {"topic": "t", "partition": "0", **query}
-        answer: Reply = run(self.leases._answer(Call(method, below, wanted, SPARK)))
+        answer: Reply = run(self.leases._respond(Call(method, below, wanted, SPARK)))
         return answer
 
     def links(self) -> list[str]:
@@ -51,16 +51,16 @@ def test_lease_is_granted_listed_renewed_and_released(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     granted = stage.ask()
     assert granted.status == 200
-    assert [one["base_offset"] for one in granted.told["segments"]] == [0, 1, 2]
-    assert all(os.path.getsize(one["file"]) == one["size"] > 0 for one in granted.told["segments"])
-    (shown,) = stage.ask("GET").told["leases"]
+    assert [one["base_offset"] for one in granted.body["segments"]] == [0, 1, 2]
+    assert all(os.path.getsize(one["file"]) == one["size"] > 0 for one in granted.body["segments"])
+    (shown,) = stage.ask("GET").body["leases"]
     assert (shown["principal"], shown["topic"], shown["segments"]) == ("spark", "t", 3)
-    assert granted.told["lease"] not in str(shown)
+    assert granted.body["lease"] not in str(shown)
 
-    assert stage.ask(below=granted.told["lease"], duration_ms="5").status == 200
-    assert stage.ask("DELETE", granted.told["lease"]).status == 200
-    assert stage.ask("DELETE", granted.told["lease"]).status == 404
-    assert stage.ask(below=granted.told["lease"]).status == 404
+    assert stage.ask(below=granted.body["lease"], duration_ms="5").status == 200
+    assert stage.ask("DELETE", granted.body["lease"]).status == 200
+    assert stage.ask("DELETE", granted.body["lease"]).status == 404
+    assert stage.ask(below=granted.body["lease"]).status == 404
     assert not stage.links()
 
 
@@ -76,7 +76,7 @@ def test_lease_links_all_files_or_none(tmp_path: Path) -> None:
 
     stage = Stage(tmp_path, SecondFails())
     refused = stage.ask()
-    assert refused.status == 503 and "a second name cannot be made: too many" in refused.told["error"]
+    assert refused.status == 503 and "cannot create a hard link: too many" in refused.body["error"]
     assert not stage.links()
 
 
@@ -87,30 +87,30 @@ def test_failed_lease_leaves_no_links(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not stage.links()
     assert stage.ask(start="1", end="2").status == 200
     assert len(stage.links()) == 1
-    run(stage.leases.end())
+    run(stage.leases.stop())
     assert not stage.links()
 
 
 def test_lease_ends_at_the_high_watermark(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.partition.shared_high_watermark.offset = 2
-    assert [one["limit"] for one in stage.ask().told["segments"]] == [1, 2]
+    assert [one["limit"] for one in stage.ask().body["segments"]] == [1, 2]
     stage.partition.shared_high_watermark.offset = 0
-    assert stage.ask().told["segments"] == []
+    assert stage.ask().body["segments"] == []
 
 
 def test_invalid_lease_requests_are_rejected(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     for query, why in (
-        ({"partition": "x"}, "partition: give a whole number"),
-        ({"start": "-1"}, "start: give a whole number"),
-        ({"duration_ms": "9" * 30}, "duration_ms: give a whole number"),
+        ({"partition": "x"}, "partition: not a whole number"),
+        ({"start": "-1"}, "start: not a whole number"),
+        ({"duration_ms": "9" * 30}, "duration_ms: not a whole number"),
     ):
         assert stage.ask(**query) == Reply(400, {"error": why})
     assert stage.ask("PUT").status == 405
-    assert stage.ask(partition="7") == Reply(409, {"error": "node 1 does not lead t-7"})
+    assert stage.ask(partition="7") == Reply(409, {"error": "node 1 is not the leader of t-7"})
     stage.partition.is_leader = False
-    assert stage.ask() == Reply(409, {"error": "node 1 does not lead t-0"})
+    assert stage.ask() == Reply(409, {"error": "node 1 is not the leader of t-0"})
     assert not stage.links()
 
 
@@ -124,4 +124,4 @@ def test_lease_credentials_file_is_reloaded(tmp_path: Path) -> None:
         assert stage.ask().status == status
     stage.credentials.unlink()
     gone = stage.ask()
-    assert gone.status == 503 and "No such file" in gone.told["error"]
+    assert gone.status == 503 and "No such file" in gone.body["error"]
