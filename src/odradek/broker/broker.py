@@ -1,4 +1,4 @@
-"""The broker's side of a node: the partitions it holds, as the cluster image says, and what handlers may ask of it."""
+"""The broker role of a node: creates and deletes logs to match the metadata image, and serves the API handlers."""
 
 import asyncio
 import logging
@@ -43,12 +43,12 @@ from odradek.storage.partition.rejected_batches import RejectedBeforeCreation
 
 logger = logging.getLogger(__name__)
 
-# Of those that come or change together. The loop has clients to serve in between, and so have threads that make
-# directories: they take the interpreter from it.
-HELD_AT_ONCE_MAX: Final = 64
-HOLDERS: Final = 2
+# Partitions of one metadata change are applied in slices by a few tasks: clients are served in between, and the threads
+# that create directories compete with the event loop for the interpreter.
+SLICE_PARTITIONS_MAX: Final = 64
+APPLY_TASKS: Final = 2
 
-_Held = tuple[TopicPartition, UUID, PartitionImage]
+_Assigned = tuple[TopicPartition, UUID, PartitionImage]
 
 
 class Broker:
@@ -63,7 +63,7 @@ class Broker:
         controller: ForwardingPort,
         log_dirs: LogDirs,
         unreachable_leaders: UnreachableLeadersPort,
-        log_dir_failed: Callable[[str, OSError], None],
+        on_log_dir_failure: Callable[[str, OSError], None],
     ) -> None:
         self.static_config: Final = config
         self.config = config
@@ -117,18 +117,18 @@ class Broker:
         )
         self._unreachable_leaders: Final = unreachable_leaders
         self.traffic: Final = BrokerTraffic()
-        self._log_dir_failed: Final = log_dir_failed
+        self._on_log_dir_failure: Final = on_log_dir_failure
         self._image: ClusterImage = EMPTY_IMAGE
         self._partitions: dict[tuple[str, int], Partition] = {}
-        # Those that belong here and have no log, because a log dir is offline.
+        # Replicas assigned to this broker that have no log because a log dir is offline.
         self._offline: Final[set[tuple[str, int]]] = set()
         self._append_latencies: Final[dict[str, AppendLatency]] = {}
         self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
-        self._gone_listeners: Final[list[Callable[[str, TopicPartition], Awaitable[None]]]] = []
-        self._cut_listeners: Final[list[Callable[[str, TopicPartition, int], Awaitable[None]]]] = []
+        self._deletion_listeners: Final[list[Callable[[str, TopicPartition], Awaitable[None]]]] = []
+        self._truncation_listeners: Final[list[Callable[[str, TopicPartition, int], Awaitable[None]]]] = []
         self._failure_listeners: Final[list[Callable[[str], None]]] = []
 
-    # what handlers see
+    # for API handlers
 
     @property
     def image(self) -> ClusterImage:
@@ -152,7 +152,7 @@ class Broker:
         return self._roles.isr_counts
 
     def offline_partitions(self) -> int:
-        """How many belong here that cannot be served, because a log dir is offline."""
+        """The number of replicas that cannot be served because a log dir is offline."""
         return len(self._offline) + sum(one.unavailable is not None for one in self._partitions.values())
 
     def topic_config(self, topic: str) -> TopicConfig:
@@ -182,41 +182,41 @@ class Broker:
 
     def fail_log_dir(self, directory: str, error: OSError) -> None:
         if not is_disk_failure(error):
-            logger.error("log dir %s cannot be used for the moment: %s", directory, error)
+            logger.error("Log dir %s is temporarily unusable: %s", directory, error)
             return
         for partition in self._partitions.values():
             if partition.log_dir == directory and partition.unavailable is None:
                 self._roles.leave(partition)
                 partition.withdraw(ErrorCode.kafka_storage_error)
-        for told in self._failure_listeners:
-            told(directory)
-        self._log_dir_failed(directory, error)
+        for listener in self._failure_listeners:
+            listener(directory)
+        self._on_log_dir_failure(directory, error)
 
-    def in_sync_may_change(self, partition: Partition) -> None:
-        self._roles.in_sync_may_change(partition)
+    def send_isr_proposal(self, partition: Partition) -> None:
+        self._roles.send_isr_proposal(partition)
 
-    def shrink_in_sync(self) -> None:
-        """To be called now and then: followers that have not kept up."""
-        self._roles.shrink_in_sync(list(self._partitions.values()))
+    def shrink_isrs(self) -> None:
+        """Called periodically: proposes to remove followers that lag."""
+        self._roles.shrink_isrs(list(self._partitions.values()))
 
     def on_config(self, listener: Callable[[NodeConfig], None]) -> None:
         self._config_listeners.append(listener)
 
-    def on_partition_gone(self, listener: Callable[[str, TopicPartition], Awaitable[None]]) -> None:
-        """Hears log dir and name of every partition that was deleted here."""
-        self._gone_listeners.append(listener)
+    def on_partition_deleted(self, listener: Callable[[str, TopicPartition], Awaitable[None]]) -> None:
+        """The listener receives log dir and name of every deleted partition."""
+        self._deletion_listeners.append(listener)
 
     def on_partition_truncated(self, listener: Callable[[str, TopicPartition, int], Awaitable[None]]) -> None:
-        """Hears log dir, name and new end of every log that a leader has made this broker cut."""
-        self._cut_listeners.append(listener)
+        """The listener receives log dir, name and new end of every truncated log."""
+        self._truncation_listeners.append(listener)
 
-    def on_log_dir_failed(self, listener: Callable[[str], None]) -> None:
+    def on_log_dir_failure(self, listener: Callable[[str], None]) -> None:
         self._failure_listeners.append(listener)
 
-    # following the metadata log
+    # applying the metadata log
 
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """Returns once what this broker holds is as the image says."""
+        """Returns once logs and roles match the image."""
         self._image = image
         self._apply_configs(delta.configs_changed)
         await self._remove_topics(delta.topics_deleted)
@@ -225,84 +225,87 @@ class Broker:
             for topic in (*delta.topics_created, *delta.topics_changed)
             for index in delta.partitions_changed.get(topic.id, ())
         ]
-        await self._hold(wanted, are_new=True)
+        await self._apply_partitions(wanted, are_new=True)
         if delta.brokers_changed:
-            self._roles.brokers_changed(delta.brokers_changed)
+            self._roles.on_brokers_change(delta.brokers_changed)
         self._coordination.image_changed(delta)
 
     def begin_with(self, image: ClusterImage) -> None:
-        """The image as it was found at start, before any log is opened: configs changed at run time are in it."""
+        """Sets the image at startup, before any log is opened: it contains the dynamic configs."""
         self._image = image
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
 
-    async def hold_all(self) -> None:
-        """Takes up every partition of the image at start, with the logs that were found on disk."""
+    async def apply_all(self) -> None:
+        """Applies every partition of the image at startup, using the logs found on disk."""
         await self.executor.run(lambda: self.moves.settle(self._assigned_directory))
         everything = [
             (topic, index, partition)
             for topic in self._image.topics_by_name.values()
             for index, partition in topic.partitions.items()
         ]
-        await self._hold(everything, are_new=False)
+        await self._apply_partitions(everything, are_new=False)
         self.moves.resume(self._partitions.get)
 
     async def stop(self) -> None:
-        """Ends what runs in the background. The partitions stay as they are."""
+        """Stops the background tasks. The partitions stay open."""
         self._coordination.stop()
         self._internal_topics.stop()
         await self._roles.stop()
         await self.moves.stop()
         self._assignments.stop()
 
-    async def _hold(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]], *, are_new: bool) -> None:
-        mine: list[_Held] = []
+    async def _apply_partitions(
+        self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]], *, are_new: bool
+    ) -> None:
+        mine: list[_Assigned] = []
         for topic, index, state in wanted:
             name = TopicPartition(topic.name, index)
             if self.node_id in state.replicas:
                 mine.append((name, topic.id, state))
             elif name in self._partitions or name in self._offline:
-                # It was moved to others.
+                # Reassigned to other brokers.
                 await self._remove(name, ErrorCode.not_leader_or_follower)
-        waiting = iter(range(0, len(mine), HELD_AT_ONCE_MAX))
+        waiting = iter(range(0, len(mine), SLICE_PARTITIONS_MAX))
 
-        async def hold_some_after_some() -> None:
+        async def apply_slices() -> None:
             for start in waiting:
-                some = mine[start : start + HELD_AT_ONCE_MAX]
+                some = mine[start : start + SLICE_PARTITIONS_MAX]
                 await self._create_missing(some, are_new=are_new)
                 for name, _, state in some:
                     partition = self._partitions.get(name)
                     if partition is not None and partition.unavailable is None:
-                        await self._take_role(partition, state)
+                        await self._apply_role(partition, state)
                         self._report_directory(partition, state)
                 await asyncio.sleep(0)
 
-        if len(mine) <= HELD_AT_ONCE_MAX:
-            await hold_some_after_some()
+        if len(mine) <= SLICE_PARTITIONS_MAX:
+            await apply_slices()
         else:
-            await asyncio.gather(*(hold_some_after_some() for _ in range(HOLDERS)))
+            await asyncio.gather(*(apply_slices() for _ in range(APPLY_TASKS)))
 
-    async def _take_role(self, partition: Partition, state: PartitionImage) -> None:
-        """Between what is being written: where an epoch begins, nobody of another one may still be at work."""
+    async def _apply_role(self, partition: Partition, state: PartitionImage) -> None:
+        """Waits for running appends: when an epoch starts, no append of another epoch may be running."""
         if partition.is_busy:
-            await partition.run_exclusively(lambda: None, lambda _: self._roles.take(partition, state))
+            await partition.run_exclusively(lambda: None, lambda _: self._roles.apply(partition, state))
         else:
-            self._roles.take(partition, state)
+            self._roles.apply(partition, state)
 
     def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
-        """Where this broker chose the log dir, or another one than the cluster knows of."""
+        """Reports the log dir if this broker chose it, or if the controller knows another one."""
         directory_id = self.log_dirs.directory_ids.get(partition.log_dir)
         is_moving = self.moves.destination(partition.name) is not None
         if directory_id is not None and directory_id != state.directory_of(self.node_id) and not is_moving:
             self._assignments.report(partition.name, partition.topic_id, directory_id)
 
-    def _report_lost(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
-        """A replica in a dir that is offline, when this broker ended before it could tell which: another has to lead.
+    def _report_offline(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
+        """Reports a replica as LOST if its log dir is offline and this broker stopped before it could report which dir
+        it used: another replica has to lead.
 
-        Who comes back from nowhere is not trusted to be whole. So the last one in sync stays where it is: nobody else
-        could lead, and once its disk is mended, it can.
+        The controller does not trust a replica that returns after it was reported LOST. So the last replica in the ISR
+        is not reported: no other replica could lead, and once its disk is repaired, it can.
         """
-        can_be_spared = any(one != self.node_id for one in state.isr) or state.replicas == (self.node_id,)
-        if state.directory_of(self.node_id) in (UNASSIGNED, MIGRATING) and can_be_spared:
+        has_other_isr_member = any(one != self.node_id for one in state.isr) or state.replicas == (self.node_id,)
+        if state.directory_of(self.node_id) in (UNASSIGNED, MIGRATING) and has_other_isr_member:
             self._assignments.report(name, topic_id, LOST)
 
     def _assigned_directory(self, name: TopicPartition) -> UUID | None:
@@ -314,11 +317,11 @@ class Broker:
             else partition.directory_of(self.node_id)
         )
 
-    async def _create_missing(self, some: list[_Held], *, are_new: bool) -> None:
+    async def _create_missing(self, some: list[_Assigned], *, are_new: bool) -> None:
         missing = [one for one in some if one[0] not in self._partitions and one[0] not in self._offline]
         for name, *_ in missing:
-            # A replica that was taken away while it moved, and comes again: what the move has yet to delete would be
-            # taken for its log.
+            # The replica was removed during a log dir move and is assigned again: the rest of the old move must not be
+            # mistaken for its log.
             await self.moves.cancel(name)
         while missing:
             logs = await self.log_dirs.get_or_create(
@@ -330,49 +333,49 @@ class Broker:
                 now_ms=self.clock.wall_ms(),
                 executor=self.executor,
             )
-            again: list[_Held] = []
+            again: list[_Assigned] = []
             for one, log in zip(missing, logs, strict=True):
                 name = one[0]
                 if isinstance(log, PartitionLog) and self.log_dirs.dir_of(log) in self.log_dirs.online:
                     self._add(one, log)
                 elif isinstance(log, PartitionLog):
-                    # Its disk failed meanwhile, over something else.
+                    # Its disk failed meanwhile for another reason.
                     again.append(one)
                 elif isinstance(log, LogDirFailed):
                     self.fail_log_dir(log.directory, log.error)
                     if log.directory in self.log_dirs.online:
-                        self._put_offline(name, log)
+                        self._mark_offline(name, log)
                     else:
-                        # Another dir may take it.
+                        # Retry in another log dir.
                         again.append(one)
                 else:
-                    self._put_offline(name, log)
-                    self._report_lost(*one)
+                    self._mark_offline(name, log)
+                    self._report_offline(*one)
             missing = again
 
-    def _put_offline(self, name: TopicPartition, reason: Exception) -> None:
-        logger.error("partition %s is not served until the node is started again: %s", name, reason)
+    def _mark_offline(self, name: TopicPartition, reason: Exception) -> None:
+        logger.error("Partition %s is offline until the node is restarted: %s", name, reason)
         self._offline.add(name)
 
     def _append_latency_of(self, log_dir: str) -> AppendLatency:
         return self._append_latencies.setdefault(log_dir, AppendLatency())
 
-    def _add(self, held: _Held, log: PartitionLog) -> None:
-        name, topic_id, state = held
+    def _add(self, assigned: _Assigned, log: PartitionLog) -> None:
+        name, topic_id, state = assigned
         log_dir = self.log_dirs.dir_of(log)
-        pace = self._append_latency_of(log_dir)
-        refused = self.rejected_before_creation
+        rejected = self.rejected_before_creation
         self._partitions[name] = Partition(
             name,
             topic_id,
             log,
             log_dir=log_dir,
-            append_latency=pace,
+            append_latency=self._append_latency_of(log_dir),
             clock=self.clock,
             executor=self.executor,
             on_disk_failure=self.fail_log_dir,
             high_watermark=None if len(state.replicas) == 1 else self.log_dirs.checkpointed_high_watermark(name),
-            rejected_before_creation=refused.take(topic_id, name.partition) or refused.take(name.topic, name.partition),
+            rejected_before_creation=rejected.take(topic_id, name.partition)
+            or rejected.take(name.topic, name.partition),
         )
 
     async def _remove_topics(self, topics: Iterable[TopicImage]) -> None:
@@ -391,16 +394,16 @@ class Broker:
 
     async def _on_truncation(self, partition: Partition, offset: int) -> None:
         try:
-            for told in self._cut_listeners:
-                await told(partition.log_dir, partition.name, offset)
+            for listener in self._truncation_listeners:
+                await listener(partition.log_dir, partition.name, offset)
         except OSError as error:
             self.fail_log_dir(partition.log_dir, error)
 
     async def _delete(self, partition: Partition) -> None:
         try:
             await partition.run_exclusively(lambda: self.log_dirs.delete(partition.log, self.clock.wall_ms()))
-            for told in self._gone_listeners:
-                await told(partition.log_dir, partition.name)
+            for listener in self._deletion_listeners:
+                await listener(partition.log_dir, partition.name)
         except OSError as error:
             self.fail_log_dir(partition.log_dir, error)
 

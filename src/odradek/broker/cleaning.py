@@ -1,4 +1,4 @@
-"""Compaction in the background: the cleaner, called again and again while there is something to clean."""
+"""Log compaction in the background: runs the log cleaner while there are dirty logs."""
 
 import asyncio
 import logging
@@ -25,13 +25,13 @@ class Cleaning:
         )
         self._workers: Final[list[asyncio.Task[None]]] = []
         self._config_changes: Final = asyncio.Event()
-        broker.on_config(self._config_changed)
-        broker.on_partition_gone(self._cleaner.forget)
+        broker.on_config(self._on_config_change)
+        broker.on_partition_deleted(self._cleaner.forget)
         broker.on_partition_truncated(self._cleaner.truncated)
-        broker.on_log_dir_failed(self._cleaner.log_dir_failed)
+        broker.on_log_dir_failure(self._cleaner.log_dir_failed)
 
     async def run(self) -> None:
-        """Until it is cancelled: as many logs at a time as `log.cleaner.threads` says."""
+        """Runs until cancelled, with `log.cleaner.threads` workers."""
         try:
             while True:
                 self._adjust_workers()
@@ -61,16 +61,16 @@ class Cleaning:
         except OSError as error:
             directory = self._directory_of(error)
             if directory is None:
-                logger.exception("compaction failed")
+                logger.exception("Log compaction failed")
             else:
                 self._broker.fail_log_dir(directory, error)
             return False
         except Exception:
-            logger.exception("compaction failed; it is tried again after log.cleaner.backoff.ms")
+            logger.exception("Log compaction failed; the next attempt follows after log.cleaner.backoff.ms")
             return False
         if cleaned is not None:
             logger.info(
-                "compacted %s from offset %d to %d: %s",
+                "Compacted %s from offset %d to %d: %s",
                 cleaned.partition,
                 cleaned.first_dirty_offset,
                 cleaned.end_offset,
@@ -82,7 +82,7 @@ class Cleaning:
         path = error.filename if isinstance(error.filename, str) else ""
         return next((one for one in self._broker.log_dirs.online if path.startswith(f"{one}/")), None)
 
-    def _config_changed(self, config: NodeConfig) -> None:
+    def _on_config_change(self, config: NodeConfig) -> None:
         self._cleaner.settings = _settings(config)
         self._config_changes.set()
 

@@ -1,7 +1,7 @@
-"""In which of its log dirs this broker keeps a replica, told to the controller.
+"""Reports to the controller in which of its log dirs this broker keeps a replica (AssignReplicasToDirs).
 
-The controller leaves the choice among several dirs to the broker. It has to know the outcome: when a dir fails, it
-looks for new leaders of the replicas that were in it.
+The broker chooses the log dir. The controller has to know it, because it elects new leaders for the replicas in a log
+dir that fails.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 VERSION: Final = 0
 RETRY_SECONDS: Final = 1.0
-# As many as Kafka puts into one request.
+# Kafka's limit.
 PARTITIONS_PER_REQUEST_MAX: Final = 2250
 
-# The topic's id and the directory's.
+# The topic ID and the directory ID.
 _Assignment = tuple[UUID, UUID]
 
 
@@ -40,14 +40,14 @@ class DirectoryAssignments:
         self._reporting: asyncio.Task[None] | None = None
 
     async def assign(self, partition: Partition, directory_id: UUID) -> None:
-        """Returns once the cluster knows. Raises KafkaError if the controller refuses."""
+        """Returns once the assignment is committed. Raises KafkaError if the controller rejects it."""
         self._pending.pop(partition.name, None)
-        refused = await self._send({partition.name: (partition.topic_id, directory_id)})
-        if refused:
-            raise KafkaError(refused[partition.name], "the controller does not take the replica's new log dir")
+        rejected = await self._send({partition.name: (partition.topic_id, directory_id)})
+        if rejected:
+            raise KafkaError(rejected[partition.name], "the controller rejected the replica's new log dir")
 
     def report(self, name: TopicPartition, topic_id: UUID, directory_id: UUID) -> None:
-        """As `assign`, in the background: until the controller has heard it, or the partition is gone."""
+        """Like `assign`, but in the background, with retries."""
         self._pending[name] = (topic_id, directory_id)
         if self._reporting is None:
             self._reporting = asyncio.ensure_future(self._report())
@@ -61,22 +61,22 @@ class DirectoryAssignments:
             while self._pending:
                 batch = dict(list(self._pending.items())[:PARTITIONS_PER_REQUEST_MAX])
                 try:
-                    refused = await self._send(batch)
+                    rejected = await self._send(batch)
                 except KafkaError as error:
                     # Not registered yet, or no longer.
-                    logger.debug("log dirs could not be reported: %s", error)
+                    logger.debug("Reporting log dirs failed: %s", error)
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 for name, sent in batch.items():
                     if self._pending.get(name) == sent:
                         del self._pending[name]
-                for name, code in refused.items():
-                    logger.warning("the log dir of %s could not be reported: %s", name, code.name.upper())
+                for name, code in rejected.items():
+                    logger.warning("AssignReplicasToDirs rejected for %s: %s", name, code.name.upper())
         finally:
             self._reporting = None
 
     async def _send(self, assignments: Mapping[TopicPartition, _Assignment]) -> dict[TopicPartition, ErrorCode]:
-        """Those that the controller refused. Raises KafkaError if it refused the request."""
+        """Returns the rejected partitions. Raises KafkaError if the whole request was rejected."""
         names = {(topic_id, name.partition): name for name, (topic_id, _) in assignments.items()}
         request = _request(self._node_id, self._broker_epoch(), assignments)
         response = await self._controller.handle(ApiKey.ASSIGN_REPLICAS_TO_DIRS, VERSION, request)
@@ -92,12 +92,12 @@ class DirectoryAssignments:
 
 
 def _request(node_id: int, broker_epoch: int, assignments: Mapping[TopicPartition, _Assignment]) -> object:
-    # Nodes with a single log dir, the most, never come here.
+    # Imported here because most nodes, those with a single log dir, never need it.
     from kio.schema.assign_replicas_to_dirs.v0 import request as messages
 
-    wanted: dict[UUID, dict[UUID, list[int]]] = defaultdict(lambda: defaultdict(list))
+    by_directory: dict[UUID, dict[UUID, list[int]]] = defaultdict(lambda: defaultdict(list))
     for name, (topic_id, directory_id) in assignments.items():
-        wanted[directory_id][topic_id].append(name.partition)
+        by_directory[directory_id][topic_id].append(name.partition)
     return messages.AssignReplicasToDirsRequest(
         broker_id=BrokerId(node_id),
         broker_epoch=i64(broker_epoch),
@@ -112,6 +112,6 @@ def _request(node_id: int, broker_epoch: int, assignments: Mapping[TopicPartitio
                     for topic_id, indexes in topics.items()
                 ),
             )
-            for directory_id, topics in wanted.items()
+            for directory_id, topics in by_directory.items()
         ),
     )

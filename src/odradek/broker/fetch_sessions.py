@@ -1,7 +1,7 @@
-"""Incremental fetch sessions (KIP-227): what a client asked for last time, so that it need not say it again.
+"""Incremental fetch sessions (KIP-227): an incremental Fetch names only the partitions that changed.
 
-A session remembers its partitions in order, and of each what the last response said; an incremental response names
-only partitions with data, errors or changed watermarks. The cache has a fixed number of places.
+A session keeps its partitions in order, with the offsets of the last response; an incremental response contains only
+partitions with records, errors or changed offsets. The cache has a fixed number of slots.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,12 @@ from odradek.storage.partition.partition import Partition
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-# A session that was used within this time is not pushed out by a newcomer.
+# A session that was used within this time is not evicted for a new one.
 EVICTION_MS: Final = 120_000
 
 
 class PartitionKey(NamedTuple):
-    """A partition as the client named it: by id from version 13 on, else by name."""
+    """A partition as the client named it: by topic ID since version 13, before that by topic name."""
 
     topic_id: UUID
     topic: str
@@ -30,7 +30,7 @@ class PartitionKey(NamedTuple):
 
 @dataclass(slots=True)
 class FetchTarget:
-    """What one partition is asked for, and what the last response said of it."""
+    """One partition of a Fetch, and what the last response contained."""
 
     key: PartitionKey
     fetch_offset: int
@@ -38,21 +38,20 @@ class FetchTarget:
     leader_epoch: int
     last_fetched_epoch: int
     log_start_offset: int
-    # The topic's name: as given, or as found for its id.
+    # The topic name, as requested or resolved from its ID.
     topic: str = ""
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
-    settled: Partition | None = None
-    """Where a follower stood at the end when it was last read for it: as long as nothing changes there is nothing to
-    read."""
+    caught_up: Partition | None = None
+    """Set if a follower had reached the end of this partition: until the partition changes there is nothing to read."""
 
-    def take_over(self, newer: "FetchTarget") -> None:
+    def update(self, newer: "FetchTarget") -> None:
         self.fetch_offset = newer.fetch_offset
         self.max_bytes = newer.max_bytes
         self.leader_epoch = newer.leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
         self.log_start_offset = newer.log_start_offset
-        self.settled = None
+        self.caught_up = None
 
 
 @dataclass(slots=True, eq=False)
@@ -71,20 +70,20 @@ class FetchSession:
             if known is None:
                 self.targets[target.key] = target
             else:
-                known.take_over(target)
+                known.update(target)
         for key in forgotten:
             self.targets.pop(key, None)
 
-    def rotate(self, answered: Iterable[PartitionKey]) -> None:
-        """Partitions that had data go to the end, so that a byte limit starves nobody."""
-        for key in answered:
+    def rotate(self, returned: Iterable[PartitionKey]) -> None:
+        """Moves partitions with records to the end, so that the byte limit does not starve the others."""
+        for key in returned:
             target = self.targets.pop(key, None)
             if target is not None:
                 self.targets[key] = target
 
 
 class FetchContext:
-    """How one fetch is answered: full or incremental, with or without a session."""
+    """The partitions of one Fetch: full or incremental, with or without a session."""
 
     def __init__(
         self,
@@ -124,7 +123,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         privileged: bool,
     ) -> FetchContext:
-        """Raises KafkaError when the session is not as the client believes."""
+        """Raises KafkaError if the session does not exist or its epoch differs."""
         if session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(session_id, None)
             session = None
@@ -158,21 +157,21 @@ class FetchSessions:
 
     def _create(self, wanted: list[FetchTarget], uses_topic_ids: bool, privileged: bool) -> FetchSession | None:
         now_ms = self._now_ms()
-        if len(self._sessions) >= self._slots and not self._make_room(len(wanted), privileged, now_ms):
+        if len(self._sessions) >= self._slots and not self._evict_one(len(wanted), privileged, now_ms):
             return None
         session = FetchSession(self._new_id(), uses_topic_ids, privileged, now_ms, now_ms)
         session.targets = {target.key: target for target in wanted}
         self._sessions[session.id] = session
         return session
 
-    def _make_room(self, size: int, privileged: bool, now_ms: float) -> bool:
+    def _evict_one(self, size: int, privileged: bool, now_ms: float) -> bool:
         oldest = min(self._sessions.values(), key=lambda session: session.last_used_ms, default=None)
         if oldest is None:
             return False
         if now_ms - oldest.last_used_ms > EVICTION_MS:
             del self._sessions[oldest.id]
             return True
-        # Followers push out clients, larger sessions smaller ones, once those had their time.
+        # Followers evict clients, and larger sessions evict smaller ones that have existed for EVICTION_MS.
         for session in sorted(self._sessions.values(), key=lambda s: (s.privileged, len(s.targets))):
             weaker = (session.privileged, len(session.targets)) < (privileged, size)
             if weaker and (now_ms - session.created_ms > EVICTION_MS or (privileged and not session.privileged)):

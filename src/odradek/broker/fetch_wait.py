@@ -1,4 +1,4 @@
-"""One long poll: waits until enough bytes have come to its partitions, or its time is up."""
+"""One waiting Fetch: it waits until its partitions have enough bytes, or for max.wait."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,33 +8,33 @@ from odradek.storage.partition.partition import Partition
 
 
 class FetchWait:
-    """Registered with every partition of the fetch while it waits; costs nothing while nothing happens.
+    """Registered with every partition of the Fetch while it waits, so that waiting costs nothing.
 
-    `woken` is called once, from whatever changed the partition, or by the timer.
+    `on_wake` is called once, by the change of a partition or by the timer.
     """
 
-    __slots__ = ("_for_commits", "_for_end", "_missing_bytes", "_partitions", "_timer", "_woken")
+    __slots__ = ("_for_commits", "_for_end", "_missing_bytes", "_on_wake", "_partitions", "_timer")
 
     def __init__(
         self,
         partitions: Iterable[Partition],
         missing_bytes: int,
-        woken: Callable[[], None],
+        on_wake: Callable[[], None],
         *,
         for_end: bool = False,
         for_commits: bool = True,
     ) -> None:
-        """`for_end`: whatever is appended counts, committed or not. `for_commits`: what is committed."""
+        """`for_end`: wakes for appended records, committed or not. `for_commits`: wakes for committed records."""
         self._partitions = tuple(partitions)
         self._for_end = for_end
         self._for_commits = for_commits
         self._missing_bytes = missing_bytes
-        self._woken = woken
+        self._on_wake = on_wake
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def revision(self) -> int:
-        """Grows with every change of a partition."""
+        """Grows with every change of one of the partitions."""
         return sum(partition.revision for partition in self._partitions)
 
     def begin(self, seconds: float) -> None:
@@ -64,10 +64,10 @@ class FetchWait:
                 partition.watchers.pop(self, None)
 
     def _wake(self) -> None:
-        # Told of one change only, even if several partitions change before the waiter has looked.
+        # Called once even if several partitions change before the Fetch is served.
         timer, self._timer = self._timer, None
         if timer is not None:
             self._leave()
-            self._woken()
-            # Last, because the reader waits no longer than for what comes before.
+            self._on_wake()
+            # Last, because it must not delay the response.
             timer.cancel()

@@ -1,7 +1,6 @@
-"""A broker's housekeeping: retention, time-based flushes, checkpoints, files to remove, producers to forget.
+"""Periodic tasks of a broker: retention, timed flushes, checkpoints, file removal, producer expiration, ISR shrinking.
 
-Whatever changes a log goes through its partition's `run_exclusively`; a disk that fails here fails like one that fails
-under a client's request.
+Tasks that change a log run through its partition's `run_exclusively`. A disk failure is handled as in a client request.
 """
 
 from collections.abc import Callable
@@ -47,17 +46,17 @@ class Maintenance:
         every(
             "producer expiration", lambda: broker.config.producer_id_expiration_check_interval_ms, self.expire_producers
         )
-        every("in-sync replicas", lambda: max(1, broker.config.replica_lag_time_max_ms // 2), self.shrink_in_sync)
+        every("ISR shrinking", lambda: max(1, broker.config.replica_lag_time_max_ms // 2), self.shrink_isrs)
         every("removal of deleted files", lambda: REMOVE_DELETED_INTERVAL_MS, self.remove_deleted)
         every("release of idle files", lambda: RELEASE_IDLE_INTERVAL_MS, self.release_idle_files)
 
     async def enforce_retention(self) -> None:
         for partition in self._available():
             now_ms, high_watermark = self._broker.clock.wall_ms(), partition.high_watermark
-            await self._exclusively(partition, methodcaller("delete_old_segments", now_ms, high_watermark))
+            await self._run_exclusively(partition, methodcaller("delete_old_segments", now_ms, high_watermark))
 
-    async def shrink_in_sync(self) -> None:
-        self._broker.shrink_in_sync()
+    async def shrink_isrs(self) -> None:
+        self._broker.shrink_isrs()
 
     async def flush_overdue(self) -> None:
         now_ms = self._broker.clock.wall_ms()
@@ -81,7 +80,7 @@ class Maintenance:
     async def expire_producers(self) -> None:
         now_ms = self._broker.clock.wall_ms()
         for partition in self._available():
-            await self._exclusively(partition, lambda log: log.producers.expire(now_ms))
+            await self._run_exclusively(partition, lambda log: log.producers.expire(now_ms))
 
     async def remove_deleted(self) -> None:
         now_ms = self._broker.clock.wall_ms()
@@ -93,14 +92,14 @@ class Maintenance:
     def _available(self) -> list[Partition]:
         return [one for one in self._broker.partitions().values() if one.unavailable is None]
 
-    async def _exclusively(self, partition: Partition, work: Callable[[PartitionLog], object]) -> None:
-        def unless_it_is_gone() -> None:
-            """With its files, or to another log dir: it may have waited for its turn."""
+    async def _run_exclusively(self, partition: Partition, work: Callable[[PartitionLog], object]) -> None:
+        def work_if_available() -> None:
+            """The partition may have been deleted, or its disk may have failed, while the job was queued."""
             if partition.unavailable is None:
                 work(partition.log)
 
         try:
-            await partition.run_exclusively(unless_it_is_gone)
+            await partition.run_exclusively(work_if_available)
         except OSError as error:
             self._broker.fail_log_dir(partition.log_dir, error)
 

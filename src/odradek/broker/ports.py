@@ -163,5 +163,5 @@ class BrokerPort(NodePort, Protocol):
 
     async def next_producer_id(self) -> int: ...
 
-    def in_sync_may_change(self, partition: Partition) -> None:
+    def send_isr_proposal(self, partition: Partition) -> None:
         """A follower has come so far that the controller may have to hear of it."""

@@ -1,4 +1,4 @@
-"""Producer ids for this broker, taken from the controller in blocks of a thousand."""
+"""Producer IDs for this broker, allocated by the controller in blocks of a thousand."""
 
 import asyncio
 import logging
@@ -27,14 +27,14 @@ class ProducerIds:
         return self.take()
 
     async def stock_up(self) -> None:
-        """Returns when there is one at hand. Raises KafkaError if none can be had."""
+        """Returns once an ID is available. Raises KafkaError if the controller cannot allocate a block."""
         while self._next >= self._end:
             async with self._refilling:
                 if self._next >= self._end:
                     await self._refill()
 
     def take(self) -> int:
-        """Raises KafkaError while none is at hand: the next ones are asked for then."""
+        """Raises KafkaError if no ID is available, and requests the next block."""
         if self._next >= self._end:
             if self._fetching is None:
                 self._fetching = asyncio.ensure_future(self._fetch())
@@ -46,7 +46,7 @@ class ProducerIds:
         try:
             await self.stock_up()
         except KafkaError as error:
-            logger.info("no producer ids are to be had for the moment: %s", error)
+            logger.info("Allocating producer IDs failed: %s", error)
         finally:
             self._fetching = None
 

@@ -133,7 +133,7 @@ class Node:
             controller=self._new_channel(quorum),
             log_dirs=directories.logs,
             unreachable_leaders=self._unreachable_leaders,
-            log_dir_failed=self._log_dir_failed,
+            on_log_dir_failure=self._log_dir_failed,
         )
         self._observation.broker = broker
         image = quorum.image
@@ -235,7 +235,7 @@ class Node:
                 self._log_dir_failed(*failure)
         if self.failed.done():
             raise StartError(self.failed.result())
-        await broker.hold_all()
+        await broker.apply_all()
 
     async def _load(self, jobs: Sequence[Job], at_once: int) -> list[DirFailure | None]:
         waiting = iter(_few_at_a_time(jobs))

@@ -85,7 +85,7 @@ def _claim_what_came_meanwhile(sound: Any) -> Any:
             await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
             # The end as it is now, not as it was when the sync began.
             self._synced_to = self._end_offset()
-            self._synced(self._synced_to)
+            self._on_synced(self._synced_to)
             self._release(lambda _: True, None)
         self._running = None
 

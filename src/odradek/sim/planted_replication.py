@@ -310,7 +310,7 @@ REPLICATION_BUGS: Final = (
         "follower-fetches-before-the-sync",
         "a follower of a topic with flush.messages=1 acknowledges what is only in memory",
         ReplicaFetcher,
-        "_sync_what_must_be",
+        "_sync_before_fetch",
         lambda sound: _no_sync,
         scenario=REPLICAS_FLUSHED,
     ),

@@ -47,6 +47,14 @@ class FailsTheDisk:
         self._broker.fail_log_dir(partition.log_dir, BROKEN)
 
 
+class NoUnreachableLeaders:
+    def on_disconnect(self, broker_id: int, host: str, port: int) -> None:
+        raise AssertionError("no leader is connected")
+
+    def ids(self) -> tuple[int, ...]:
+        return ()
+
+
 class Stage:
     def __init__(self, directory: Path) -> None:
         made = FakeBroker(directory)
@@ -61,7 +69,8 @@ class Stage:
             executor=self.threads,
             controller=made.controller,
             log_dirs=made.log_dirs,
-            log_dir_failed=lambda directory, error: None,
+            on_log_dir_failure=lambda directory, error: None,
+            unreachable_leaders=NoUnreachableLeaders(),
         )
         self.image = made.image
         self.log_dirs = made.log_dirs
@@ -69,7 +78,7 @@ class Stage:
 
     async def lead(self) -> Partition:
         self.broker.begin_with(self.image)
-        await self.broker.hold_all()
+        await self.broker.apply_all()
         partition = self.broker.partition("orders", 0)
         assert partition is not None
         assert partition.is_leader
@@ -134,7 +143,7 @@ def test_a_log_is_not_served_from_a_disk_that_failed_as_it_was_made(tmp_path: Pa
 
         stage.threads.afterwards = fail_with_the_first_log
         stage.broker.begin_with(stage.image)
-        await stage.broker.hold_all()
+        await stage.broker.apply_all()
         assert stage.broker.partition("orders", 0) is None
         assert stage.broker.is_offline("orders", 0)
         await stage.broker.stop()

@@ -155,7 +155,7 @@ class _LongPoll(DeferredResponse):
                 self.complete(_respond(self._fetch, found, self._reader, self._context, self._broker))
                 return
             targets = self._fetch.targets
-            found_here = (one.settled or self._broker.partition(one.topic, one.key.partition) for one in targets)
+            found_here = (one.caught_up or self._broker.partition(one.topic, one.key.partition) for one in targets)
             partitions = [partition for partition in found_here if partition is not None]
             follows = self._reader.follower is not None
             wait = FetchWait(
@@ -260,7 +260,7 @@ def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerP
         except KafkaError:
             # Found again by whoever reads the partition for this fetch, and told there.
             continue
-        broker.in_sync_may_change(partition)
+        broker.send_isr_proposal(partition)
     return unsettled
 
 
@@ -347,7 +347,7 @@ def _count(
 ) -> None:
     if fetched.error is not ErrorCode.none:
         context.meter.count_errors((fetched.error,))
-    partition = target.settled or broker.partition(target.topic, target.key.partition)
+    partition = target.caught_up or broker.partition(target.topic, target.key.partition)
     if partition is None:
         return
     traffic = partition.traffic

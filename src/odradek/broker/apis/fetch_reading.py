@@ -168,7 +168,7 @@ def read_all(
             is_urgent or fetched.diverging is not None or (follows and _has_to_hear_of_deletions(target, fetched))
         )
         is_at_end = follows and target.fetch_offset == partition.log.log_end_offset
-        target.settled = partition if is_at_end and _is_quiet(fetched) else None
+        target.caught_up = partition if is_at_end and _is_quiet(fetched) else None
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
@@ -216,7 +216,7 @@ def find_unsettled(
     targets: list[FetchTarget] = []
     revision = 0
     for target in fetch.targets:
-        partition = target.settled
+        partition = target.caught_up
         if partition is not None and _is_settled(partition, target, follower):
             revision += partition.revision
             if told is not None:

@@ -1,4 +1,4 @@
-"""A follower's side of a fetch session (KIP-227): what its leader remembers, and what has to be said anew."""
+"""A follower's side of an incremental fetch session (KIP-227): what the leader knows, and what the next Fetch sends."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -16,8 +16,8 @@ class PartitionId(NamedTuple):
     partition: int
 
 
-class Wanted(NamedTuple):
-    """What one Fetch has to name."""
+class SessionRequest(NamedTuple):
+    """The session fields and partitions of one Fetch request."""
 
     session_id: int
     session_epoch: int
@@ -30,13 +30,13 @@ class FollowerSession:
         self._id = NO_SESSION
         self._epoch = FIRST_EPOCH
         self._known: dict[PartitionId, FetchPosition] = {}
-        """What the leader has been told, the request on its way included."""
+        """The positions the leader knows, including those of the request in flight."""
 
-    def next(self, wanted: Mapping[PartitionId, FetchPosition], touched: Iterable[PartitionId]) -> Wanted:
-        """For a Fetch of exactly these. The others are wanted, or not, as they were the last time."""
+    def next(self, wanted: Mapping[PartitionId, FetchPosition], touched: Iterable[PartitionId]) -> SessionRequest:
+        """The next Fetch of exactly these positions. Only `touched` partitions may have changed since the last one."""
         if self._id == NO_SESSION:
             self._known = dict(wanted)
-            return Wanted(self._id, self._epoch, dict(wanted), [])
+            return SessionRequest(self._id, self._epoch, dict(wanted), [])
         changed, forgotten = {}, []
         for key in touched:
             position, known = wanted.get(key), self._known.get(key)
@@ -46,10 +46,10 @@ class FollowerSession:
                     forgotten.append(key)
             elif position != known:
                 self._known[key] = changed[key] = position
-        return Wanted(self._id, self._epoch, changed, forgotten)
+        return SessionRequest(self._id, self._epoch, changed, forgotten)
 
-    def answered(self, session_id: int) -> None:
-        """0: the leader keeps none, and everything has to be said every time."""
+    def on_response(self, session_id: int) -> None:
+        """Session ID 0: the leader keeps no session, and every Fetch has to name all partitions."""
         if session_id == NO_SESSION:
             self.reset()
             return
@@ -57,7 +57,7 @@ class FollowerSession:
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def reset(self) -> None:
-        """After a failure, or an error of the session: the next Fetch begins a new one."""
+        """After a failed Fetch or a session error: the next Fetch starts a new session."""
         self._id = NO_SESSION
         self._epoch = FIRST_EPOCH
         self._known = {}

@@ -1,7 +1,7 @@
-"""Leaders' proposals of who is in sync, on their way to the controller: AlterPartition, one request at a time.
+"""Sends the leaders' ISR proposals to the controller: AlterPartition, one request at a time.
 
-What comes up while one is under way goes with the next. An answer that does not come is asked for again; what it is
-worth by then is for the partition's own bookkeeping to judge.
+Proposals that arise during a request go into the next one. A request that failed is sent again; the partition's leader
+state decides whether a late response still counts.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ PARTITIONS_PER_REQUEST_MAX: Final = 2_000
 class _Proposed(NamedTuple):
     partition: Partition
     proposal: IsrProposal
-    in_sync_before: int
+    isr_size_before: int
 
 
 class IsrProposals:
@@ -42,10 +42,10 @@ class IsrProposals:
         self._changed: Final[dict[Partition, None]] = {}
         self._sending: asyncio.Task[None] | None = None
 
-    def may_change(self, partition: Partition) -> None:
-        """Costs little where nothing does."""
-        replication = partition.leader_state
-        if replication is not None and replication.has_proposal:
+    def send_if_proposed(self, partition: Partition) -> None:
+        """Cheap if the partition has no proposal."""
+        leader = partition.leader_state
+        if leader is not None and leader.has_proposal:
             self._changed[partition] = None
             if self._sending is None:
                 self._sending = asyncio.ensure_future(self._send_all())
@@ -57,7 +57,7 @@ class IsrProposals:
     async def _send_all(self) -> None:
         try:
             while self._changed:
-                proposed = self._take()
+                proposed = self._take_proposals()
                 if proposed:
                     await self._send(proposed)
                 elif self._changed:
@@ -65,20 +65,20 @@ class IsrProposals:
         finally:
             self._sending = None
 
-    def _take(self) -> list[_Proposed]:
+    def _take_proposals(self) -> list[_Proposed]:
         now = self._clock.monotonic()
         proposed: list[_Proposed] = []
         for partition in list(self._changed)[:PARTITIONS_PER_REQUEST_MAX]:
-            replication = partition.leader_state
-            if replication is None or not replication.has_proposal:
+            leader = partition.leader_state
+            if leader is None or not leader.has_proposal:
                 del self._changed[partition]
-            elif (proposal := replication.take_proposal(now)) is not None:
+            elif (proposal := leader.take_proposal(now)) is not None:
                 del self._changed[partition]
-                proposed.append(_Proposed(partition, proposal, len(replication.isr)))
+                proposed.append(_Proposed(partition, proposal, len(leader.isr)))
         return proposed
 
     def _pause_seconds(self) -> float:
-        """Until the first of those that were refused may be tried again."""
+        """Until the first failed proposal may be retried."""
         now = self._clock.monotonic()
         deadlines = [
             deadline
@@ -90,36 +90,36 @@ class IsrProposals:
 
     async def _send(self, proposed: list[_Proposed]) -> None:
         proposed.sort(key=lambda one: one[0].topic_id.bytes)
-        code, answers = await self._ask(proposed)
+        code, results = await self._request_changes(proposed)
         now = self._clock.monotonic()
-        for partition, proposal, in_sync_before in proposed:
+        for partition, proposal, isr_size_before in proposed:
             key: tuple[UUID, int] = (partition.topic_id, partition.name.partition)
-            answer = answers.get(key, code)
-            if answer is ErrorCode.none:
-                answer = ErrorCode.unknown_server_error
-            if isinstance(answer, CommittedIsr):
-                self.counts.count_change(in_sync_before, len(answer.isr))
+            result = results.get(key, code)
+            if result is ErrorCode.none:
+                result = ErrorCode.unknown_server_error
+            if isinstance(result, CommittedIsr):
+                self.counts.count_change(isr_size_before, len(result.isr))
             else:
                 self.counts.failed_updates += 1
-            replication = partition.leader_state
-            if replication is not None:
-                replication.on_proposal_response(proposal, answer, now)
-            self.may_change(partition)
+            leader = partition.leader_state
+            if leader is not None:
+                leader.on_proposal_response(proposal, result, now)
+            self.send_if_proposed(partition)
 
-    async def _ask(
+    async def _request_changes(
         self, proposed: list[_Proposed]
     ) -> tuple[ErrorCode, dict[tuple[UUID, int], CommittedIsr | ErrorCode]]:
-        """What the controller says to all, and what to each."""
+        """Returns the response's error code and the result of each partition."""
         try:
             response = await self._controller.handle(*ALTER_PARTITION, self._request(proposed))
         except Exception:
-            # A fault of ours. Whoever is never answered could never propose anything again.
-            logger.exception("the controller could not be asked who is in sync")
+            # A bug. Without a result the partitions could never propose an ISR change again.
+            logger.exception("AlterPartition request failed")
             return ErrorCode.unknown_server_error, {}
         if response.error_code is not ErrorCode.none:
-            logger.info("the controller refused to hear who is in sync: %s", response.error_code.name.upper())
+            logger.info("AlterPartition rejected: %s", response.error_code.name.upper())
         return response.error_code, {
-            (topic.topic_id, one.partition_index): _answer(one) for topic in response.topics for one in topic.partitions
+            (topic.topic_id, one.partition_index): _result(one) for topic in response.topics for one in topic.partitions
         }
 
     def _request(self, proposed: list[_Proposed]) -> Message:
@@ -149,7 +149,7 @@ class IsrProposals:
         )
 
 
-def _answer(result: Message) -> CommittedIsr | ErrorCode:
+def _result(result: Message) -> CommittedIsr | ErrorCode:
     if result.error_code is not ErrorCode.none:
         code: ErrorCode = result.error_code
         return code

@@ -1,9 +1,8 @@
-"""Following one leader: one connection, one Fetch at a time for all the partitions that it leads for this broker.
+"""Fetches from one leader: one connection and one Fetch at a time for all partitions that it leads for this broker.
 
-What each answer means is for `replication/follower.py`; this file has the connection and carries out what is wanted.
-A partition that has to wait is left out of the Fetch until its time comes; one that joins does not wait for the long
-poll of the others, which is broken off. A round costs what has changed since the last: most partitions do nothing most
-of the time.
+`core/replication/follower.py` decides what a response means; this module owns the connection and executes the actions.
+A partition that backs off is left out of the Fetch. A partition that is added does not wait for the long poll of the
+others: the connection is replaced. A round costs only what has changed, because most partitions are idle.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock
-from odradek.broker.replicas.fetch_session import FollowerSession, PartitionId, Wanted
+from odradek.broker.replicas.fetch_session import FollowerSession, PartitionId, SessionRequest
 from odradek.config.node_config import NodeConfig
 from odradek.core.replication.actions import (
     Action,
@@ -42,8 +41,8 @@ EARLIEST, LATEST = -2, -1
 READ_UNCOMMITTED: Final = 0
 REQUEST_SECONDS_MAX: Final = 30.0
 AFTER_FAULT_SECONDS: Final = 1.0
-# What changes by itself, where a log starts for one, is seen then.
-LOOK_AT_ALL_SECONDS: Final = 5.0
+# Interval after which all positions are updated, because a log start can change without an event.
+UPDATE_ALL_SECONDS: Final = 5.0
 
 
 class LeaderEndpoint(NamedTuple):
@@ -77,12 +76,12 @@ class ReplicaFetcher:
         self._on_truncation: Final = on_truncation
         self._partitions: Final[dict[PartitionId, Partition]] = {}
         self._positions: Final[dict[PartitionId, FetchPosition]] = {}
-        """What is to be asked for, as of the last look."""
+        """What to fetch, as of the last update."""
         self._touched: set[PartitionId] = set()
-        """Those to be looked at before the next Fetch."""
-        self._restless: Final[set[PartitionId]] = set()
-        """Those to be looked at before every Fetch: they wait for their time, or are throttled."""
-        self._look_at_all_at = clock.monotonic() + LOOK_AT_ALL_SECONDS
+        """Partitions whose position has to be updated before the next Fetch."""
+        self._update_always: Final[set[PartitionId]] = set()
+        """Partitions whose position has to be updated before every Fetch: they back off or are throttled."""
+        self._update_all_at = clock.monotonic() + UPDATE_ALL_SECONDS
         self._session = FollowerSession()
         self._peer = self._new_peer()
         self._is_polling = False
@@ -98,8 +97,8 @@ class ReplicaFetcher:
         self._touched.add(_id_of(partition))
         self._wake.set()
         if self._is_polling:
-            # The leader answers a connection's requests in turn: the new one would wait behind the long poll.
-            self._begin_anew()
+            # The leader processes a connection's requests in order: the next Fetch would wait behind the long poll.
+            self._reconnect()
 
     def remove(self, partition: Partition) -> None:
         if self._partitions.get(_id_of(partition)) is partition:
@@ -120,7 +119,7 @@ class ReplicaFetcher:
             on_disconnect=lambda: self._on_leader_disconnect(self.leader),
         )
 
-    def _begin_anew(self) -> None:
+    def _reconnect(self) -> None:
         self._peer.close()
         self._peer = self._new_peer()
         self._session.reset()
@@ -132,33 +131,33 @@ class ReplicaFetcher:
             try:
                 await self._work_once()
             except Exception:
-                # A fault of ours with one answer must not end the following of all: they are asked for again.
-                logger.exception("following leader %d failed", self.leader.broker_id)
-                self._begin_anew()
+                # A bug with one response must not stop replication of all partitions: they are fetched again.
+                logger.exception("Fetching from leader %d failed", self.leader.broker_id)
+                self._reconnect()
                 self._touched.update(self._partitions)
                 await asyncio.sleep(AFTER_FAULT_SECONDS)
 
     async def _work_once(self) -> None:
-        await self._sync_what_must_be()
+        await self._sync_before_fetch()
         self._wake.clear()
-        touched = self._look()
+        touched = self._update_positions()
         if self._positions:
             await self._fetch(dict(self._positions), touched)
         else:
-            # The leader is not to believe that what it was last asked for is still wanted.
+            # The leader's session still contains the previous positions.
             self._session.reset()
             await self._wait()
 
-    def _look(self) -> set[PartitionId]:
-        """What is to be asked for of those that may have changed, which are returned."""
+    def _update_positions(self) -> set[PartitionId]:
+        """Updates the positions of the partitions that may have changed, and returns these partitions."""
         now = self._clock.monotonic()
         touched, self._touched = self._touched, set()
-        touched |= self._restless
+        touched |= self._update_always
         touched.update(key for key, partition in self._partitions.items() if partition.follower_state is None)
-        if now >= self._look_at_all_at:
-            self._look_at_all_at = now + LOOK_AT_ALL_SECONDS
+        if now >= self._update_all_at:
+            self._update_all_at = now + UPDATE_ALL_SECONDS
             touched.update(self._partitions)
-        self._restless.clear()
+        self._update_always.clear()
         for key in touched:
             partition = self._partitions.get(key)
             position = None if partition is None else self._position(key, partition, now)
@@ -169,27 +168,28 @@ class ReplicaFetcher:
         return touched
 
     def _position(self, key: PartitionId, partition: Partition, now: float) -> FetchPosition | None:
-        following = partition.follower_state
-        if following is None:
+        follower = partition.follower_state
+        if follower is None:
             return None
-        position = following.fetch_position(partition.log, now)
+        position = follower.fetch_position(partition.log, now)
         if position is None or self._is_throttled(partition):
-            self._restless.add(key)
-        return None if self._is_held_back(partition, now) else position
+            self._update_always.add(key)
+        return None if self._is_throttled_now(partition, now) else position
 
     def _is_throttled(self, partition: Partition) -> bool:
         throttled = partition.log.config.follower_replication_throttled_replicas
         return names_replica(throttled, partition.name.partition, self._config.node_id)
 
-    def _is_held_back(self, partition: Partition, now: float) -> bool:
-        """Whoever has all that is committed is not: it would fall out of sync, and come back, without end."""
-        following = partition.follower_state
-        if following is None or not self._is_throttled(partition) or following.has_all_committed(partition.log):
+    def _is_throttled_now(self, partition: Partition, now: float) -> bool:
+        """A follower that has everything committed is not throttled: it would leave and rejoin the ISR repeatedly."""
+        follower = partition.follower_state
+        if follower is None or not self._is_throttled(partition) or follower.has_all_committed(partition.log):
             return False
         return self._throttle.is_exceeded(now)
 
-    async def _sync_what_must_be(self) -> None:
-        """Asking acknowledges: where a topic syncs before that, so does this. Others may join meanwhile."""
+    async def _sync_before_fetch(self) -> None:
+        """A Fetch acknowledges: topics that sync before they acknowledge are synced first. Partitions may be added
+        meanwhile."""
         synced: set[Partition] = set()
         while unsynced := [one for one in self._unsynced() if one not in synced]:
             synced.update(unsynced)
@@ -197,40 +197,42 @@ class ReplicaFetcher:
             for partition, result in zip(unsynced, results, strict=True):
                 if isinstance(result, OSError):
                     self._on_disk_failure(partition.log_dir, result)
-                    self._put_off(partition, f"it cannot be synced: {result}")
+                    self._back_off(partition, f"sync failed: {result}")
                 elif isinstance(result, BaseException):
                     raise result
 
     def _unsynced(self) -> list[Partition]:
         now = self._clock.monotonic()
-        looked_at = [
-            partition for key in self._touched | self._restless if (partition := self._partitions.get(key)) is not None
+        updated = [
+            partition
+            for key in self._touched | self._update_always
+            if (partition := self._partitions.get(key)) is not None
         ]
         return [
             partition
-            for partition in looked_at
+            for partition in updated
             if partition.needs_sync()
             and partition.follower_state is not None
             and partition.follower_state.fetch_position(partition.log, now) is not None
         ]
 
-    def _put_off(self, partition: Partition, reason: str) -> None:
-        """Unless its disk is given up."""
-        following, now = partition.follower_state, self._clock.monotonic()
-        asked = None if following is None else following.fetch_position(partition.log, now)
-        if following is not None and asked is not None:
-            self._report(partition, following.on_append_failure(asked, reason, now))
+    def _back_off(self, partition: Partition, reason: str) -> None:
+        """Does nothing if the disk failed: the partition then has no follower state."""
+        follower, now = partition.follower_state, self._clock.monotonic()
+        position = None if follower is None else follower.fetch_position(partition.log, now)
+        if follower is not None and position is not None:
+            self._report(partition, follower.on_append_failure(position, reason, now))
 
     async def _wait(self) -> None:
-        """Until something joins, or somebody's pause is over."""
+        """Waits until a partition is added or a back-off ends."""
         now = self._clock.monotonic()
         times = [
-            following.next_fetch_at
+            follower.next_fetch_at
             for partition in self._partitions.values()
-            if (following := partition.follower_state) is not None and following.next_fetch_at is not None
+            if (follower := partition.follower_state) is not None and follower.next_fetch_at is not None
         ]
-        if any(self._is_held_back(partition, now) for partition in self._partitions.values()):
-            # Before that the limit may be another.
+        if any(self._is_throttled_now(partition, now) for partition in self._partitions.values()):
+            # The limit may change before that.
             latest = now + self._config.replica_fetch_backoff_ms / 1000
             times = [time for time in times if time > now] + [min(self._throttle.frees_at(now), latest)]
         pause = min(times, default=None)
@@ -243,40 +245,40 @@ class ReplicaFetcher:
     # One Fetch
 
     async def _fetch(self, positions: dict[PartitionId, FetchPosition], touched: set[PartitionId]) -> None:
-        asked = self._session.next(positions, touched)
+        request = self._session.next(positions, touched)
         peer = self._peer
         self._is_polling = True
         try:
             response = await peer.request(
                 ApiKey.FETCH,
-                lambda messages: self._request(messages, asked),
+                lambda messages: self._request(messages, request),
                 timeout_seconds=REQUEST_SECONDS_MAX,
                 highest=FETCH_VERSION_MAX,
             )
         except PeerError as error:
             if peer is self._peer:
-                self._failed(positions, error)
+                self._on_failure(positions, error)
             return
         finally:
             self._is_polling = False
         if peer is not self._peer:
-            # It came as the connection was given up: its session is not gone on with, and all is asked for again.
+            # The connection was replaced meanwhile: this session has ended, and everything is fetched again.
             return
         if response.error_code is not ErrorCode.none:
-            logger.info("leader %d begins a new fetch session: %s", self.leader.broker_id, response.error_code.name)
+            logger.info("Leader %d requires a new fetch session: %s", self.leader.broker_id, response.error_code.name)
             self._session.reset()
             return
-        self._session.answered(response.session_id)
+        self._session.on_response(response.session_id)
         for topic in response.responses:
             for result in topic.partitions:
                 key = PartitionId(topic.topic_id, result.partition_index)
                 partition, position = self._partitions.get(key), positions.get(key)
                 if partition is not None and position is not None:
                     self._touched.add(key)
-                    await self._take(partition, position, result)
+                    await self._on_response(partition, position, result)
 
-    def _failed(self, positions: dict[PartitionId, FetchPosition], error: PeerError) -> None:
-        logger.debug("no answer from leader %d: %s", self.leader.broker_id, error)
+    def _on_failure(self, positions: dict[PartitionId, FetchPosition], error: PeerError) -> None:
+        logger.debug("Fetch from leader %d failed: %s", self.leader.broker_id, error)
         self._session.reset()
         self._touched.update(self._partitions)
         now = self._clock.monotonic()
@@ -285,9 +287,9 @@ class ReplicaFetcher:
             if partition is not None and partition.follower_state is not None:
                 partition.follower_state.on_fetch_failure(position, now)
 
-    def _request(self, messages: Schema, asked: Wanted) -> Message:
+    def _request(self, messages: Schema, request: SessionRequest) -> Message:
         by_topic: dict[UUID, list[Message]] = {}
-        for key, position in asked.changed.items():
+        for key, position in request.changed.items():
             by_topic.setdefault(key.topic_id, []).append(
                 messages.new(
                     "FetchPartition",
@@ -301,7 +303,7 @@ class ReplicaFetcher:
                 )
             )
         forgotten: dict[UUID, list[int]] = {}
-        for key in asked.forgotten:
+        for key in request.forgotten:
             forgotten.setdefault(key.topic_id, []).append(key.partition)
         return messages.new(
             "FetchRequest",
@@ -313,8 +315,8 @@ class ReplicaFetcher:
             min_bytes=self._config.replica_fetch_min_bytes,
             max_bytes=self._config.replica_fetch_response_max_bytes,
             isolation_level=READ_UNCOMMITTED,
-            session_id=asked.session_id,
-            session_epoch=asked.session_epoch,
+            session_id=request.session_id,
+            session_epoch=request.session_epoch,
             topics=tuple(
                 messages.new("FetchTopic", topic_id=topic_id, partitions=tuple(partitions))
                 for topic_id, partitions in by_topic.items()
@@ -326,41 +328,41 @@ class ReplicaFetcher:
             rack_id="",
         )
 
-    # One partition's answer
+    # One partition of the response
 
-    async def _take(self, partition: Partition, asked: FetchPosition, result: Message) -> None:
-        following = partition.follower_state
-        if following is None or partition.unavailable is not None:
+    async def _on_response(self, partition: Partition, position: FetchPosition, result: Message) -> None:
+        follower = partition.follower_state
+        if follower is None or partition.unavailable is not None:
             return
         now = self._clock.monotonic()
         records = bytes(result.records or b"")
         try:
-            records, batches = checked_batches(records)
+            records, batches = parse_checked_batches(records)
         except CorruptBatch as error:
-            self._report(partition, following.on_append_failure(asked, f"a batch cannot be read: {error}", now))
+            self._report(partition, follower.on_append_failure(position, f"fetched batch is corrupt: {error}", now))
             return
-        answer = FetchResponse(
+        response = FetchResponse(
             error=result.error_code,
             high_watermark=result.high_watermark,
             log_start_offset=result.log_start_offset,
             diverging=_diverging(result),
             first_offset=batches[0].base_offset if batches else None,
         )
-        action = following.on_fetch_response(partition.log, asked, answer, now)
+        action = follower.on_fetch_response(partition.log, position, response, now)
         try:
-            await self._act(partition, following, asked.leader_epoch, action, answer, records, batches)
+            await self._execute(partition, follower, position.leader_epoch, action, response, records, batches)
         except KafkaError as error:
-            self._report(partition, following.on_append_failure(asked, str(error), self._clock.monotonic()))
+            self._report(partition, follower.on_append_failure(position, str(error), self._clock.monotonic()))
         except OSError as error:
             self._on_disk_failure(partition.log_dir, error)
 
-    async def _act(
+    async def _execute(
         self,
         partition: Partition,
-        following: FollowerState,
+        follower: FollowerState,
         epoch: int,
         action: Action | None,
-        answer: FetchResponse,
+        response: FetchResponse,
         records: bytes,
         batches: list[BatchHeader],
     ) -> None:
@@ -371,48 +373,50 @@ class ReplicaFetcher:
                 if not batches or await partition.replicate(epoch, records, batches):
                     if batches and self._is_throttled(partition):
                         self._throttle.count(len(records), self._clock.monotonic())
-                    await self._appended(partition, following, epoch, answer)
+                    await self._on_append(partition, follower, epoch, response)
             case TruncateTo() | TruncateFullyTo():
                 await self._truncate(partition, epoch, action)
             case FetchLeaderOffsets():
-                await self._ask_offsets(partition, following)
+                await self._fetch_leader_offsets(partition, follower)
             case ReportFault():
                 self._report(partition, action)
 
-    async def _appended(
-        self, partition: Partition, following: FollowerState, epoch: int, answer: FetchResponse
+    async def _on_append(
+        self, partition: Partition, follower: FollowerState, epoch: int, response: FetchResponse
     ) -> None:
-        if partition.follower_state is not following or following.leader_epoch != epoch:
+        if partition.follower_state is not follower or follower.leader_epoch != epoch:
             return
-        log_start_offset = following.on_append(partition.log, answer)
+        log_start_offset = follower.on_append(partition.log, response)
         if log_start_offset > partition.log.log_start_offset:
             await partition.run_exclusively(lambda: partition.log.advance_log_start(log_start_offset))
 
     async def _truncate(self, partition: Partition, epoch: int, action: TruncateTo | TruncateFullyTo) -> None:
         if isinstance(action, TruncateTo) and action.loses_committed:
             logger.warning(
-                "%s is cut at %d, below its high watermark: an unclean election", partition.name, action.offset
+                "Truncating %s to %d, below its high watermark, after an unclean election",
+                partition.name,
+                action.offset,
             )
         if await partition.truncate(epoch, action.offset, fully=isinstance(action, TruncateFullyTo)):
             await self._on_truncation(partition, action.offset)
 
-    async def _ask_offsets(self, partition: Partition, following: FollowerState) -> None:
-        epoch = following.leader_epoch
+    async def _fetch_leader_offsets(self, partition: Partition, follower: FollowerState) -> None:
+        epoch = follower.leader_epoch
         try:
-            start_offset = await self._ask_offset(partition, epoch, EARLIEST)
-            end_offset = await self._ask_offset(partition, epoch, LATEST)
+            start_offset = await self._list_offset(partition, epoch, EARLIEST)
+            end_offset = await self._list_offset(partition, epoch, LATEST)
         except (PeerError, KafkaError) as error:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.network_exception
-            wait = following.on_leader_offsets_failure(epoch, code, self._clock.monotonic())
-            self._report(partition, wait if isinstance(wait, ReportFault) else None)
+            action = follower.on_leader_offsets_failure(epoch, code, self._clock.monotonic())
+            self._report(partition, action if isinstance(action, ReportFault) else None)
             return
-        action = following.on_leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
-        if isinstance(action, TruncateTo | TruncateFullyTo):
-            await self._truncate(partition, epoch, action)
+        truncation = follower.on_leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
+        if isinstance(truncation, TruncateTo | TruncateFullyTo):
+            await self._truncate(partition, epoch, truncation)
 
-    async def _ask_offset(self, partition: Partition, leader_epoch: int, timestamp: int) -> int:
+    async def _list_offset(self, partition: Partition, leader_epoch: int, timestamp: int) -> int:
         def build(messages: Schema) -> Message:
-            asked = messages.new(
+            requested = messages.new(
                 "ListOffsetsPartition",
                 partition_index=partition.name.partition,
                 current_leader_epoch=leader_epoch,
@@ -422,7 +426,7 @@ class ReplicaFetcher:
                 "ListOffsetsRequest",
                 replica_id=self._config.node_id,
                 isolation_level=READ_UNCOMMITTED,
-                topics=(messages.new("ListOffsetsTopic", name=partition.name.topic, partitions=(asked,)),),
+                topics=(messages.new("ListOffsetsTopic", name=partition.name.topic, partitions=(requested,)),),
                 timeout=timedelta(seconds=REQUEST_SECONDS_MAX),
             )
 
@@ -437,17 +441,19 @@ class ReplicaFetcher:
 
     def _report(self, partition: Partition, fault: ReportFault | None) -> None:
         if fault is not None:
-            logger.warning("%s does not follow leader %d: %s", partition.name, self.leader.broker_id, fault.reason)
+            logger.warning(
+                "Replication of %s from leader %d failed: %s", partition.name, self.leader.broker_id, fault.reason
+            )
 
 
 def _id_of(partition: Partition) -> PartitionId:
     return PartitionId(partition.topic_id, partition.name.partition)
 
 
-def checked_batches(records: bytes) -> tuple[bytes, list[BatchHeader]]:
-    """Nothing of a leader's is taken unseen: what is damaged here would be served from here. Raises CorruptBatch.
+def parse_checked_batches(records: bytes) -> tuple[bytes, list[BatchHeader]]:
+    """Verifies the checksum of every fetched batch, because this broker may serve it later. Raises CorruptBatch.
 
-    Only whole batches are taken: Apache Kafka cuts an answer off where it has become long enough.
+    Drops a partial last batch: Apache Kafka truncates a response at its maximum size.
     """
     batches = parse_batches(records, allow_partial_tail=True) if records else []
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Which partitions follow whom: a fetcher per leader, made when the first partition needs it."""
+"""Assigns follower partitions to fetchers: one fetcher per leader, created with its first partition."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,13 +36,13 @@ class ReplicaFetchers:
         self._fetchers: Final[dict[int, ReplicaFetcher]] = {}
         self._leaders: Final[dict[Partition, int]] = {}
         self._waiting: Final[dict[Partition, int]] = {}
-        """For a leader of whom it is not known where it is."""
-        self._ending: Final[set[asyncio.Task[None]]] = set()
-        self._is_over = False
+        """Partitions whose leader has no known endpoint yet."""
+        self._stopping: Final[set[asyncio.Task[None]]] = set()
+        self._is_stopped = False
 
     def follow(self, partition: Partition, leader_id: int) -> None:
         self.leave(partition)
-        if self._is_over:
+        if self._is_stopped:
             return
         fetcher = self._fetcher_of(leader_id)
         if fetcher is None:
@@ -58,30 +58,30 @@ class ReplicaFetchers:
         if fetcher is not None:
             fetcher.remove(partition)
 
-    def brokers_changed(self, broker_ids: tuple[int, ...]) -> None:
-        """A leader may be known now, or have moved."""
+    def on_brokers_change(self, broker_ids: tuple[int, ...]) -> None:
+        """A leader's endpoint may have become known or have changed."""
         for broker_id in broker_ids:
             fetcher = self._fetchers.get(broker_id)
             endpoint = self._endpoint(broker_id)
             followers = [partition for partition, leader_id in self._waiting.items() if leader_id == broker_id]
             if fetcher is not None and endpoint is not None and fetcher.leader != endpoint:
                 followers += [partition for partition, leader_id in self._leaders.items() if leader_id == broker_id]
-                self._end(broker_id)
+                self._stop_fetcher(broker_id)
             for partition in followers:
                 self._leaders.pop(partition, None)
                 self.follow(partition, broker_id)
 
-    def end_idle(self) -> None:
+    def stop_idle(self) -> None:
         for leader_id, fetcher in list(self._fetchers.items()):
             if fetcher.is_idle:
-                self._end(leader_id)
+                self._stop_fetcher(leader_id)
 
     async def stop(self) -> None:
-        self._is_over = True
+        self._is_stopped = True
         for leader_id in list(self._fetchers):
-            self._end(leader_id)
-        if self._ending:
-            await asyncio.wait(self._ending)
+            self._stop_fetcher(leader_id)
+        if self._stopping:
+            await asyncio.wait(self._stopping)
 
     def _fetcher_of(self, leader_id: int) -> ReplicaFetcher | None:
         fetcher = self._fetchers.get(leader_id)
@@ -103,7 +103,7 @@ class ReplicaFetchers:
         endpoint = None if broker is None else broker.endpoint(self._config.inter_broker_listener_name)
         return None if endpoint is None else LeaderEndpoint(broker_id, endpoint.host, endpoint.port)
 
-    def _end(self, leader_id: int) -> None:
+    def _stop_fetcher(self, leader_id: int) -> None:
         task = asyncio.ensure_future(self._fetchers.pop(leader_id).stop())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)

@@ -1,4 +1,4 @@
-"""What each partition is on this broker, leader or follower, as the image says: the hosts of `replication/`."""
+"""Makes each partition on this broker leader or follower, as the metadata image requires."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -54,10 +54,10 @@ class Roles:
     def isr_counts(self) -> IsrCounts:
         return self._proposals.counts
 
-    def take(self, partition: Partition, state: PartitionImage) -> None:
-        """The role that the image gives the partition here, if it has another.
+    def apply(self, partition: Partition, state: PartitionImage) -> None:
+        """Gives the partition the role that the image assigns to this broker, if it differs.
 
-        Without its disk it is nothing, whatever the image has yet to hear: neither leader nor follower.
+        A partition whose disk failed gets no role, even if the image does not know about the failure yet.
         """
         if partition.unavailable is not None:
             return
@@ -71,16 +71,18 @@ class Roles:
         self._coordination.follow(partition)
 
     def leave(self, partition: Partition) -> None:
-        """The partition has no place here any more."""
+        """The partition is no longer served here."""
         self._fetchers.leave(partition)
         self._coordination.leave(partition)
 
     def _lead(self, partition: Partition, state: PartitionImage) -> None:
         if not partition.is_leader or partition.leader_epoch != state.leader_epoch:
             self._fetchers.leave(partition)
-            is_alone = len(state.replicas) == 1
+            has_no_followers = len(state.replicas) == 1
             partition.become_leader(
-                self._node_id, state.leader_epoch, None if is_alone else self._new_leader_state(partition, state)
+                self._node_id,
+                state.leader_epoch,
+                None if has_no_followers else self._new_leader_state(partition, state),
             )
         elif partition.leader_state is not None:
             partition.leader_state.on_metadata_change(
@@ -90,9 +92,9 @@ class Roles:
                 now=self._clock.monotonic(),
             )
         elif len(state.replicas) > 1:
-            # It was alone until now.
+            # The partition had a single replica until now.
             partition.leader_state = self._new_leader_state(partition, state)
-        self._proposals.may_change(partition)
+        self._proposals.send_if_proposed(partition)
 
     def _new_leader_state(self, partition: Partition, state: PartitionImage) -> LeaderState:
         return LeaderState(
@@ -111,44 +113,42 @@ class Roles:
         )
 
     def _follow(self, partition: Partition, state: PartitionImage) -> None:
-        following = partition.follower_state
-        if following is None:
-            following = FollowerState(
+        follower_state = partition.follower_state
+        if follower_state is None:
+            follower_state = FollowerState(
                 leader_id=state.leader,
                 leader_epoch=state.leader_epoch,
                 high_watermark=partition.shared_high_watermark,
                 backoff_max_seconds=self._config.replica_fetch_backoff_ms / 1000,
             )
         else:
-            following.follow(state.leader, state.leader_epoch)
-        partition.become_follower(state.leader, state.leader_epoch, following)
+            follower_state.follow(state.leader, state.leader_epoch)
+        partition.become_follower(state.leader, state.leader_epoch, follower_state)
         if partition.unavailable is None:
             self._fetchers.follow(partition, state.leader)
 
-    # As time goes by
+    # Changes within a role
 
     def update_config(self, partition: Partition, config: TopicConfig) -> None:
         partition.update_config(config)
-        replication = partition.leader_state
-        if replication is not None:
-            replication.set_min_isr(config.min_insync_replicas, self._clock.monotonic())
+        if partition.leader_state is not None:
+            partition.leader_state.set_min_isr(config.min_insync_replicas, self._clock.monotonic())
 
-    def in_sync_may_change(self, partition: Partition) -> None:
-        self._proposals.may_change(partition)
+    def send_isr_proposal(self, partition: Partition) -> None:
+        self._proposals.send_if_proposed(partition)
 
-    def brokers_changed(self, broker_ids: tuple[int, ...]) -> None:
-        self._fetchers.brokers_changed(broker_ids)
+    def on_brokers_change(self, broker_ids: tuple[int, ...]) -> None:
+        self._fetchers.on_brokers_change(broker_ids)
 
-    def shrink_in_sync(self, partitions: Iterable[Partition]) -> None:
-        """Now and then: followers that have not kept up."""
+    def shrink_isrs(self, partitions: Iterable[Partition]) -> None:
+        """Called periodically: proposes to remove followers that lag."""
         now = self._clock.monotonic()
         for partition in partitions:
-            replication = partition.leader_state
-            if replication is not None:
-                replication.tick(now)
+            if partition.leader_state is not None:
+                partition.leader_state.tick(now)
                 partition.complete_deletions()
-                self._proposals.may_change(partition)
-        self._fetchers.end_idle()
+                self._proposals.send_if_proposed(partition)
+        self._fetchers.stop_idle()
 
     async def stop(self) -> None:
         self._proposals.stop()

@@ -1,7 +1,7 @@
 """One fsync for many waiting producers: `flush.messages` and `flush.ms` without a sync per request.
 
-While a sync is under way, everybody who asks for a later offset waits for the next one, which covers them all.
-A sync that failed is never tried again: the kernel may have dropped the pages and would then report success.
+While a sync is running, all callers that need a later offset wait for the next one, which covers them all.
+A failed sync is never retried: the kernel may have dropped the pages and would then report success.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ class GroupSync:
         executor: Executor,
         sync: Callable[[int], None],
         end_offset: Callable[[], int],
-        synced: Callable[[int], None],
+        on_synced: Callable[[int], None],
     ) -> None:
         self._executor = executor
         self._sync = sync
         self._end_offset = end_offset
-        # Called on the loop with the offset below which everything is on the disk, whoever still waits for it.
-        self._synced = synced
+        # Called on the loop with the offset below which everything is synced.
+        self._on_synced = on_synced
         self._synced_to = -1
-        # The lowest end to which the log was cut since the sync that is under way began.
+        # The lowest offset to which the log was truncated since the running sync began.
         self._truncated_to: int | None = None
         self._failure: OSError | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
 
     async def wait_for(self, offset: int) -> None:
-        """Returns once everything below `offset` is on the disk. Raises the OSError of a failed sync: for good, unless
-        it was not the disk's."""
+        """Returns once everything below `offset` is synced. Raises the OSError of a failed sync; after a disk failure
+        every later call raises it too."""
         if self._failure is not None:
             raise self._failure
         if offset <= self._synced_to:
@@ -45,15 +45,15 @@ class GroupSync:
         await done
 
     def on_truncation(self, offset: int) -> None:
-        """The log ends here now: what takes the place of the rest is not on the disk, though its offsets were once.
-        Whoever waits for more waits for what is gone, and is let go."""
+        """The log ends here now: records appended at these offsets later are not synced. Waiters for higher offsets
+        wait for records that no longer exist, and are released."""
         self._synced_to = min(self._synced_to, offset)
         self._truncated_to = offset if self._truncated_to is None else min(self._truncated_to, offset)
         self._release(lambda waited_for: waited_for > offset, None)
 
     @property
     def running(self) -> asyncio.Task[None] | None:
-        """The sync that is under way, with those that will follow it."""
+        """The task of the running sync and its successors."""
         return self._running
 
     async def _run(self) -> None:
@@ -64,7 +64,7 @@ class GroupSync:
                 await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
                 reached = target if self._truncated_to is None else min(target, self._truncated_to)
                 self._synced_to = max(self._synced_to, reached)
-                self._synced(reached)
+                self._on_synced(reached)
                 self._release(lambda offset: offset <= self._synced_to, None)
         except OSError as error:
             if is_disk_failure(error):

@@ -1,8 +1,8 @@
-"""Replicas on their way from one log dir of this node to another.
+"""Moves replicas between the log dirs of this broker (AlterReplicaLogDirs).
 
-A copy grows beside the original in `<topic>-<n>.<id>-future`. Once it has caught up, the controller is told of the new
-dir, writers pause for the last batches, the copy takes the original's place, and the original is deleted. A crash
-leaves either a copy, which the next start continues, or two complete logs, of which one is dropped.
+A future log grows beside the original in `<topic>-<n>.<id>-future`. Once it has caught up, the broker assigns the new
+directory at the controller, pauses appends for the last batches, replaces the original and deletes it. A crash leaves
+either a future log, which the next start continues, or two complete logs, one of which is deleted.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from odradek.storage.partition.partition import Partition
 logger = logging.getLogger(__name__)
 
 THROTTLED_SECONDS_MAX: Final = 0.5
-"""Then a limit that was changed is noticed."""
+"""A changed limit takes effect after this time at the latest."""
 
 
 class _Move:
@@ -34,7 +34,7 @@ class _Move:
         self.source: Final = partition.log
         self.source_dir: Final = partition.log_dir
         self.destination: Final = destination
-        # Done once the copy exists on disk, or with the reason why it does not.
+        # Completes once the future log exists on disk, or with the error.
         self.created: Final[asyncio.Future[PartitionLog]] = asyncio.get_running_loop().create_future()
         self.cancelled = False
         self.task: asyncio.Task[None]
@@ -52,7 +52,7 @@ class LogDirMoves:
         throttle: ReplicationThrottle,
         on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
-        """`assign` tells the controller in which directory a replica lives, and raises KafkaError if it refuses."""
+        """`assign` reports a replica's directory to the controller, and raises KafkaError if it is rejected."""
         self._log_dirs: Final = log_dirs
         self._executor: Final = executor
         self._clock: Final = clock
@@ -61,37 +61,38 @@ class LogDirMoves:
         self._throttle: Final = throttle
         self._on_disk_failure: Final = on_disk_failure
         self._moves: Final[dict[TopicPartition, _Move]] = {}
-        # As many at a time as there are dirs, as Kafka does it by default.
+        # As many concurrent moves as log dirs, Kafka's default.
         self._turn: Final = asyncio.Semaphore(max(1, len(log_dirs.online)))
         self._stopping = False
 
-    # asked for
+    # requests
 
     def destination(self, name: TopicPartition) -> str | None:
-        """The dir that a partition is moving to."""
+        """The log dir to which a partition is being moved."""
         move = self._moves.get(name)
         return None if move is None else move.destination
 
     async def begin(self, partition: Partition, destination: str) -> None:
-        """Returns once the copy exists; the rest happens by itself. Raises OSError if it cannot be created."""
+        """Returns once the future log exists; the move continues in the background. Raises OSError if it cannot be
+        created."""
         await asyncio.shield(self._start(partition, destination, None).created)
 
     async def cancel(self, name: TopicPartition) -> None:
-        """Ends a move and removes its copy. One that is just taking over is let through."""
+        """Cancels a move and deletes its future log. A move that is replacing the original completes."""
         move = self._moves.get(name)
         if move is not None:
             move.cancelled = True
             await asyncio.wait((move.task,))
 
     async def stop(self) -> None:
-        """Pauses all moves: the next start of the node goes on with them."""
+        """Pauses all moves: the next start of the node resumes them."""
         self._stopping = True
         await asyncio.gather(*(move.task for move in self._moves.values()))
 
     # at the start of a node
 
     def settle(self, directory_of: Callable[[TopicPartition], UUID | None]) -> None:
-        """Where a crash left the original beside its finished copy, keeps the one that the cluster knows of."""
+        """If a crash left two complete logs of a replica, keeps the one in the directory that the controller knows."""
         by_name: dict[TopicPartition, list[PartitionLog]] = defaultdict(list)
         for log in self._log_dirs.logs():
             by_name[log.topic_partition].append(log)
@@ -105,7 +106,7 @@ class LogDirMoves:
                         self._log_dirs.delete(log, self._clock.wall_ms())
 
     def resume(self, partition_of: Callable[[TopicPartition], Partition | None]) -> None:
-        """Goes on with what the last run of the node had begun."""
+        """Resumes the moves that were unfinished when the node stopped."""
         for directory, log_dir in self._log_dirs.online.items():
             for name, log in log_dir.future_logs.items():
                 partition = partition_of(name)
@@ -129,7 +130,7 @@ class LogDirMoves:
             async with self._turn:
                 moved = await self._move(move, LogCopy(move.source, copy))
             if moved:
-                logger.info("%s moved from %s to %s", name, move.source_dir, move.destination)
+                logger.info("Moved %s from log dir %s to %s", name, move.source_dir, move.destination)
             elif not self._is_worth_keeping(move):
                 await self._executor.run(lambda: self._delete(copy))
         except SourceUnreadable as unreadable:
@@ -146,26 +147,26 @@ class LogDirMoves:
             await self._executor.run(lambda: copy.agree(self._clock.wall_ms()))
             if not await self._catch_up(move, copy):
                 return False
-            # Now, while nobody waits for it.
+            # Now, before appends are paused.
             await self._executor.run(copy.copy.flush)
-            return await self._reassign(move, copy)
+            return await self._assign_and_replace(move, copy)
         except KafkaError as error:
-            logger.warning("%s is not moved to %s: %s", move.partition.name, move.destination, error)
+            logger.warning("Log dir move of %s to %s failed: %s", move.partition.name, move.destination, error)
             move.cancelled = True
             return False
 
     async def _catch_up(self, move: _Move, copy: LogCopy) -> bool:
-        """Whether the copy is so close behind that writers may wait for the rest."""
+        """Returns whether the future log is close enough to the end that appends may be paused for the rest."""
         while not self._is_over(move):
             copied_bytes, caught_up = await self._executor.run(lambda: copy.advance(self._clock.wall_ms()))
             self._throttle.count(copied_bytes, self._clock.monotonic())
             if caught_up:
                 return True
-            await self._until_there_is_room(move)
+            await self._wait_for_throttle(move)
         return False
 
-    async def _until_there_is_room(self, move: _Move) -> None:
-        """All moves together keep to the limit, which may change meanwhile."""
+    async def _wait_for_throttle(self, move: _Move) -> None:
+        """The limit applies to all moves together and may change meanwhile."""
         while True:
             now = self._clock.monotonic()
             seconds = self._throttle.frees_at(now) - now
@@ -173,8 +174,8 @@ class LogDirMoves:
             if seconds <= 0 or self._is_over(move):
                 return
 
-    async def _reassign(self, move: _Move, copy: LogCopy) -> bool:
-        """The controller knows first: if this node's disk fails a moment later, it looks in the right dir."""
+    async def _assign_and_replace(self, move: _Move, copy: LogCopy) -> bool:
+        """Assigns the new directory first: if a disk then fails, the controller knows which replicas are offline."""
         ids = self._log_dirs.directory_ids
         source_id, destination_id = ids.get(move.source_dir), ids.get(move.destination)
         if source_id is None or destination_id is None:
@@ -182,13 +183,13 @@ class LogDirMoves:
         await self._assign(move.partition, destination_id)
         moved = False
         try:
-            moved = await self._catch_up(move, copy) and await self._take_over(move, copy)
+            moved = await self._catch_up(move, copy) and await self._replace_original(move, copy)
         finally:
             if not moved:
                 await self._assign(move.partition, source_id)
         return moved
 
-    async def _take_over(self, move: _Move, copy: LogCopy) -> bool:
+    async def _replace_original(self, move: _Move, copy: LogCopy) -> bool:
         partition = move.partition
 
         def finish() -> bool:
@@ -202,7 +203,7 @@ class LogDirMoves:
 
         def publish(finished: bool) -> None:
             nonlocal moved
-            # If the original's disk failed just then, the partition is given up: nobody would serve it from elsewhere.
+            # If the original's disk failed meanwhile, the partition is offline: its new log must not be served.
             if finished and partition.unavailable is not ErrorCode.kafka_storage_error:
                 partition.relocate(copy.copy, move.destination, self._append_latency_of(move.destination))
                 moved = True
@@ -234,5 +235,5 @@ class LogDirMoves:
         )
 
     def _is_worth_keeping(self, move: _Move) -> bool:
-        """A copy that the next start may go on with, or that is all that is left."""
+        """Whether the next start may resume with this future log, or it is the only readable copy."""
         return not move.cancelled and (self._stopping or move.partition.unavailable is ErrorCode.kafka_storage_error)

@@ -1,8 +1,8 @@
-"""One partition on this broker: the only place from which its log is written.
+"""One replica of a partition on this broker, and the only writer of its log.
 
-Writes happen on the event loop while the disk is quick, else in the log dir's thread, one after the other.
-Readers see what the high watermark allows; whoever waits for more is told when it moves. Where there are followers,
-`replication/` says how far that is; a partition with a single replica knows nothing of it.
+Appends run on the event loop while the disk is fast, otherwise one after the other in the log dir's thread. Consumers
+read up to the high watermark, and waiting fetches are notified when it advances. `core/replication` decides how far it
+advances if the partition has followers; a partition with a single replica has no replication state.
 It must not know requests, sockets or other partitions.
 """
 
@@ -38,7 +38,7 @@ _Job = tuple[Callable[[], Any], Callable[[Any], None] | None, "asyncio.Future[An
 
 
 class FreshBatch(NamedTuple):
-    """A batch of records just appended; never a transaction's marker."""
+    """A data batch that was just appended; never a transaction marker."""
 
     first_offset: int
     end_offset: int
@@ -46,7 +46,7 @@ class FreshBatch(NamedTuple):
 
 
 class FollowerFetch(NamedTuple):
-    """Who fetches, and in which of its lives."""
+    """The follower that fetches, and its incarnation."""
 
     replica_id: int
     broker_epoch: int
@@ -71,7 +71,7 @@ class Partition:
         high_watermark: int | None = None,
         rejected_before_creation: RejectedBatches | None = None,
     ) -> None:
-        """`high_watermark` is the last that was written down; None: the log's end, where nobody else has a copy."""
+        """`high_watermark` is the checkpointed one; None means the end of the log, for a partition with one replica."""
         self.name: Final = name
         self.topic_id: Final = topic_id
         self.log = log
@@ -79,7 +79,7 @@ class Partition:
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.is_leader = False
-        # Set when the log dir failed or the partition was deleted: what every request hears from then on.
+        # Set when the log dir failed or the partition was deleted: the error of every later request.
         self.unavailable: ErrorCode | None = None
         end_offset = log.log_end_offset
         # The only copy of this replica's high watermark: the state of the current role advances it.
@@ -87,41 +87,41 @@ class Partition:
             end_offset if high_watermark is None else min(max(high_watermark, log.log_start_offset), end_offset),
             self._on_high_watermark_advance,
         )
-        # While this broker leads and others follow.
+        # Set while this broker leads and the partition has followers.
         self.leader_state: LeaderState | None = None
-        # While it follows another.
+        # Set while this broker follows another.
         self.follower_state: FollowerState | None = None
-        # In the order of their coming: who waited first is told first.
+        # Waiting consumer fetches in order of arrival: the first is notified first.
         self.watchers: Final[dict[Watcher, None]] = {}
-        # Followers: they wait for the end of the log, committed or not.
+        # Waiting follower fetches: they wait for the end of the log, committed or not.
         self.end_watchers: Final[dict[Watcher, None]] = {}
         self._uncommitted: Final[list[tuple[int, int, DeferredResponse]]] = []
         self._uncommitted_count = 0
         self._delayed_deletions: Final = DelayedDeleteRecords()
-        # Made when the first is refused: most partitions never refuse any.
+        # Created with the first rejected batch: most partitions never reject one.
         self._rejected_batches = rejected_before_creation
-        # Grows with everything that watchers are told: who saw an older one has missed something.
+        # Grows with every notification: a watcher that saw a lower revision has missed one.
         self.revision = 0
-        # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
+        # Set during a notification: a watcher that waits for exactly this batch need not read the file.
         self.fresh: FreshBatch | None = None
         self._append_latency = append_latency
         self._clock: Final = clock
         self._executor: Final = executor
         self._on_disk_failure: Final = on_disk_failure
-        self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._synced)
+        self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._on_synced)
         self._jobs: Final[deque[_Job]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._busy = False
         self._background: Final[set[asyncio.Task[None]]] = set()
         self._last_sync_ms = clock.wall_ms()
         self.traffic: Final = Traffic()
-        # Up to here `traffic` has the messages that were written while this broker led.
+        # `traffic` counts the messages below this offset that this broker appended as leader.
         self._counted_to = end_offset
 
     # roles
 
-    def become_leader(self, leader_id: int, leader_epoch: int, replication: LeaderState | None = None) -> None:
-        """Of a new epoch. `replication` is for the followers, if there are any."""
+    def become_leader(self, leader_id: int, leader_epoch: int, leader_state: LeaderState | None = None) -> None:
+        """Starts a new leader epoch. `leader_state` is None if the partition has a single replica."""
         self._assert_epoch_grows(leader_epoch)
         self.count_messages()
         self._counted_to = self.log.log_end_offset
@@ -129,27 +129,27 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.is_leader = True
         self.follower_state = None
-        # Written down with the first flush: until then recovery finds the epoch in the batches themselves.
+        # Checkpointed with the first flush: until then recovery finds the epoch in the batches themselves.
         self.log.epochs.assign_unwritten(leader_epoch, self.log.log_end_offset)
-        self.leader_state = replication
-        if replication is None:
+        self.leader_state = leader_state
+        if leader_state is None:
             # The only replica: everything that it has written is committed.
             self.shared_high_watermark.advance_to(self.log.log_end_offset)
         else:
-            assert replication.shared_high_watermark is self.shared_high_watermark, "two owners of one high watermark"
-            replication.advance_high_watermark(self._clock.monotonic())
-            if replication.log_end_offset < self.log.log_end_offset:
+            assert leader_state.shared_high_watermark is self.shared_high_watermark, "two owners of one high watermark"
+            leader_state.advance_high_watermark(self._clock.monotonic())
+            if leader_state.log_end_offset < self.log.log_end_offset:
                 self._sync_in_background(self.log.log_end_offset)
 
-    def become_follower(self, leader_id: int, leader_epoch: int, following: FollowerState) -> None:
-        assert following.shared_high_watermark is self.shared_high_watermark, "two owners of one high watermark"
-        self._leave_leadership(leader_id, leader_epoch, following)
+    def become_follower(self, leader_id: int, leader_epoch: int, follower_state: FollowerState) -> None:
+        assert follower_state.shared_high_watermark is self.shared_high_watermark, "two owners of one high watermark"
+        self._leave_leadership(leader_id, leader_epoch, follower_state)
 
     def become_leaderless(self, leader_epoch: int) -> None:
         self._leave_leadership(NO_LEADER, leader_epoch, None)
 
     def count_messages(self) -> None:
-        """Brings `traffic` up to date: a leader's log grows by nothing but what is written to it."""
+        """Updates `traffic`: a leader's log grows only by what is produced to it."""
         if self.is_leader:
             end_offset = self.log.log_end_offset
             self.traffic.messages_in += end_offset - self._counted_to
@@ -160,7 +160,7 @@ class Partition:
             f"{self.name}: leader epoch decreased from {self.leader_epoch} to {leader_epoch}"
         )
 
-    def _leave_leadership(self, leader_id: int, leader_epoch: int, following: FollowerState | None) -> None:
+    def _leave_leadership(self, leader_id: int, leader_epoch: int, follower_state: FollowerState | None) -> None:
         self._assert_epoch_grows(leader_epoch)
         self.count_messages()
         was_leader = self.is_leader
@@ -168,9 +168,9 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.is_leader = False
         self.leader_state = None
-        # Before anybody is told: whoever then finds the disk broken takes all roles away.
-        self.follower_state = following
-        # Who reads from a follower has to hear of a new epoch too.
+        # Before watchers run: one that finds a disk failure clears both states.
+        self.follower_state = follower_state
+        # Consumers that fetch from a follower are notified of a new epoch too.
         self.notify_watchers(UNKNOWN_BYTES)
         if was_leader:
             self._fail_uncommitted(ErrorCode.not_leader_or_follower)
@@ -178,13 +178,13 @@ class Partition:
             self._notify_end_watchers(UNKNOWN_BYTES)
 
     def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
-        """Raises what a request gets that only the leader of the epoch it names may serve."""
+        """Raises KafkaError unless this broker leads, in the epoch the request names."""
         self.check_replica(expected_epoch)
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
 
     def check_gap(self, batch: BatchHeader, now_ms: int) -> None:
-        """Raises what an idempotent producer is told whose batch builds on one that was refused and is not here yet."""
+        """Raises KafkaError if an earlier batch of this idempotent producer was rejected and is still missing."""
         if self._rejected_batches is not None:
             known = self.log.producers.producers.get(batch.producer_id)
             code = self._rejected_batches.reason_for_gap(batch, known, now_ms)
@@ -192,7 +192,7 @@ class Partition:
                 raise KafkaError(code)
 
     def on_rejected_batch(self, batch: BatchHeader, code: ErrorCode) -> ErrorCode:
-        """What the producer of a batch is told that is not appended for this reason."""
+        """Returns the error code for the producer of a batch that was not appended for this reason."""
         now_ms = self._clock.wall_ms()
         if code in RETRIABLE_ERRORS:
             if self._rejected_batches is None:
@@ -204,7 +204,7 @@ class Partition:
         return code
 
     def check_replica(self, expected_epoch: int = NO_EPOCH) -> None:
-        """As `check_leader`, for what a follower in that epoch may serve too."""
+        """Like `check_leader`, for requests that a follower in that epoch may serve too."""
         if self.unavailable is not None:
             raise KafkaError(self.unavailable)
         if expected_epoch != NO_EPOCH:
@@ -229,7 +229,7 @@ class Partition:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> Appended:
-        """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
+        """Appends from the event loop. The caller waits for `wait_for_sync` before it acknowledges."""
         monotonic = self._clock.monotonic
         before = monotonic()
         appended = self.log.append_as_leader(
@@ -259,7 +259,7 @@ class Partition:
         epoch = self.leader_epoch
 
         def timed() -> tuple[Appended, float]:
-            # Roles change between jobs, never during one: another leader may have begun since this was queued.
+            # Roles change between jobs, never during one: the epoch may have ended while this job was queued.
             self.check_leader()
             if self.leader_epoch != epoch:
                 raise KafkaError(ErrorCode.not_leader_or_follower)
@@ -287,11 +287,11 @@ class Partition:
 
     @property
     def is_busy(self) -> bool:
-        """Somebody writes, or waits to: a change of roles has to wait for its turn, by `run_exclusively`."""
+        """Whether jobs are running or queued: a role change then has to queue too, by `run_exclusively`."""
         return self._busy
 
     async def run_exclusively(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
-        """Runs `work` in the log dir's thread while nobody else writes this partition, and `then` on the loop.
+        """Runs `work` in the log dir's thread while no other job writes this partition, then `then` on the loop.
 
         Both happen even if the caller is cancelled meanwhile: a client that hangs up leaves no append half published.
         """
@@ -309,7 +309,7 @@ class Partition:
                 result = await self._executor.run(work, lane=self.log_dir)
                 if then is not None:
                     then(result)
-            except Exception as error:  # noqa: BLE001 - handed to whoever asked for the work
+            except Exception as error:  # noqa: BLE001 - passed to the caller
                 if not done.done():
                     done.set_exception(error)
             else:
@@ -329,7 +329,7 @@ class Partition:
         if self.log.config.flush_messages > 1:
             if self.leader_state is not None:
                 self._count_own(end_offset, now, size)
-            # Whoever stops leads no more, and knows no more who has what, though the disk has only now written this.
+            # A broker that stops no longer leads when a slow append completes: then nothing is known to be committed.
             elif self.is_leader:
                 if self.watchers and len(batches) == 1 and not batches[0].is_control:
                     self.fresh = FreshBatch(appended.first_offset, end_offset, data)
@@ -345,7 +345,7 @@ class Partition:
     # replication
 
     def follower_fetched(self, fetch: FollowerFetch, fetch_offset: int, log_start_offset: int) -> None:
-        """A follower has everything before this offset. Raises KafkaError for one that is none."""
+        """A follower has everything before this offset. Raises KafkaError if the broker is not a follower."""
         replication = self.leader_state
         if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
@@ -354,15 +354,15 @@ class Partition:
         self.complete_deletions()
 
     def check_follower(self, fetch: FollowerFetch) -> None:
-        """Raises what a follower hears that is none, or is no more."""
-        # Asked by threads too, under whom the role may change.
+        """Raises KafkaError if the broker is not, or no longer, a follower."""
+        # Threads call this too, and the role may change meanwhile.
         replication = self.leader_state
         if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         replication.check_follower(*fetch)
 
     async def replicate(self, leader_epoch: int, data: bytes, batches: list[BatchHeader]) -> bool:
-        """Appends what the leader of this epoch gave, as it is. False: another one is followed by now, or none."""
+        """Appends batches fetched from the leader of this epoch. False: this broker no longer follows in this epoch."""
 
         def append() -> tuple[Appended, float] | None:
             if not self._follows_in(leader_epoch):
@@ -388,7 +388,7 @@ class Partition:
         return result is not None
 
     async def truncate(self, leader_epoch: int, offset: int, *, fully: bool) -> bool:
-        """As the leader of this epoch asks: the log ends there, or begins anew there. False as in `replicate`."""
+        """Truncates the log to the offset, or `fully` restarts it there. False as in `replicate`."""
 
         def truncate() -> bool:
             if not self._follows_in(leader_epoch):
@@ -401,8 +401,8 @@ class Partition:
                 self.log.truncate_to(offset, now_ms)
             return True
 
-        def publish(is_cut: bool) -> None:
-            if is_cut:
+        def publish(is_truncated: bool) -> None:
+            if is_truncated:
                 self._sync.on_truncation(offset)
                 self.shared_high_watermark.on_truncation(self.log.log_start_offset, self.log.log_end_offset)
 
@@ -456,26 +456,26 @@ class Partition:
 
     @property
     def pending_commits(self) -> int:
-        """How many producers and others have yet to hear that what they appended is committed."""
+        """The number of appends whose commit is pending."""
         return len(self._uncommitted)
 
     # deleting
 
     @property
     def low_watermark(self) -> int:
-        """Below it the records are gone from every replica that lives."""
+        """Below it every live replica has deleted its records."""
         start_offset = self.log.log_start_offset
         return start_offset if self.leader_state is None else self.leader_state.low_watermark(start_offset)
 
     async def wait_for_deletion(self, offset: int) -> int:
-        """Waits until the low watermark has reached the offset, and returns it. Raises KafkaError if this broker ceases
-        to lead."""
+        """Waits until the low watermark has reached the offset, and returns it. Raises KafkaError if this broker stops
+        leading."""
         self.check_leader()
         low_watermark = self.low_watermark
         return low_watermark if low_watermark >= offset else await self._delayed_deletions.wait_for(offset)
 
     def complete_deletions(self) -> None:
-        """A follower has fetched, or is not waited for any more."""
+        """Completes pending DeleteRecords after a follower has fetched or was fenced."""
         if self._delayed_deletions:
             self._delayed_deletions.on_low_watermark(self.low_watermark)
 
@@ -483,22 +483,22 @@ class Partition:
 
     @property
     def counted_end(self) -> int:
-        """How far the own log counts among the replicas: as it is written, or as it is synced if that is asked for."""
+        """The end of this log for the high watermark: the written end, or the synced end if `flush.messages` is 1."""
         return self.log.log_end_offset if self.log.config.flush_messages > 1 else self.log.recovery_point
 
     def needs_sync(self) -> bool:
-        """Whether what was appended has to be on the disk before it is acknowledged."""
+        """Whether a sync is required before the appended records are acknowledged."""
         return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
 
     def sync_is_due(self, now_ms: int) -> bool:
-        """Whether `flush.ms` has passed with something left to sync."""
+        """Whether `flush.ms` has passed and there are unsynced records."""
         return (
             self.log.log_end_offset > self.log.recovery_point
             and now_ms - self._last_sync_ms >= self.log.config.flush_ms
         )
 
     def _sync_in_background(self, end_offset: int) -> None:
-        """A segment that was closed is synced once, so that recovery need not read it again."""
+        """Syncs a closed segment once, so that recovery does not have to read it."""
 
         async def sync() -> None:
             try:
@@ -527,25 +527,25 @@ class Partition:
         try:
             log.flush(end_offset)
         except OSError as error:
-            # The replica moved to another log dir meanwhile, where everything was synced before, or was deleted.
+            # The replica moved to another log dir meanwhile, where everything is synced already, or it was deleted.
             is_deleted = self.unavailable is not None and isinstance(error, FileNotFoundError)
             if log is self.log and not is_deleted:
                 raise
 
-    def _synced(self, end_offset: int) -> None:
+    def _on_synced(self, end_offset: int) -> None:
         self._last_sync_ms = self._clock.wall_ms()
-        # With flush.messages=1 a record is readable only once it cannot be lost any more.
+        # With flush.messages=1 a record becomes readable only once it is synced.
         if not self.is_leader:
             return
         replication = self.leader_state
         if replication is None:
             self.shared_high_watermark.advance_to(end_offset)
         elif end_offset > replication.log_end_offset:
-            # Whether or not the topic still asks for it: it did when this was written, and nobody else counts it.
+            # Even if flush.messages has changed since: these records were not counted when they were written.
             self._count_own(end_offset, self._clock.monotonic(), UNKNOWN_BYTES)
 
     async def wait_for_idle(self) -> None:
-        """Returns once nothing is being written or synced any more: before the log is closed."""
+        """Returns once no write and no sync is running. Call it before closing the log."""
         while True:
             tasks = (self._worker, self._sync.running, *self._background)
             unfinished = [task for task in tasks if task is not None and not task.done()]
@@ -557,7 +557,7 @@ class Partition:
         self.log.update_config(config)
 
     def relocate(self, log: PartitionLog, log_dir: str, append_latency: AppendLatency) -> None:
-        """Goes on with an equal log in another log dir. Only from within `run_exclusively`."""
+        """Continues with an equal log in another log dir. Call it only within `run_exclusively`."""
         assert log.log_end_offset == self.log.log_end_offset, (
             f"{self.name}: the log in {log_dir} ends at {log.log_end_offset}, not at {self.log.log_end_offset}"
         )
@@ -580,9 +580,10 @@ class Partition:
 
     def _on_high_watermark_advance(self, added_bytes: int) -> None:
         """The only place that wakes waiting fetches and completes acks=all requests."""
-        assert self.log.log_start_offset <= self.high_watermark <= self.log.log_end_offset, (
+        log = self.log
+        assert log.log_start_offset <= self.shared_high_watermark.offset <= log.log_end_offset, (
             f"{self.name}: high watermark {self.high_watermark} is outside the log "
-            f"{self.log.log_start_offset} to {self.log.log_end_offset}"
+            f"{log.log_start_offset} to {log.log_end_offset}"
         )
         self.notify_watchers(added_bytes)
         if self._uncommitted:
@@ -600,7 +601,7 @@ class Partition:
             watcher.on_partition_change(self, added_bytes)
 
     def withdraw(self, reason: ErrorCode) -> None:
-        """From now on every request hears `reason`: the partition is deleted, or its disk failed."""
+        """Fails every later request with `reason`: the partition is deleted or its disk failed."""
         self.count_messages()
         self.unavailable = reason
         self.is_leader = False

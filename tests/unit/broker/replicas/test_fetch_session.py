@@ -20,14 +20,14 @@ def test_the_first_fetch_names_everything() -> None:
 def test_later_ones_name_what_has_changed_and_what_is_not_wanted() -> None:
     session = FollowerSession()
     session.next({A: position(0), B: position(5)}, (A, B))
-    session.answered(77)
+    session.on_response(77)
     asked = session.next({A: position(10), B: position(5)}, (A, B))
     assert (asked.session_id, asked.session_epoch) == (77, 1)
     assert asked.changed == {A: position(10)}
-    session.answered(77)
+    session.on_response(77)
     asked = session.next({A: position(10)}, (A, B))
     assert (asked.changed, asked.forgotten, asked.session_epoch) == ({}, [B], 2)
-    session.answered(77)
+    session.on_response(77)
     asked = session.next({A: position(10), B: position(5)}, (A, B))
     assert (asked.changed, asked.forgotten) == ({B: position(5)}, [])
 
@@ -35,7 +35,7 @@ def test_later_ones_name_what_has_changed_and_what_is_not_wanted() -> None:
 def test_what_was_asked_in_vain_is_asked_again_in_a_new_session() -> None:
     session = FollowerSession()
     session.next({A: position(0)}, (A, B))
-    session.answered(77)
+    session.on_response(77)
     session.next({A: position(10)}, (A, B))
     session.reset()
     asked = session.next({A: position(10)}, (A, B))
@@ -47,14 +47,14 @@ def test_a_leader_without_room_for_sessions_is_told_everything_every_time() -> N
     for _ in range(2):
         asked = session.next({A: position(0)}, (A, B))
         assert (asked.session_id, asked.session_epoch, asked.changed) == (0, 0, {A: position(0)})
-        session.answered(0)
+        session.on_response(0)
 
 
 def test_epochs_begin_again_after_the_last() -> None:
     session = FollowerSession()
     session.next({A: position(0)}, (A, B))
-    session.answered(77)
+    session.on_response(77)
     session._epoch = (1 << 31) - 1
     session.next({A: position(1)}, (A, B))
-    session.answered(77)
+    session.on_response(77)
     assert session.next({A: position(2)}, (A, B)).session_epoch == 1

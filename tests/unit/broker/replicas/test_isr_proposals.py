@@ -61,10 +61,10 @@ def test_a_proposal_that_the_controller_stumbles_over_is_made_again(tmp_path: Pa
         replication.tick(now=1000.0)
         controller = Stumbling()
         proposals = IsrProposals(controller, 1, lambda: 1, SystemClock())
-        proposals.may_change(partition)
+        proposals.send_if_proposed(partition)
         for _ in range(100):
             await asyncio.sleep(0.01)
-            proposals.may_change(partition)
+            proposals.send_if_proposed(partition)
             if len(controller.requests) > 1:
                 break
         await asyncio.sleep(0.01)

@@ -10,7 +10,12 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.broker.replicas import replica_fetcher
-from odradek.broker.replicas.replica_fetcher import FETCH_VERSION_MAX, LeaderEndpoint, ReplicaFetcher, checked_batches
+from odradek.broker.replicas.replica_fetcher import (
+    FETCH_VERSION_MAX,
+    LeaderEndpoint,
+    ReplicaFetcher,
+    parse_checked_batches,
+)
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FollowerState
 from odradek.core.replication.throttle import ReplicationThrottle
@@ -37,17 +42,17 @@ def batch(base_offset: int) -> bytes:
 def test_an_answer_that_ends_within_a_batch_is_taken_up_to_it() -> None:
     whole = batch(0) + batch(1)
     for missing in range(len(batch(2))):
-        records, batches = checked_batches(whole + batch(2)[:missing])
+        records, batches = parse_checked_batches(whole + batch(2)[:missing])
         assert records == whole
         assert [one.base_offset for one in batches] == [0, 1]
-    assert checked_batches(b"") == (b"", [])
+    assert parse_checked_batches(b"") == (b"", [])
 
 
 def test_a_damaged_batch_is_not_taken() -> None:
     damaged = bytearray(batch(0) + batch(1))
     damaged[-1] ^= 1
     with pytest.raises(CorruptBatch):
-        checked_batches(bytes(damaged))
+        parse_checked_batches(bytes(damaged))
 
 
 class HeldThreads:

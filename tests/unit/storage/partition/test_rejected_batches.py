@@ -12,7 +12,7 @@ from odradek.records.record import Record
 from odradek.storage.partition.rejected_batches import (
     PARTITIONS_MAX,
     PRODUCERS_MAX,
-    REMEMBERED_MS_MAX,
+    RETENTION_MS,
     RejectedBatches,
     RejectedBeforeCreation,
 )
@@ -85,8 +85,8 @@ def test_a_refusal_is_forgotten(fixture: Fixture) -> None:
     known = fixture.partition.log.producers.producers[PRODUCER]
     refused = RejectedBatches()
     refused.note(header(2), NOT_LEADER, now_ms=0)
-    assert refused.reason_for_gap(header(3), known, REMEMBERED_MS_MAX) is NOT_LEADER
-    assert refused.reason_for_gap(header(3), known, REMEMBERED_MS_MAX + 1) is None
+    assert refused.reason_for_gap(header(3), known, RETENTION_MS) is NOT_LEADER
+    assert refused.reason_for_gap(header(3), known, RETENTION_MS + 1) is None
     for producer in range(100, 100 + PRODUCERS_MAX):
         refused.note(header(2, producer=producer), NOT_LEADER, now_ms=0)
     assert refused.reason_for_gap(header(3), known, 0) is None
