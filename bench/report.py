@@ -81,7 +81,7 @@ def draw(suite: Suite, results: Results, file: Path) -> None:
     axes.minorticks_off()
     axes.set_yticks(range(len(measures)), [measure.title for measure in measures], fontsize=9)
     axes.set_xlabel(
-        "times better than Apache Kafka (its connection is 1); black ticks are the targets", fontsize=8.5, color=_INK
+        "times better than Apache Kafka (Kafka is 1); black ticks are the targets", fontsize=8.5, color=_INK
     )
     axes.set_title(f"Odradek and Apache Kafka {results.machine['kafka']}, {suite.title}", fontsize=12, loc="left")
     for side in ("top", "right", "left"):
