@@ -216,7 +216,7 @@ def _config_row(one: ConfigDefinition, described: Any) -> tuple[str, ...]:
 
 
 def _support(name: str, described: Any) -> str:
-    if name in supported.REFUSED:
+    if name in supported.REJECTED:
         return "rejected"
     if name in described:
         return "**yes**"
@@ -233,8 +233,8 @@ def _difference(one: ConfigDefinition, described: Any) -> str:
     name = one.name
     if is_own(one):
         return ONLY_HERE
-    if name in supported.REFUSED:
-        return supported.REFUSED[name]
+    if name in supported.REJECTED:
+        return supported.REJECTED[name]
     if name in supported.FIXED_AT_START:
         return supported.FIXED_AT_START[name]
     if name in supported.RESERVED:

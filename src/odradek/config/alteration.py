@@ -1,7 +1,7 @@
-"""May a config be changed to this? The checks behind AlterConfigs and CreateTopics, with Kafka's codes and messages.
+"""Validates config changes of AlterConfigs and CreateTopics, with Kafka's error codes and messages.
 
-Kafka looks at all configs that a resource would have after the change, not only at those that change. Where it
-would take a config that this node does not honour, the change is refused here: nobody would see it ignored.
+As in Kafka, all configs that a resource would have after the change are checked, not only those that change. A change
+of a config that this node does not support is rejected, so that it is not ignored silently.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -38,30 +38,30 @@ class Change(NamedTuple):
 
 
 def altered_topic_configs(stored: Texts, changes: Iterable[Change]) -> dict[str, str]:
-    """What a topic would have of its own after these changes."""
+    """The configs of a topic after these changes."""
 
-    def refusal(name: str, operation: Operation) -> str:
+    def error_message(name: str, operation: Operation) -> str:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
 
-    return _altered(TOPIC_CONFIGS, stored, changes, refusal)
+    return _altered(TOPIC_CONFIGS, stored, changes, error_message)
 
 
 def altered_broker_configs(stored: Texts, changes: Iterable[Change]) -> dict[str, str]:
-    """What would be stored for a broker, or for all of them, after these changes."""
+    """The stored configs of a broker, or of the cluster default, after these changes."""
 
-    def refusal(name: str, operation: Operation) -> str:
+    def error_message(name: str, operation: Operation) -> str:
         if name not in BROKER_CONFIGS:
             return f"Unknown config name: {name}"
         return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
 
-    return _altered(BROKER_CONFIGS, stored, changes, refusal)
+    return _altered(BROKER_CONFIGS, stored, changes, error_message)
 
 
 def _altered(
     definitions: Mapping[str, ConfigDefinition],
     stored: Texts,
     changes: Iterable[Change],
-    refusal: Callable[[str, Operation], str],
+    error_message: Callable[[str, Operation], str],
 ) -> dict[str, str]:
     texts = dict(stored)
     for name, operation, value in changes:
@@ -72,7 +72,7 @@ def _altered(
         else:
             definition = definitions.get(name)
             if definition is None or definition.type is not ConfigType.LIST:
-                _refuse_config(refusal(name, operation))
+                _reject_config(error_message(name, operation))
             current = texts.get(name, definition.default_text or "")
             texts[name] = _altered_list(operation, current, value or "")
     return texts
@@ -86,24 +86,24 @@ def _altered_list(operation: Operation, current: str, value: str) -> str:
 
 
 def check_topic_configs(configs: Texts, broker_defaults: TopicConfig) -> None:
-    """Raises KafkaError(INVALID_CONFIG) when a topic cannot have these configs of its own."""
+    """Raises KafkaError(INVALID_CONFIG) if these topic configs are invalid."""
     for name in configs:
         if name not in TOPIC_CONFIGS:
-            _refuse_config(f"Unknown topic config name: {name}")
+            _reject_config(f"Unknown topic config name: {name}")
     for name, definition in TOPIC_CONFIGS.items():
         if name in configs:
             try:
                 definition.parse(configs[name])
             except InvalidValue as invalid:
-                _refuse_config(str(invalid))
+                _reject_config(str(invalid))
     resolved = broker_defaults.with_overrides(configs)
     if resolved.min_compaction_lag_ms > resolved.max_compaction_lag_ms:
-        _refuse_config(
+        _reject_config(
             f"conflict topic config setting min.compaction.lag.ms ({resolved.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({resolved.max_compaction_lag_ms})"
         )
     if resolved.remote_storage_enable:
-        _refuse_config(
+        _reject_config(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
@@ -112,19 +112,19 @@ def check_topic_configs(configs: Texts, broker_defaults: TopicConfig) -> None:
 def check_broker_configs(
     config: NodeConfig, configs: Texts, *, per_broker: bool, changed: Collection[str] | None = None
 ) -> None:
-    """Raises KafkaError when these cannot be the configs stored for the broker, or for all of them.
+    """Raises KafkaError if these configs of the broker, or of the cluster default, are invalid.
 
-    `changed` names those that were not stored so before; only they are held to what this node honours.
+    Only the configs in `changed` must be supported by this node.
     """
     _check_names(name for name in configs if not is_dynamic(name))
     if misplaced := [name for name in configs if name in ONLY_FOR_LISTENERS]:
-        _refuse(
+        _reject(
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             + _bracketed(misplaced)
         )
     _check_types(configs)
     if not per_broker and (misplaced := [name for name in configs if needs_broker_id(name)]):
-        _refuse(
+        _reject(
             "Cannot update these configs at default cluster level, broker id must be specified: "
             + _bracketed(misplaced)
         )
@@ -133,12 +133,12 @@ def check_broker_configs(
     _check_limits(in_force)
     _check_threads(config, in_force)
     _check_local_retention(in_force)
-    _check_honoured(configs if changed is None else [name for name in configs if name in changed])
+    _check_supported(configs if changed is None else [name for name in configs if name in changed])
 
 
 def _check_names(fixed: Iterable[str]) -> None:
     if names := sorted(fixed):
-        _refuse(f"Cannot update these configs dynamically: {_bracketed(names)}")
+        _reject(f"Cannot update these configs dynamically: {_bracketed(names)}")
 
 
 def _check_types(configs: Texts) -> None:
@@ -148,24 +148,24 @@ def _check_types(configs: Texts) -> None:
             try:
                 definition.parse(by_base_name[name])
             except InvalidValue as invalid:
-                _refuse(str(invalid))
+                _reject(str(invalid))
 
 
-def _check_honoured(changed: Iterable[str]) -> None:
+def _check_supported(changed: Iterable[str]) -> None:
     for name in changed:
         base = base_name(name)
         if base not in BROKER_CONFIGS or name in supported.RESERVED:
             continue
         if name in supported.FIXED_AT_START:
-            _refuse_config(f"{name} cannot change while the node runs: {supported.FIXED_AT_START[name]}")
+            _reject_config(f"{name} cannot be changed at run time: {supported.FIXED_AT_START[name]}")
         if base != name:
-            _refuse_config(f"{name} is not supported yet: configs of a single listener have no effect")
+            _reject_config(f"{name} is not supported yet: configs of single listeners have no effect")
         if name not in supported.BROKER:
-            _refuse_config(f"{name} has no effect: {supported.WITHOUT_EFFECT.get(name, 'it is not supported yet')}")
+            _reject_config(f"{name} has no effect: {supported.WITHOUT_EFFECT.get(name, 'it is not supported yet')}")
 
 
 def _check_limits(in_force: Texts) -> None:
-    """The bounds that Kafka keeps outside of its table of ranges."""
+    """The limits that Kafka does not define as ranges."""
     roll_ms, jitter_ms = _number(in_force, "log.roll.ms"), _number(in_force, "log.roll.jitter.ms")
     _require(roll_ms is None or roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
     _require(jitter_ms is None or jitter_ms >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
@@ -182,7 +182,7 @@ def _check_limits(in_force: Texts) -> None:
     try:
         overrides = parse_ip_overrides(in_force.get("max.connections.per.ip.overrides", ""))
     except AddressError as error:
-        _refuse(f"Error parsing configuration property 'max.connections.per.ip.overrides': {error}")
+        _reject(f"Error parsing configuration property 'max.connections.per.ip.overrides': {error}")
     _require(
         _number(in_force, "max.connections.per.ip") != 0 or bool(overrides),
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
@@ -195,20 +195,20 @@ def _check_threads(config: NodeConfig, in_force: Texts) -> None:
         new, current = _number(in_force, name) or 0, _number(config.in_force, name) or 0
         prefix = f"Dynamic thread count update validation failed for {name}={new}, value should "
         if new < current // 2:
-            _refuse_reconfiguration(f"{prefix}be at least half the current value {current}")
+            _reject_reconfiguration(f"{prefix}be at least half the current value {current}")
         if new > current * 2:
-            _refuse_reconfiguration(f"{prefix}not be greater than double the current value {current}")
+            _reject_reconfiguration(f"{prefix}not be greater than double the current value {current}")
     new, current = (_number(texts, "log.cleaner.threads") or 0 for texts in (in_force, config.in_force))
     if new < current // 2:
-        _refuse_reconfiguration(f"Log cleaner threads cannot be reduced to less than half the current value {current}")
+        _reject_reconfiguration(f"Log cleaner threads cannot be reduced to less than half the current value {current}")
     if new > current * 2:
-        _refuse_reconfiguration(
+        _reject_reconfiguration(
             f"Log cleaner threads cannot be increased to more than double the current value {current}"
         )
 
 
 def _check_local_retention(in_force: Texts) -> None:
-    """What stays on local disk cannot outlast the log. -2 means that it lasts as long."""
+    """Local retention must not exceed total retention. -2 means that both are equal."""
     defaults = TopicConfig.broker_defaults(static_broker=in_force)
     for unit, total, local in (
         ("ms", defaults.retention_ms, defaults.local_retention_ms),
@@ -223,7 +223,7 @@ def _check_local_retention(in_force: Texts) -> None:
             reason = f"Value must not be more than {bound} property value: {total}"
         else:
             continue
-        _refuse_reconfiguration(str(InvalidValue.because(name, local, reason)))
+        _reject_reconfiguration(str(InvalidValue.because(name, local, reason)))
 
 
 def _number(texts: Texts, name: str) -> int | None:
@@ -239,20 +239,20 @@ def _bracketed(names: Iterable[str]) -> str:
 
 def _require(satisfied: bool, message: str) -> None:
     if not satisfied:
-        _refuse(f"requirement failed: {message}")
+        _reject(f"requirement failed: {message}")
 
 
-def _refuse(message: str) -> NoReturn:
-    """Kafka answers INVALID_REQUEST to most of what is wrong with a broker's config."""
+def _reject(message: str) -> NoReturn:
+    """Kafka responds to most invalid broker configs with INVALID_REQUEST."""
     raise KafkaError(ErrorCode.invalid_request, message)
 
 
-def _refuse_config(message: str) -> NoReturn:
+def _reject_config(message: str) -> NoReturn:
     raise KafkaError(ErrorCode.invalid_config, message)
 
 
-def _refuse_reconfiguration(reason: str) -> NoReturn:
-    _refuse(
+def _reject_reconfiguration(reason: str) -> NoReturn:
+    _reject(
         f"Invalid value org.apache.kafka.common.config.ConfigException: {reason} "
         "for configuration Invalid dynamic configuration"
     )

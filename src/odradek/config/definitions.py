@@ -1,7 +1,7 @@
-"""Every config that Apache Kafka 4.3.1 knows: name, type, default, range and whether it can change at run time.
+"""Every config of Apache Kafka 4.3.1: name, type, default, range and update mode.
 
-The table itself is `kafka_configs.json`, one config per line; the few that only this broker has stand below. What this
-broker makes of a config is in `supported`.
+The table is `kafka_configs.json`, one config per line; the configs that only this project has are below. `supported`
+defines which configs have an effect.
 """
 
 import json
@@ -44,7 +44,7 @@ class ConfigDefinition(NamedTuple):
 
     @property
     def hidden_until_set(self) -> bool:
-        """Whether DescribeConfigs leaves it out as long as nobody sets it."""
+        """Whether DescribeConfigs omits it until it is set."""
         return self.update_mode in (UpdateMode.INTERNAL, UpdateMode.DYNAMIC_ONLY)
 
     @property
@@ -74,7 +74,7 @@ _OWN = {
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
     "segment.lease.credentials.file": ["STRING", "", "LOW", "", "internal"],
 }
-"""Configs that Apache Kafka does not have. Its tools see them once somebody has set them."""
+"""Configs that Apache Kafka does not have. Kafka's tools show them once they are set."""
 
 
 def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefinition]]:

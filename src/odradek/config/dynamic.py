@@ -1,7 +1,7 @@
-"""Broker configs that change while a node runs: which ones may, and how they are laid over its file.
+"""Dynamic broker configs: which configs are dynamic, and how they override the file.
 
-They are kept in the metadata at two levels, for one broker and for all of them, and the first wins. What is stored
-there but cannot be used is left out, as Kafka does, so that a node starts whatever somebody once wrote.
+The metadata has two levels: for one broker and for all brokers. The first takes precedence. Stored configs that are
+invalid are skipped, as in Kafka, so that they cannot keep a node from starting.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from odradek.config.topic_config import Texts, TopicConfig
 from odradek.config.values import ConfigValue, InvalidValue
 
 CLUSTER_WIDE_FOR_LISTENERS = frozenset({"max.connection.creation.rate", "max.connections", "num.network.threads"})
-"""Configs of a single listener that may be set for all brokers at once."""
+"""Configs of a single listener that may be set for all brokers."""
 
 ONLY_FOR_LISTENERS = frozenset(
     {
@@ -35,17 +35,17 @@ ONLY_FOR_LISTENERS = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Configs that may change only under the name of a listener, `listener.name.internal.ssl.keystore.location`."""
+"""Configs that are dynamic only with a listener prefix, as in `listener.name.internal.ssl.keystore.location`."""
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether it may change at run time. Names that Kafka does not know may: it keeps them for plugins."""
+    """Whether it may change at run time. Unknown names may: Kafka keeps them for plugins."""
     definition = BROKER_CONFIGS.get(name)
     return definition is None or definition.dynamic
 
 
 def needs_broker_id(name: str) -> bool:
-    """Whether it may change only for one broker, never for all at once."""
+    """Whether it may change only for one broker, never for all brokers."""
     if LISTENER_CONFIG.fullmatch(name):
         return base_name(name) not in CLUSTER_WIDE_FOR_LISTENERS
     definition = BROKER_CONFIGS.get(name)
@@ -53,7 +53,7 @@ def needs_broker_id(name: str) -> bool:
 
 
 def overlay(config: NodeConfig, dynamic_broker: Texts, dynamic_cluster_default: Texts) -> NodeConfig:
-    """The configuration with these changes in force, whatever was in force before."""
+    """The configuration of the file with these dynamic configs applied."""
     of_broker = _usable(dynamic_broker, per_broker=True)
     of_cluster = _usable(dynamic_cluster_default, per_broker=False)
     in_force = merge(config.values, of_cluster, of_broker)
@@ -68,7 +68,7 @@ def overlay(config: NodeConfig, dynamic_broker: Texts, dynamic_cluster_default: 
 
 
 def merge(*levels: Texts) -> dict[str, str]:
-    """Later levels win, and silence the synonyms of what they set: `log.roll.ms` a `log.roll.hours` below it."""
+    """Later levels take precedence, also over synonyms: `log.roll.ms` overrides a lower `log.roll.hours`."""
     merged: dict[str, str] = {}
     for level in levels:
         if merged:
@@ -80,7 +80,7 @@ def merge(*levels: Texts) -> dict[str, str]:
 
 
 def unusable(stored: Texts, *, per_broker: bool) -> Mapping[str, str]:
-    """Which of the stored configs have no effect, and why: for the node's log."""
+    """The stored configs that have no effect, and why, for the log."""
     reasons: dict[str, str] = {}
     for name, text in stored.items():
         if not is_dynamic(name):

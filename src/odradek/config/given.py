@@ -1,4 +1,4 @@
-"""One configuration under examination, as the checks hand it on."""
+"""The configuration under validation, which the checks share."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar

@@ -1,4 +1,4 @@
-"""What the broker's configs of consumer groups must be to each other."""
+"""Validates the broker's consumer group configs against each other."""
 
 from typing import Final
 
@@ -24,17 +24,15 @@ def check_consumer_groups(given: Given) -> None:
         _require(given, given.typed[most] >= given.typed[least], most, "must be greater than or equal to", least)
         _require(given, given.typed[name] >= given.typed[least], name, "must be greater than or equal to", least)
         _require(given, given.typed[name] <= given.typed[most], name, "must be less than or equal to", most)
-    is_heard_of = given.typed[_HEARTBEAT_INTERVAL] < given.typed[_SESSION_TIMEOUT]
-    _require(given, is_heard_of, _HEARTBEAT_INTERVAL, "must be less than", _SESSION_TIMEOUT)
+    is_shorter = given.typed[_HEARTBEAT_INTERVAL] < given.typed[_SESSION_TIMEOUT]
+    _require(given, is_shorter, _HEARTBEAT_INTERVAL, "must be less than", _SESSION_TIMEOUT)
     for name in given.typed[_ASSIGNORS] or ():
         if name not in ASSIGNORS and not given.problems.has_error(_ASSIGNORS):
             known = " or ".join(ASSIGNORS)
-            given.problems.error(
-                _ASSIGNORS, f"{_ASSIGNORS}: {name} is a Java class that cannot be loaded here; write {known}"
-            )
+            given.problems.error(_ASSIGNORS, f"{_ASSIGNORS}: cannot load the Java class {name}; use {known}")
 
 
 def _require(given: Given, satisfied: bool, name: str, relation: str, other: str) -> None:
-    """The error stands where somebody wrote one of the two; one is enough of what follows from the other."""
+    """Reports the error at the config that the file contains, and at most once for both."""
     if not satisfied and not given.problems.has_error(name, other):
         given.problems.error(name if name in given.texts else other, f"{name} {relation} {other}")

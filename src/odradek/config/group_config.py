@@ -1,4 +1,4 @@
-"""Configs that a group may have of its own, over those of the brokers; which are honoured, and within which bounds."""
+"""Group configs, which override those of the brokers: which are supported, and within which bounds."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import Texts
 from odradek.config.values import InvalidValue
 
-# Each has its default from the broker config of the same name with `group.` in front.
+# Each has its default from the broker config of the same name with the prefix `group.`.
 OF_BROKER: Final = (
     "consumer.assignment.interval.ms",
     "consumer.heartbeat.interval.ms",
@@ -30,22 +30,22 @@ OWN: Final = ("share.auto.offset.reset", "share.isolation.level", "share.renew.a
 _SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 _HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 _ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
-_HONOURED: Final = (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL, _ASSIGNMENT_INTERVAL)
+_SUPPORTED: Final = (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL, _ASSIGNMENT_INTERVAL)
 
 
 def check_group_configs(configs: Texts, config: NodeConfig) -> None:
-    """Raises KafkaError(INVALID_CONFIG) when a group cannot have these configs of its own."""
+    """Raises KafkaError(INVALID_CONFIG) if these group configs are invalid."""
     for name in configs:
         if name not in OF_BROKER and name not in OWN:
-            raise _refusal(f"Unknown group config name: {name}")
-        if name not in _HONOURED:
-            raise _refusal(f"{name} has no effect: it is not supported yet")
-    values = {name: _value(name, configs, config) for name in _HONOURED}
+            raise _invalid_config(f"Unknown group config name: {name}")
+        if name not in _SUPPORTED:
+            raise _invalid_config(f"{name} has no effect: it is not supported yet")
+    values = {name: _value(name, configs, config) for name in _SUPPORTED}
     for name in (_HEARTBEAT_INTERVAL, _SESSION_TIMEOUT, _ASSIGNMENT_INTERVAL):
         if name in configs:
             _check_bounds(name, values[name], config)
     if values[_SESSION_TIMEOUT] <= values[_HEARTBEAT_INTERVAL]:
-        raise _refusal(f"{_SESSION_TIMEOUT} must be greater than {_HEARTBEAT_INTERVAL}")
+        raise _invalid_config(f"{_SESSION_TIMEOUT} must be greater than {_HEARTBEAT_INTERVAL}")
 
 
 def _value(name: str, configs: Texts, config: NodeConfig) -> int:
@@ -54,7 +54,7 @@ def _value(name: str, configs: Texts, config: NodeConfig) -> int:
     try:
         value = BROKER_CONFIGS[f"group.{name}"]._replace(name=name).parse(configs[name])
     except InvalidValue as invalid:
-        raise _refusal(str(invalid)) from invalid
+        raise _invalid_config(str(invalid)) from invalid
     assert isinstance(value, int)
     return value
 
@@ -63,10 +63,10 @@ def _check_bounds(name: str, value: int, config: NodeConfig) -> None:
     kind, _, setting = name.partition(".")
     least, most = f"group.{kind}.min.{setting}", f"group.{kind}.max.{setting}"
     if value < config.effective_number(least):
-        raise _refusal(f"{name} must be greater than or equal to {least}")
+        raise _invalid_config(f"{name} must be greater than or equal to {least}")
     if value > config.effective_number(most):
-        raise _refusal(f"{name} must be less than or equal to {most}")
+        raise _invalid_config(f"{name} must be less than or equal to {most}")
 
 
-def _refusal(message: str) -> KafkaError:
+def _invalid_config(message: str) -> KafkaError:
     return KafkaError(ErrorCode.invalid_config, message)

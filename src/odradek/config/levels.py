@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells: each config's value in force, the level it comes from, and the values below it."""
+"""Describes configs for DescribeConfigs: the effective value of each, its source, and its synonyms."""
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
@@ -28,7 +28,7 @@ class ConfigSource(IntEnum):
 
 
 class LevelValue(NamedTuple):
-    """What one level says, under the name it has there."""
+    """The value at one level, under its name at that level."""
 
     name: str
     value: str | None
@@ -38,18 +38,18 @@ class LevelValue(NamedTuple):
 class DescribedConfig(NamedTuple):
     name: str
     value: str | None
-    """None also stands for a value that must not be shown."""
+    """None also for a value that must not be shown."""
     source: ConfigSource
     type: ConfigType
     sensitive: bool
     read_only: bool
     synonyms: tuple[LevelValue, ...]
-    """All levels that say something, the one in force first."""
+    """The values of all levels, the effective one first."""
     documentation: str | None
 
 
 def describe_broker(config: NodeConfig, names: Collection[str] | None = None) -> list[DescribedConfig]:
-    """Every config of the node, or those of `names` that there are."""
+    """Every config of the node, or those in `names`."""
     known = (name for name, definition in BROKER_CONFIGS.items() if not definition.hidden_until_set)
     return [
         _described_broker_config(config, name, _broker_value(config.in_force, name))
@@ -59,7 +59,7 @@ def describe_broker(config: NodeConfig, names: Collection[str] | None = None) ->
 
 
 def describe_cluster_default(config: NodeConfig, names: Collection[str] | None = None) -> list[DescribedConfig]:
-    """Only what was set for all brokers at run time."""
+    """The configs that were set for all brokers at run time."""
     described: list[DescribedConfig] = []
     for name, text in config.dynamic_cluster_default.items():
         if names is None or name in names:
@@ -101,7 +101,7 @@ def _described_broker_config(config: NodeConfig, name: str, value: str | None) -
 
 @lru_cache(maxsize=1024)
 def _described_topic_config(config: NodeConfig, name: str, override: str | None) -> DescribedConfig:
-    """Remembered, since most topics have most of their configs in common."""
+    """Cached, since most topics share most of their configs."""
     definition = TOPIC_CONFIGS[name]
     levels: tuple[LevelValue, ...] = ()
     if synonyms := TOPIC_SYNONYMS.get(name):
@@ -125,7 +125,7 @@ def _described_topic_config(config: NodeConfig, name: str, override: str | None)
 
 
 def _shown(definition: ConfigDefinition, text: str) -> str | None:
-    """What somebody stored that is not a value of its type is shown as it is, so that it can be found and deleted."""
+    """An invalid stored value is shown unchanged, so that it can be found and deleted."""
     try:
         return format_value(definition.parse(text))
     except InvalidValue:
@@ -141,7 +141,7 @@ def _broker_value(in_force: Texts, name: str) -> str | None:
 
 
 def _broker_levels(config: NodeConfig, name: str, synonyms: Iterable[str], sensitive: bool) -> tuple[LevelValue, ...]:
-    """From the strongest level down. What stands before the first value under the name itself is not its own."""
+    """From the highest level down, starting with the first value under the name itself, as Kafka does."""
     names = tuple(synonyms)
     texts: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
         (ConfigSource.DYNAMIC_BROKER_CONFIG, config.dynamic_broker),
@@ -175,7 +175,7 @@ def _source(levels: tuple[LevelValue, ...]) -> ConfigSource:
 
 
 def validate(kind: str, name: str, value: str) -> str | None:
-    """Why one value cannot be, in Kafka's words, or None. `kind` is broker or topic."""
+    """Kafka's error message for an invalid value, or None. `kind` is broker or topic."""
     definitions = {"broker": BROKER_CONFIGS, "topic": TOPIC_CONFIGS}[kind]
     definition = definitions.get(name)
     if definition is None:

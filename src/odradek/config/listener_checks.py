@@ -1,4 +1,4 @@
-"""Where a node listens and where it says it is reached: what that must be to its roles and to each other."""
+"""Validates listeners and advertised listeners against the node's roles and against each other."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,11 +11,11 @@ _CONTROLLER_NAMES = "controller.listener.names"
 
 
 def derive_listeners(given: Given, roles: frozenset[str], controller_names: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of NodeConfig that speak of listeners. Useless once there are errors."""
+    """The fields of NodeConfig for listeners. Unusable if there are errors."""
     if roles and not controller_names and not given.problems.has_error(_CONTROLLER_NAMES):
         advice = " and add CONTROLLER://:9093 to listeners" if "controller" in roles else ""
         given.problems.error(
-            _CONTROLLER_NAMES, f"{_CONTROLLER_NAMES} is missing: write {_CONTROLLER_NAMES}=CONTROLLER{advice}"
+            _CONTROLLER_NAMES, f"{_CONTROLLER_NAMES} is missing: add {_CONTROLLER_NAMES}=CONTROLLER{advice}"
         )
     protocols = _protocols(given, controller_names)
     if given.problems.has_error(_CONTROLLER_NAMES, _PROTOCOL_MAP, "process.roles"):
@@ -50,7 +50,7 @@ def _protocols(given: Given, controller_names: tuple[str, ...]) -> dict[str, str
 def _controller_addresses(
     names: tuple[str, ...], advertised: Iterable[Listener], listeners: tuple[Listener, ...]
 ) -> tuple[Listener, ...]:
-    """The advertised address of each controller listener of this node, else where it listens."""
+    """The advertised address of each controller listener of this node, or else its bind address."""
     own = {one.name for one in listeners}
     by_name = {one.name: one for one in (*listeners, *advertised) if one.name in own}
     return tuple(by_name[name] for name in names if name in by_name)
@@ -61,7 +61,7 @@ def _check_security(given: Given, listeners: Iterable[Listener]) -> None:
         if protocol != "PLAINTEXT":
             given.problems.error(
                 "listeners",
-                f"listeners: {name} asks for {protocol}, which is not supported yet; only PLAINTEXT is",
+                f"listeners: security protocol {protocol} of {name} is not supported yet; use PLAINTEXT",
             )
 
 
@@ -76,24 +76,22 @@ def _check_roles(
     if "controller" not in roles:
         _check_broker_only(given, names, controller_names, protocols)
         return
-    strangers = [name for name in names if name not in controller_names]
-    if roles == {"controller"} and strangers:
+    client_names = [name for name in names if name not in controller_names]
+    if roles == {"controller"} and client_names:
         given.problems.error(
             "listeners",
-            f"listeners: a node that is only a controller has no use for {strangers[0]}; "
-            f"name it in {_CONTROLLER_NAMES}, or write process.roles=broker,controller",
+            f"listeners: {client_names[0]} is not a controller listener, and this node is only a controller; "
+            f"add it to {_CONTROLLER_NAMES}, or set process.roles=broker,controller",
         )
         return
     for name in controller_names:
         if name not in names:
             given.problems.error(
                 _CONTROLLER_NAMES,
-                f"{_CONTROLLER_NAMES}: listener {name} is not among listeners; add {name}://:9093 there",
+                f"{_CONTROLLER_NAMES}: listener {name} is not defined; add {name}://:9093 to listeners",
             )
-    if "broker" in roles and not strangers:
-        given.problems.error(
-            "listeners", "listeners: all of them are for controllers; add one for clients, PLAINTEXT://:9092"
-        )
+    if "broker" in roles and not client_names:
+        given.problems.error("listeners", "listeners: no listener for clients; add PLAINTEXT://:9092")
 
 
 def _check_broker_only(
@@ -103,12 +101,13 @@ def _check_broker_only(
         if name in names:
             given.problems.error(
                 "listeners",
-                f"listeners: {name} is for controllers, and this node is only a broker; take it out, or write "
+                f"listeners: {name} is a controller listener, and this node is only a broker; remove it, or set "
                 "process.roles=broker,controller",
             )
         elif name not in protocols:
             given.problems.error(
-                _PROTOCOL_MAP, f"{_PROTOCOL_MAP}: add {name}:PLAINTEXT, by which controllers are reached"
+                _PROTOCOL_MAP,
+                f"{_PROTOCOL_MAP}: no protocol for controller listener {name}; add {name}:PLAINTEXT",
             )
 
 
@@ -122,16 +121,16 @@ def _check_advertised(
     key = "advertised.listeners" if "advertised.listeners" in given.texts else "listeners"
     names = {one.name for one in listeners}
     if key == "advertised.listeners" and not of_broker and "broker" in roles:
-        given.problems.error(key, f"{key}: none of them is for clients; add PLAINTEXT://HOST:9092")
+        given.problems.error(key, f"{key}: no listener for clients; add PLAINTEXT://HOST:9092")
     for one in advertised:
-        # A role that the node does not have is of no account: its addresses are left over from another file.
+        # Addresses for a role that the node does not have are ignored: they are left over from another file.
         if one.name not in names and (one in of_broker or roles == {"broker", "controller"}):
-            given.problems.error(key, f"{key}: listener {one.name} is advertised but not among listeners")
+            given.problems.error(key, f"{key}: listener {one.name} is not defined in listeners")
         if one.host == "0.0.0.0":
             given.problems.error(
                 key,
                 f"{key}: clients cannot connect to 0.0.0.0; "
-                f"write advertised.listeners={one.name}://HOST:{one.port} with a host that they can reach",
+                f"set advertised.listeners={one.name}://HOST:{one.port} with a host that they can reach",
             )
 
 
@@ -145,9 +144,9 @@ def _inter_broker_name(
     key = "inter.broker.listener.name"
     name, protocol = given.typed[key], given.typed["security.inter.broker.protocol"]
     if name and "security.inter.broker.protocol" in given.texts:
-        given.problems.error(key, f"{key} and security.inter.broker.protocol exclude each other: give one of them")
+        given.problems.error(key, f"{key} and security.inter.broker.protocol are mutually exclusive: set one of them")
     if name and "broker" not in roles:
-        _check_name_of_others(given, name.upper(), controller_names, protocols)
+        _check_inter_broker_name_of_controller(given, name.upper(), controller_names, protocols)
     if not name:
         name = protocol
         key = "security.inter.broker.protocol" if "security.inter.broker.protocol" in given.texts else "listeners"
@@ -156,18 +155,17 @@ def _inter_broker_name(
     if known and name not in known and not given.problems.has_error("listeners", "advertised.listeners"):
         given.problems.error(
             key,
-            f"{key}: brokers would talk to each other on listener {name}, which is not advertised; "
-            f"write inter.broker.listener.name={known[0]}",
+            f"{key}: the inter-broker listener {name} is not advertised; set inter.broker.listener.name={known[0]}",
         )
     return name
 
 
-def _check_name_of_others(
+def _check_inter_broker_name_of_controller(
     given: Given, name: str, controller_names: tuple[str, ...], protocols: dict[str, str]
 ) -> None:
-    """A controller is told on which listener the brokers talk to each other: it cannot be its own."""
+    """On a controller, the config names a listener of the brokers, never its own."""
     key = "inter.broker.listener.name"
     if name in controller_names:
-        given.problems.error(key, f"{key}: {name} is a listener of controllers; name one of the brokers'")
+        given.problems.error(key, f"{key}: {name} is a controller listener; set a listener of the brokers")
     elif name not in protocols:
-        given.problems.error(key, f"{key}: listener {name} has no security protocol: name it in {_PROTOCOL_MAP}")
+        given.problems.error(key, f"{key}: listener {name} has no security protocol; add it to {_PROTOCOL_MAP}")

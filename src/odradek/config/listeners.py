@@ -16,7 +16,7 @@ class AddressError(ValueError):
 
 
 class Listener(NamedTuple):
-    """Where a node listens, or where it tells clients to go. An empty host means every interface."""
+    """An address that a node binds or advertises. An empty host means every interface."""
 
     name: str
     security_protocol: str
@@ -47,13 +47,13 @@ def parse_protocol_map(text: str) -> dict[str, str]:
         if not name:
             raise AddressError(f"{entry!r} is not of the form NAME:PROTOCOL")
         if protocol not in SECURITY_PROTOCOLS:
-            raise AddressError(f"{protocol} is none of the security protocols {', '.join(SECURITY_PROTOCOLS)}")
+            raise AddressError(f"unknown security protocol {protocol}; use one of {', '.join(SECURITY_PROTOCOLS)}")
         protocols[name] = protocol
     return protocols
 
 
 def listener_name(text: str) -> str:
-    """The name in front of `://`, whether or not the rest is an address."""
+    """The name before `://`, whether or not the rest is an address."""
     return text.partition(":")[0].strip().upper()
 
 
@@ -64,7 +64,7 @@ def parse_listeners(
     names = [listener.name for listener in listeners]
     for name in names:
         if names.count(name) > 1:
-            raise AddressError(f"listener {name} is there twice: each needs a name of its own")
+            raise AddressError(f"duplicate listener name {name}")
     if distinct_ports:
         _check_ports(listeners)
     return listeners
@@ -79,12 +79,12 @@ def _parse_listener(entry: str, protocols: Mapping[str, str]) -> Listener:
         raise AddressError(f"{entry!r}: port {port} is not between 0 and 65535")
     protocol = protocols.get(name)
     if protocol is None:
-        raise AddressError(f"listener {name} has no security protocol: name it in listener.security.protocol.map")
+        raise AddressError(f"listener {name} has no security protocol; add it to listener.security.protocol.map")
     return Listener(name, protocol, host, port)
 
 
 def _check_ports(listeners: tuple[Listener, ...]) -> None:
-    """One port serves one listener, or two when one of them is bound to an IPv4 and the other to an IPv6 address."""
+    """A port belongs to one listener, or to two if one has an IPv4 and the other an IPv6 address."""
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
         if listener.port:
@@ -92,7 +92,7 @@ def _check_ports(listeners: tuple[Listener, ...]) -> None:
     for port, sharing in by_port.items():
         if len(sharing) > 1 and sorted(map(_ip_version, sharing)) != [4, 6]:
             both = " and ".join(listener.name for listener in sharing)
-            raise AddressError(f"{both} have the same port {port}")
+            raise AddressError(f"{both} use the same port {port}")
 
 
 def _ip_version(listener: Listener) -> int:
@@ -126,12 +126,12 @@ def parse_addresses(entries: Iterable[str]) -> tuple[Address, ...]:
 
 
 def parse_http_address(text: str) -> Address | None:
-    """None: nowhere. A port alone is one of the loopback interface."""
+    """None: disabled. A port alone is on the loopback interface."""
     if not text:
         return None
     match = _HOST_AND_PORT.fullmatch(text if ":" in text else f"{LOOPBACK}:{text}")
     if not match or "://" in text:
-        raise AddressError(f"{text!r} is not of the form HOST:PORT, nor a port")
+        raise AddressError(f"{text!r} is not of the form HOST:PORT or PORT")
     return Address(match[1], _port(match[2], text))
 
 

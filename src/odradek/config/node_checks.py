@@ -1,6 +1,6 @@
-"""What the configs of one node must be to each other: ids, roles, listeners, the quorum, limits.
+"""Validates the configs of one node against each other: IDs, roles, listeners, the quorum, limits.
 
-Takes values that are right one by one (`node_keys`) and gives the fields of NodeConfig that follow from several.
+Takes values that are valid one by one (`node_keys`), and derives the fields of NodeConfig that depend on several.
 """
 
 import re
@@ -24,7 +24,7 @@ _OFFSETS_CODECS = range(5)
 
 
 def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -> dict[str, Any]:
-    """The fields of NodeConfig that are more than one typed config. Useless once there are errors."""
+    """The fields of NodeConfig that depend on several configs. Unusable if there are errors."""
     given = Given(texts, typed, problems)
     roles = _roles(given)
     node_id = _node_id(given)
@@ -60,9 +60,7 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
 def _check_leases(given: Given) -> None:
     credentials = "segment.lease.credentials.file"
     if given.typed[credentials] and not given.typed["http.address"]:
-        given.problems.warn(
-            credentials, f"{credentials} has no effect: leases are asked for at http.address; set it too"
-        )
+        given.problems.warn(credentials, f"{credentials} has no effect without http.address; set it too")
 
 
 def _roles(given: Given) -> frozenset[str]:
@@ -70,7 +68,7 @@ def _roles(given: Given) -> frozenset[str]:
     unusable = given.problems.has_error("zookeeper.connect", "process.roles")
     if not roles and not unusable:
         given.problems.error(
-            "process.roles", "process.roles is missing: write process.roles=broker,controller for a node of its own"
+            "process.roles", "process.roles is missing: add process.roles=broker,controller for a single node"
         )
     return roles
 
@@ -80,16 +78,14 @@ def _node_id(given: Given) -> int:
     if given.problems.has_error("node.id", "broker.id", "zookeeper.connect"):
         return -1
     if node_id is None and "broker.id" not in given.texts:
-        given.problems.error("node.id", "node.id is missing: give the node a number of its own, node.id=1 for one")
+        given.problems.error("node.id", "node.id is missing: add a unique ID, for example node.id=1")
         return -1
     if node_id is None:
         if broker_id < 0:
             given.problems.error("broker.id", "broker.id must be 0 or more")
         return int(broker_id)
     if "broker.id" in given.texts and broker_id != node_id:
-        given.problems.error(
-            "broker.id", f"broker.id={broker_id} and node.id={node_id} mean the same thing and must not differ"
-        )
+        given.problems.error("broker.id", f"broker.id={broker_id} and node.id={node_id} are synonyms and must be equal")
     return int(node_id)
 
 
@@ -99,16 +95,16 @@ def _check_quorum(given: Given, roles: frozenset[str], fields: Mapping[str, Any]
         return
     voters = [voter.node_id for voter in fields["controller_quorum_voters"]]
     if not voters and not fields["controller_quorum_bootstrap_servers"]:
-        given.problems.error(key, f"{key} is missing: write {key}={_advised_voter(roles, fields)}")
+        given.problems.error(key, f"{key} is missing: add {key}={_advised_voter(roles, fields)}")
     elif voters and "controller" in roles and node_id not in voters:
-        given.problems.error(key, f"{key}: a controller must be one of the voters, and {node_id} is not")
+        given.problems.error(key, f"{key}: this node is a controller, but {node_id} is not among the voters")
     elif voters and "controller" not in roles and node_id in voters:
         given.problems.error(
-            key, f"{key}: node {node_id} is only a broker and cannot vote; write process.roles=broker,controller"
+            key, f"{key}: node {node_id} is only a broker and cannot be a voter; set process.roles=broker,controller"
         )
     join = "controller.quorum.auto.join.enable"
     if given.typed[join] and "controller" not in roles and not given.problems.has_error(join):
-        given.problems.error(join, f"{join}: only a controller can join the quorum, and this node is none")
+        given.problems.error(join, f"{join}: only a controller can join the quorum, and this node is only a broker")
 
 
 def _advised_voter(roles: frozenset[str], fields: Mapping[str, Any]) -> str:
@@ -121,7 +117,7 @@ def _advised_voter(roles: frozenset[str], fields: Mapping[str, Any]) -> str:
 def _directories(given: Given) -> dict[str, Any]:
     log_dirs = given.typed["log.dirs"] or given.typed["log.dir"]
     if not log_dirs:
-        given.problems.error("log.dirs", "log.dirs: at least one directory is needed")
+        given.problems.error("log.dirs", "log.dirs: at least one directory is required")
     metadata_log_dir = given.typed["metadata.log.dir"] or (log_dirs or ("",))[0]
     return {"log_dirs": log_dirs, "metadata_log_dir": metadata_log_dir}
 
@@ -130,16 +126,14 @@ def _check_replica_selector(given: Given) -> None:
     key = "replica.selector.class"
     if given.typed[key] is not None and given.typed[key] not in replica_selectors.KNOWN:
         known = " or ".join(replica_selectors.KNOWN)
-        given.problems.error(
-            key, f"{key}: {given.typed[key]} is a Java class that cannot be loaded here; write {known}"
-        )
+        given.problems.error(key, f"{key}: cannot load the Java class {given.typed[key]}; use {known}")
 
 
 def _check_offsets_codec(given: Given) -> None:
     name = "offsets.topic.compression.codec"
     codec = given.typed[name]
     if not given.problems.has_error(name) and codec not in _OFFSETS_CODECS:
-        given.problems.error(name, f"{name}: unknown compression type id: {codec}; write one of 0 to 4")
+        given.problems.error(name, f"{name}: unknown compression type ID {codec}; use 0 to 4")
 
 
 def parse_ip_overrides(text: str) -> dict[str, int]:
@@ -153,7 +147,7 @@ def parse_ip_overrides(text: str) -> dict[str, int]:
 
 
 def _check_limits(given: Given) -> None:
-    """Bounds that Kafka keeps outside of its table of ranges."""
+    """The limits that Kafka does not define as ranges."""
     typed, problems = given.typed, given.problems
 
     def require(key: str, satisfied: bool, message: str) -> None:
@@ -163,20 +157,20 @@ def _check_limits(given: Given) -> None:
     for key, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0), ("log.cleaner.threads", 1)):
         require(key, typed[key] is None or typed[key] >= least, f"must be {least} or more")
     retention = next(key for key in broker_synonyms("log.retention.ms") if typed[key] is not None)
-    require(retention, typed[retention] != 0, "must be 1 or more, or -1 to keep records for ever")
+    require(retention, typed[retention] != 0, "must be 1 or more, or -1 for unlimited retention")
     memory, threads = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
     if typed[memory] // max(1, typed[threads]) <= _MEBIBYTE and not problems.has_error(memory, threads):
         problems.error(
-            memory if memory in given.texts else threads, f"{memory} must be more than 1 MiB for each of {threads}"
+            memory if memory in given.texts else threads, f"{memory} must be more than 1 MiB per thread of {threads}"
         )
     require(
         "max.connections.per.ip",
         typed["max.connections.per.ip"] > 0 or bool(typed["max.connections.per.ip.overrides"]),
-        "can be 0 only beside max.connections.per.ip.overrides",
+        "can be 0 only with max.connections.per.ip.overrides",
     )
     if typed["log.cleaner.min.compaction.lag.ms"] > typed["log.cleaner.max.compaction.lag.ms"]:
         problems.warn(
             "log.cleaner.min.compaction.lag.ms",
-            "log.cleaner.min.compaction.lag.ms is more than log.cleaner.max.compaction.lag.ms: "
-            "topics that set neither cannot be created with configs of their own",
+            "log.cleaner.min.compaction.lag.ms is greater than log.cleaner.max.compaction.lag.ms: "
+            "topics with configs must set one of them",
         )

@@ -1,7 +1,7 @@
-"""The configuration of one node, typed: what `server.properties` says, checked, with Kafka's defaults filled in.
+"""The typed configuration of one node: `server.properties`, validated, with Kafka's defaults.
 
-`NodeConfig.load` reads a file and reports all of its mistakes at once. Values changed at run time are laid over it by
-`dynamic`. Nothing here touches the network or the disk.
+`NodeConfig.load` parses a file and reports all errors at once. `dynamic` applies the configs that change at run time.
+This module accesses neither network nor disk.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ __all__ = ["ConfigErrors", "NodeConfig"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NodeConfig:
-    """Fields without a comment are named as their config, dots turned to underscores. No repr: there are passwords."""
+    """Fields are named after their config, with underscores for dots. No repr, since it would contain passwords."""
 
     node_id: int
     process_roles: frozenset[str]
@@ -30,7 +30,7 @@ class NodeConfig:
 
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
-    """Of the broker only; an empty host stands for the machine's own name."""
+    """Of the broker only; an empty host means the machine's host name."""
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
@@ -38,7 +38,7 @@ class NodeConfig:
     controller_quorum_bootstrap_servers: tuple[Address, ...]
 
     http_address: Address | None
-    """Where the node tells of itself over HTTP. An empty host means every interface."""
+    """None: no HTTP endpoint. An empty host means every interface."""
 
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
@@ -116,21 +116,21 @@ class NodeConfig:
     unclean_leader_election_interval_ms: int
 
     topic_defaults: TopicConfig
-    """What a topic without configs of its own gets on this node."""
+    """The configs of a topic without overrides on this node."""
 
     values: Texts
-    """What the file and the overrides say, by config name, untyped."""
+    """The texts of the file and the overrides, by config name."""
     dynamic_broker: Texts = field(default_factory=dict)
-    """Changed at run time for this broker."""
+    """Dynamic configs of this broker."""
     dynamic_cluster_default: Texts = field(default_factory=dict)
-    """Changed at run time for all brokers."""
+    """Dynamic configs of all brokers."""
     in_force: Texts
-    """`values` with what was changed at run time on top."""
+    """`values`, overridden by the dynamic configs."""
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, text: str, source: str, overrides: Mapping[str, str] = NOTHING) -> Self:
-        """Reads a `server.properties`. `overrides` win over the file. Raises ConfigErrors with all that is wrong."""
+        """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors."""
         problems = Problems(source)
         properties, malformed = parse_properties(text)
         for line in malformed:
@@ -162,7 +162,7 @@ class NodeConfig:
 
     @property
     def broker_listeners(self) -> tuple[Listener, ...]:
-        """Where clients and other brokers are served."""
+        """The listeners for clients and other brokers."""
         return tuple(one for one in self.listeners if one.name not in self.controller_listener_names)
 
     @property
@@ -170,13 +170,13 @@ class NodeConfig:
         return tuple(one for one in self.listeners if one.name in self.controller_listener_names)
 
     def effective(self, name: str) -> ConfigValue:
-        """The value in force of any broker config, honoured or not. Raises KeyError for names that Kafka lacks."""
+        """The effective value of any broker config, supported or not. Raises KeyError for unknown names."""
         definition = BROKER_CONFIGS[name]
         text = self.in_force.get(name)
         return definition.default if text is None else definition.parse(text)
 
     def effective_number(self, name: str) -> int:
-        """As `effective`, of a config that is a whole number and has a default."""
+        """As `effective`, for an integer config with a default."""
         value = self.effective(name)
         assert isinstance(value, int)
         return value

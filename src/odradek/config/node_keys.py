@@ -1,4 +1,4 @@
-"""Each key of a `server.properties` on its own: is it known, honoured, of the right type and in range?"""
+"""Validates each key of a `server.properties` on its own: known, supported, of the right type and in range."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,13 +6,13 @@ from odradek.config import supported
 from odradek.config.definitions import BROKER_CONFIGS, UpdateMode
 from odradek.config.problems import Problems
 from odradek.config.properties import Property
-from odradek.config.removed import advice_on_removed, zookeeper_refusal
+from odradek.config.removed import advice_on_removed, zookeeper_error
 from odradek.config.synonyms import TOPIC_SYNONYMS, base_name
 from odradek.config.values import ConfigValue, InvalidValue
 
 
 def collect(properties: Iterable[Property], overrides: Mapping[str, str], problems: Problems) -> dict[str, str]:
-    """The text of each key, overrides on top, after looking at every name."""
+    """The text of each key, including overrides, after a check of every name."""
     given: dict[str, str] = {}
     lines: dict[str, int | None] = {}
     repeated: list[tuple[str, int]] = []
@@ -24,21 +24,21 @@ def collect(properties: Iterable[Property], overrides: Mapping[str, str], proble
         given[key], lines[key] = value, None
     problems.locate(lines)
     for key, earlier in repeated:
-        problems.warn(key, f"{key} stands at line {earlier} too: the last one counts")
+        problems.warn(key, f"{key} is also set at line {earlier}: the last value applies")
     for key in list(given):
-        _look_at_name(key, given, problems)
+        _check_name(key, given, problems)
         if key in BROKER_CONFIGS and BROKER_CONFIGS[key].update_mode is UpdateMode.DYNAMIC_ONLY:
-            problems.warn(key, f"{key} has no effect here: it is set while the cluster runs (odradek config set)")
+            problems.warn(key, f"{key} has no effect in the file: set it at run time (odradek config set)")
             del given[key]
     return given
 
 
-def _look_at_name(key: str, given: Mapping[str, str], problems: Problems) -> None:
+def _check_name(key: str, given: Mapping[str, str], problems: Problems) -> None:
     if key == "zookeeper.connect":
-        problems.error(key, zookeeper_refusal(given.get("node.id") or given.get("broker.id") or "1"))
-    elif key in supported.REFUSED:
+        problems.error(key, zookeeper_error(given.get("node.id") or given.get("broker.id") or "1"))
+    elif key in supported.REJECTED:
         if given[key].strip():
-            problems.error(key, f"{key}: {supported.REFUSED[key]}")
+            problems.error(key, f"{key}: {supported.REJECTED[key]}")
     elif key in supported.BROKER or (key in supported.RESERVED and key in BROKER_CONFIGS):
         pass
     elif key in BROKER_CONFIGS:
@@ -48,15 +48,15 @@ def _look_at_name(key: str, given: Mapping[str, str], problems: Problems) -> Non
         problems.warn(key, f"{key} has no effect: {advice}")
     elif key in TOPIC_SYNONYMS:
         broker_config = TOPIC_SYNONYMS[key][0].broker_config
-        problems.warn(key, f"{key} has no effect: it is a config of topics; here write {broker_config}")
+        problems.warn(key, f"{key} has no effect: it is a topic config; use {broker_config}")
     elif base_name(key) in BROKER_CONFIGS:
-        problems.warn(key, f"{key} has no effect: configs of a single listener are not supported yet")
+        problems.warn(key, f"{key} has no effect: configs of single listeners are not supported yet")
     else:
-        problems.warn(key, f"{key} has no effect: no such config{_suggestion(key)}")
+        problems.warn(key, f"{key} has no effect: unknown config{_suggestion(key)}")
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    from difflib import get_close_matches  # only for mistakes, and slow to import
+    from difflib import get_close_matches  # only for errors, and slow to import
 
     matches = get_close_matches(name.lower(), list(known), n=1)
     return matches[0] if matches else None
@@ -69,7 +69,7 @@ def _suggestion(key: str) -> str:
 
 
 def parse_all(given: Mapping[str, str], problems: Problems) -> dict[str, ConfigValue]:
-    """Typed values of what was given, and the defaults of honoured configs. A wrong value counts as not given."""
+    """The typed values of the given configs, and the defaults of supported ones. Invalid values are skipped."""
     typed = {name: BROKER_CONFIGS[name].default for name in supported.BROKER}
     for key, text in given.items():
         if (definition := BROKER_CONFIGS.get(key)) and not problems.has_error(key):

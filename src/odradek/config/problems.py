@@ -1,10 +1,10 @@
-"""What is wrong with a configuration: collected with the places it stands at, and told all at once."""
+"""Collects the errors and warnings of a configuration with their lines, to report them all at once."""
 
 from collections.abc import Mapping
 
 
 class ConfigErrors(Exception):
-    """Everything that keeps a configuration from being used, one line each: `file:line: message`."""
+    """All errors of a configuration, one line each: `file:line: message`."""
 
     def __init__(self, errors: tuple[str, ...]) -> None:
         super().__init__("\n".join(errors))
@@ -22,32 +22,32 @@ class Problems:
         self._keys_with_errors: set[str] = set()
 
     def locate(self, lines: Mapping[str, int | None]) -> None:
-        """Tells at which line each key stands; None for one that was given on the command line."""
+        """Sets the line of each key; None for one given on the command line."""
         self._lines = lines
 
     def error(self, key: str, message: str) -> None:
         self._keys_with_errors.add(key)
-        self._errors.append(self._placed(key, message))
+        self._errors.append(self._locate(key, message))
 
     def error_at(self, line: int, message: str) -> None:
         self._errors.append((line, f"{self._source}:{line}: {message}"))
 
     def warn(self, key: str, message: str) -> None:
-        self._warnings.append(self._placed(key, message))
+        self._warnings.append(self._locate(key, message))
 
     def has_error(self, *keys: str) -> bool:
-        """Whether one of these is wrong already, so that what follows from it is not worth telling."""
+        """Whether one of these has an error, so that consequential errors are not reported."""
         return not self._keys_with_errors.isdisjoint(keys)
 
     @property
     def warnings(self) -> list[str]:
-        return [text for _, text in sorted(self._warnings, key=lambda placed: placed[0])]
+        return [text for _, text in sorted(self._warnings, key=lambda located: located[0])]
 
     def raise_if_any(self) -> None:
         if self._errors:
-            raise ConfigErrors(tuple(text for _, text in sorted(self._errors, key=lambda placed: placed[0])))
+            raise ConfigErrors(tuple(text for _, text in sorted(self._errors, key=lambda located: located[0])))
 
-    def _placed(self, key: str, message: str) -> tuple[int, str]:
+    def _locate(self, key: str, message: str) -> tuple[int, str]:
         if key not in self._lines:
             return 0, f"{self._source}: {message}"
         line = self._lines[key]

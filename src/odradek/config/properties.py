@@ -1,4 +1,4 @@
-"""Java's .properties format, read with line numbers. Knows nothing of configs."""
+"""Parses Java's .properties format, with line numbers. Knows nothing of configs."""
 
 import re
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class MalformedLine(NamedTuple):
 
 
 def parse_properties(text: str) -> tuple[list[Property], list[MalformedLine]]:
-    """Every entry in the order of the file, repeated keys included, and the lines that are none."""
+    """Every entry in file order, including repeated keys, and the malformed lines."""
     properties: list[Property] = []
     malformed: list[MalformedLine] = []
     for line, content in _logical_lines(text):
@@ -34,7 +34,7 @@ def parse_properties(text: str) -> tuple[list[Property], list[MalformedLine]]:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Lines that say something, joined where one ends in a backslash, under the number of their first line."""
+    """Non-blank lines, joined at trailing backslashes, with the number of their first line."""
     logical: list[tuple[int, str]] = []
     parts: list[str] = []
     start = 0
@@ -46,7 +46,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
             start = number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            # A lone backslash continues nothing: what follows it may be a comment again.
+            # A lone backslash continues nothing: the next line may be a comment.
             if line != "\\" or parts:
                 parts.append(line[:-1])
             continue
@@ -88,5 +88,5 @@ def _unescape(text: str) -> str:
             else:
                 character = _ESCAPED.get(character, character)
         characters.append(character)
-    # Characters beyond U+FFFF are written as two escapes, as Java keeps them.
+    # Characters beyond U+FFFF are two escapes, as in Java.
     return "".join(characters).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

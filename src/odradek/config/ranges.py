@@ -1,4 +1,4 @@
-"""The ranges that configs are held to, read from the short notation of `kafka_configs.json`.
+"""The valid ranges of configs, parsed from the notation of `kafka_configs.json`.
 
 - numbers: `[1,...]`, `[0,...,1]`, `[1,...,9] or -1`
 - one of these texts: `[a, b, c]`, `(case insensitive) [a, b]`
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from odradek.config.values import ConfigValue, InvalidValue
 
 Check: TypeAlias = Callable[[str, ConfigValue], ConfigValue]
-"""Takes a config's name and typed value, and gives the value to keep. Raises InvalidValue in Kafka's words."""
+"""Takes a config's name and typed value, and returns the value. Raises InvalidValue with Kafka's message."""
 
 _BOUNDS = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
 _CHOICES = re.compile(r"(\(case insensitive\) )?\[(\w[^\]]*)\]")
@@ -81,13 +81,13 @@ def _choice_check(choices: re.Match[str]) -> Check:
 
 
 def _list_check(match: re.Match[str]) -> Check:
-    """Lists of this kind keep the first of equal entries, silently."""
-    must_have_some, choices = bool(match[1]), match[2].split(", ") if match[2] else None
+    """Duplicate entries are dropped without an error, as in Kafka."""
+    is_required, choices = bool(match[1]), match[2].split(", ") if match[2] else None
     valid_values = f"[{', '.join(choices)}]" if choices else "any non-empty value"
 
     def check(name: str, value: ConfigValue) -> ConfigValue:
         assert isinstance(value, tuple)
-        if not value and must_have_some:
+        if not value and is_required:
             raise InvalidValue(f"Configuration '{name}' must not be empty. Valid values include: {valid_values}")
         for text in value:
             if not text:

@@ -1,4 +1,4 @@
-"""The values of `replica.selector.class` that are known here. Others are Java classes, which nobody here can load."""
+"""The supported values of `replica.selector.class`. Others are Java classes, which cannot be loaded."""
 
 from typing import Final
 

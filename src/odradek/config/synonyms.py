@@ -1,4 +1,4 @@
-"""Under which broker configs a topic config finds its default, and which broker configs stand for the same thing."""
+"""Synonyms: the broker configs that supply the default of a topic config, and equivalent broker configs."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ def _hours_to_ms(value: ConfigValue) -> ConfigValue:
 
 
 def _retention_in(unit_ms: int) -> Callable[[ConfigValue], ConfigValue]:
-    """Any negative retention means for ever, which topics write as -1."""
+    """Any negative retention is unlimited, which topic configs express as -1."""
 
     def convert(value: ConfigValue) -> ConfigValue:
         assert isinstance(value, int)
@@ -31,7 +31,7 @@ def _retention_in(unit_ms: int) -> Callable[[ConfigValue], ConfigValue]:
 
 
 class Synonym(NamedTuple):
-    """A broker config that supplies the default of a topic config, once converted to its unit."""
+    """A broker config that supplies the default of a topic config, after conversion to its unit."""
 
     broker_config: str
     convert: Callable[[ConfigValue], ConfigValue] = _unchanged
@@ -77,7 +77,7 @@ TOPIC_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = MappingProxyType(
         "unclean.leader.election.enable": _one("unclean.leader.election.enable"),
     }
 )
-"""By topic config, in falling precedence: the first one that has a value at any level wins."""
+"""By topic config, in order of precedence."""
 
 _ALTERNATIVES = (
     ("log.roll.ms", "log.roll.hours"),
@@ -90,7 +90,7 @@ _BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
-"""A config that holds for one listener only: `listener.name.internal.max.connections`."""
+"""A config of one listener: `listener.name.internal.max.connections`."""
 
 _OF_SASL_MECHANISM = (
     "connections.max.reauth.ms",
@@ -102,12 +102,12 @@ _OF_SASL_MECHANISM = (
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Broker configs that decide the same thing, in falling precedence; alone in its tuple when there is no other."""
+    """The equivalent broker configs in order of precedence, itself included."""
     return _BROKER_SYNONYMS.get(name, (name,))
 
 
 def base_name(name: str) -> str:
-    """The config behind one that is given for a single listener, or for one SASL mechanism of it."""
+    """The name without the prefixes of a listener and a SASL mechanism."""
     match = LISTENER_CONFIG.fullmatch(name)
     if not match:
         return name

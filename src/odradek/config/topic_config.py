@@ -1,7 +1,7 @@
-"""The configs of one topic, typed and resolved: what the log, the partition and the controller read.
+"""The typed and resolved configs of one topic, as the log, the partition and the controller read them.
 
-Values come from the topic itself, else from the broker configs that supply its defaults (`synonyms`), else from
-Kafka's defaults. Nothing here knows who stores them.
+Values come from the topic's overrides, else from the broker configs that supply its defaults (`synonyms`), else from
+Kafka's defaults. This module does not know where they are stored.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NOTHING: Texts = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """Each field is named as its config, dots turned to underscores."""
+    """Fields are named after their config, with underscores for dots."""
 
     cleanup_policy: frozenset[str]
     compression_gzip_level: int
@@ -65,7 +65,7 @@ class TopicConfig:
         dynamic_cluster_default: Texts = NOTHING,
         static_broker: Texts = NOTHING,
     ) -> Self:
-        """The levels in falling precedence. With nothing given: Kafka's defaults."""
+        """The levels in order of precedence. Without arguments: Kafka's defaults."""
         defaults = cls.broker_defaults(dynamic_broker, dynamic_cluster_default, static_broker)
         return defaults.with_overrides(topic_overrides)
 
@@ -76,13 +76,13 @@ class TopicConfig:
         dynamic_cluster_default: Texts = NOTHING,
         static_broker: Texts = NOTHING,
     ) -> Self:
-        """What a topic without configs of its own gets. Worth keeping: `with_overrides` is cheap, this is not."""
+        """The configs of a topic without overrides. Expensive: keep the result and use `with_overrides`."""
         levels = (dynamic_broker, dynamic_cluster_default, static_broker)
         values = {name: broker_default(definition, levels) for name, definition in TOPIC_CONFIGS.items()}
         return cls(**_fields_of(values))
 
     def with_overrides(self, topic_overrides: Texts) -> Self:
-        """This with a topic's own configs on top. A value that does not parse leaves the default in force."""
+        """These defaults with a topic's overrides. Invalid overrides are skipped."""
         values: dict[str, ConfigValue] = {}
         for name, text in topic_overrides.items():
             if definition := TOPIC_CONFIGS.get(name):
@@ -98,14 +98,14 @@ class TopicConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """A compacted topic rolls early enough to keep its promise on compaction lag."""
+        """A compacted topic rolls early enough to respect max.compaction.lag.ms."""
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
 
 def broker_default(definition: ConfigDefinition, levels: tuple[Texts, ...]) -> ConfigValue:
-    """The value of one topic config for topics that do not set it. A text that does not parse is passed over."""
+    """The value of one topic config for topics that do not override it. Invalid texts are skipped."""
     synonyms = TOPIC_SYNONYMS.get(definition.name, ())
     for level in levels:
         for broker_config, convert in synonyms:
@@ -120,7 +120,7 @@ def broker_default(definition: ConfigDefinition, levels: tuple[Texts, ...]) -> C
 
 
 def _fields_of(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
-    """Config names turned to field names; where one config decides several fields, all of them."""
+    """The fields by name; `cleanup.policy` sets several."""
     arguments: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
     if "cleanup.policy" in values:
         policy = frozenset(arguments["cleanup_policy"])

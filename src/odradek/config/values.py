@@ -1,6 +1,6 @@
-"""One config value: from the text people write to a typed value and back, as Kafka does it.
+"""Parses and formats config values by type, as Kafka does.
 
-Knows types only. Which config has which type, range or default is told by `definitions`.
+`definitions` has the type, range and default of each config.
 """
 
 import re
@@ -26,11 +26,11 @@ class ConfigType(IntEnum):
 
 
 class InvalidValue(ValueError):
-    """A value that its config does not take. The text is what Kafka answers to AlterConfigs."""
+    """An invalid value. The text is Kafka's error message."""
 
     @classmethod
     def because(cls, name: str, value: ConfigValue, reason: str) -> Self:
-        return cls(f"Invalid value {_as_java_prints(value)} for configuration {name}: {reason}")
+        return cls(f"Invalid value {_format_as_java(value)} for configuration {name}: {reason}")
 
 
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
@@ -40,7 +40,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 
 def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
-    """Raises InvalidValue when the text is not of that type. Ranges are not looked at here."""
+    """Raises InvalidValue if the text is not of that type. Does not check ranges."""
     trimmed = text.strip()
     if kind in _BITS:
         return _parse_integer(name, kind, text, trimmed)
@@ -58,7 +58,7 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
 
 def _parse_integer(name: str, kind: ConfigType, text: str, trimmed: str) -> int:
     bits = _BITS[kind]
-    # More digits than any of these types holds: not worth Python's unbounded arithmetic.
+    # Longer texts are out of range anyway, and slow to convert.
     if _INTEGER.fullmatch(trimmed) and len(trimmed) <= 40:
         number = int(trimmed)
         if -(1 << bits - 1) <= number < 1 << bits - 1:
@@ -73,7 +73,7 @@ def _parse_double(name: str, text: str, trimmed: str) -> float:
 
 
 def format_value(value: ConfigValue) -> str | None:
-    """The text in which Kafka shows a typed value."""
+    """The text of a typed value, formatted as by Kafka."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -100,7 +100,7 @@ def _format_double(value: float) -> str:
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
 
 
-def _as_java_prints(value: ConfigValue) -> str:
+def _format_as_java(value: ConfigValue) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     return format_value(value) or ("null" if value is None else "")

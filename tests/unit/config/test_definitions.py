@@ -79,7 +79,7 @@ def test_passwords_are_never_shown() -> None:
 
 
 def test_texts_about_configs_name_existing_configs() -> None:
-    for table in (supported.BROKER, supported.WITHOUT_EFFECT, supported.REFUSED, supported.FIXED_AT_START):
+    for table in (supported.BROKER, supported.WITHOUT_EFFECT, supported.REJECTED, supported.FIXED_AT_START):
         assert table.keys() <= BROKER_CONFIGS.keys()
     assert supported.TOPIC.keys() <= TOPIC_CONFIGS.keys()
     assert supported.RESERVED.keys() <= BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys()
@@ -90,7 +90,7 @@ def test_every_topic_config_is_supported_or_reserved() -> None:
 
 
 def test_every_broker_config_has_one_status() -> None:
-    tables = (supported.BROKER, supported.RESERVED, supported.WITHOUT_EFFECT, supported.REFUSED)
+    tables = (supported.BROKER, supported.RESERVED, supported.WITHOUT_EFFECT, supported.REJECTED)
     names = [name for table in tables for name in table]
     assert len(names) == len(set(names))
     assert supported.FIXED_AT_START.keys() <= supported.BROKER.keys()

@@ -38,8 +38,7 @@ controller.quorum.voters=1@127.0.0.1:9093
         ),
         (
             "group.consumer.assignors=org.mine.Assignor",
-            "group.consumer.assignors: org.mine.Assignor is a Java class that cannot be loaded here; "
-            "write uniform or range",
+            "group.consumer.assignors: cannot load the Java class org.mine.Assignor; use uniform or range",
         ),
     ],
 )

@@ -46,9 +46,9 @@ def test_invalid_listeners_are_rejected(entry: str) -> None:
 
 
 def test_listener_names_and_ports_are_unique() -> None:
-    with pytest.raises(AddressError, match="PLAINTEXT is there twice"):
+    with pytest.raises(AddressError, match="duplicate listener name PLAINTEXT"):
         parse_listeners(["PLAINTEXT://a:1", "plaintext://b:2"], PLAIN)
-    with pytest.raises(AddressError, match="PLAINTEXT and INSIDE have the same port 1"):
+    with pytest.raises(AddressError, match="PLAINTEXT and INSIDE use the same port 1"):
         parse_listeners(["PLAINTEXT://a:1", "INSIDE://b:1"], PLAIN)
     with pytest.raises(AddressError, match="same port"):
         parse_listeners(["PLAINTEXT://127.0.0.1:1", "INSIDE://127.0.0.2:1"], PLAIN)
