@@ -65,8 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
     if hasattr(config, "workerinput"):
-        # Lanes take longest, so they start first.
-        items.sort(key=lambda item: not lane_of(item.nodeid))
+        # Lanes take longest, so they start first; deterministic tests are short and fill the gaps at the end.
+        items.sort(key=lambda item: (not lane_of(item.nodeid), is_deterministic(item.nodeid)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
