@@ -34,7 +34,7 @@ COUNTING: Final = (
             """            requests = context.meter.requests
             requests.left = left = requests.left - 1
             if not left:
-                requests.begin_again()
+                requests.restart_stride()
                 started = self._monotonic() if has_waited else arrived
 """,
         ),
@@ -84,7 +84,7 @@ class _HotKeysCost:
     def __init__(self) -> None:
         self.nanoseconds = 0
         self._wrap(HotKeys, "_new_ranges")
-        self._wrap(HotKeys, "_forget")
+        self._wrap(HotKeys, "_drop_sketches")
         self._wrap(hot_keys, "_read")
         self._wrap(KeySketch, "add")
         self._wrap(KeySketch, "fade")

@@ -15,7 +15,13 @@ def test_counting_code_is_found(module: str, function: str, lines: tuple[str, ..
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(HotKeys, "_new_ranges"), (HotKeys, "_forget"), (hot_keys, "_read"), (KeySketch, "add"), (KeySketch, "fade")],
+    [
+        (HotKeys, "_new_ranges"),
+        (HotKeys, "_drop_sketches"),
+        (hot_keys, "_read"),
+        (KeySketch, "add"),
+        (KeySketch, "fade"),
+    ],
 )
 def test_functions_of_hot_keys_are_found(owner: object, name: str) -> None:
     assert callable(getattr(owner, name))
