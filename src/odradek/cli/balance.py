@@ -1,5 +1,6 @@
-"""`odradek cluster balance`: how evenly brokers carry leaders, replicas, bytes and traffic, and which partitions weigh
-most, on disks and on the wire."""
+"""`odradek cluster balance`: how evenly leaders, replicas, bytes and traffic are spread over the brokers, and which
+partitions are the largest and the busiest.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -17,41 +18,42 @@ from odradek.text.output import OutputFormat, print_json, print_table
 from odradek.text.progress import progress
 from odradek.text.terminal import say
 
-_SHARE_NAMED: Final = 0.1
-_KEYS_NAMED: Final = 3
+_HOT_KEY_SHARE_MIN: Final = 0.1
+_HOT_KEYS_MAX: Final = 3
 
 
 def balance(
     largest: Annotated[
-        int, typer.Option("--largest", min=0, metavar="N", help="How many partitions to show, by size and by traffic.")
+        int,
+        typer.Option("--largest", min=0, metavar="N", help="Number of partitions to list by size and by traffic."),
     ] = 10,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show what each broker leads, holds, stores and carries, how much they differ, and the largest and hottest
-    partitions.
+    """Show leaders, replicas, disk usage and traffic per broker, the skew between brokers, and the largest and
+    busiest partitions.
 
-    Traffic is what clients write and read per second, over the last minute or so, as brokers tell at their
-    http.address.
+    Traffic is the client bytes produced and consumed per second over about the last minute. Brokers report it at
+    their http.address.
     """
     with (
         open_cluster(bootstrap, timeout, command_config) as cluster,
-        progress("asking brokers for sizes", None, unit="brokers") as advance,
+        progress("Requesting log dir sizes", None, unit="brokers") as advance,
     ):
-        found = survey(cluster, on_answer=advance)
+        found = survey(cluster, on_response=advance)
         online = {broker: found.members[broker] for broker in sorted(found.online)}
-        carried = traffic(cluster, found.cluster_id, online, timeout_s=timeout)
-    described = describe_balance(found, carried, largest)
+        measured = traffic(cluster, found.cluster_id, online, timeout_s=timeout)
+    described = describe_balance(found, measured, largest)
     if format is OutputFormat.JSON:
         print_json(described)
         return
     _print_brokers(described)
-    _print_partitions("largest", described["largest"], ("bytes",))
-    _print_partitions("hottest", described["hottest"], ("bytes_in_per_second", "bytes_out_per_second"))
+    _print_partitions("largest partitions", described["largest"], ("bytes",))
+    _print_partitions("busiest partitions", described["hottest"], ("bytes_in_per_second", "bytes_out_per_second"))
     for one in described["without_traffic"]:
-        say(f"broker {one['broker']} tells nothing of its traffic: {one['reason']}")
+        say(f"Broker {one['broker']} reports no traffic: {one['reason']}")
 
 
 def _print_brokers(described: dict[str, Any]) -> None:
@@ -89,26 +91,29 @@ def _print_partitions(title: str, partitions: list[dict[str, Any]], amounts: tup
                 "none" if one["leader"] is None else one["leader"],
                 one["replicas"],
                 *(format_bytes(one[name]) if name == "bytes" else _per_second(one[name]) for name in amounts),
-                *((_keys(one["hot_keys"]),) if with_keys else ()),
+                *((_format_hot_keys(one["hot_keys"]),) if with_keys else ()),
             )
             for one in partitions
         ],
     )
 
 
-def _keys(hot_keys: list[dict[str, Any]]) -> str | None:
-    """Those that make up a part worth naming."""
-    named = [one for one in hot_keys if one["share"] >= _SHARE_NAMED][:_KEYS_NAMED]
-    return ", ".join(f"{'no key' if one['key'] is None else one['key']} {one['share']:.0%}" for one in named) or None
+def _format_hot_keys(hot_keys: list[dict[str, Any]]) -> str | None:
+    """List the keys with a large enough share of the partition's traffic."""
+    shown = [one for one in hot_keys if one["share"] >= _HOT_KEY_SHARE_MIN][:_HOT_KEYS_MAX]
+    return ", ".join(f"{'no key' if one['key'] is None else one['key']} {one['share']:.0%}" for one in shown) or None
 
 
 def _per_second(rate: float | None) -> str | None:
     return None if rate is None else f"{format_bytes(rate)}/s"
 
 
-def describe_balance(found: Survey, carried: Traffic, largest: int) -> dict[str, Any]:
-    """Bytes are what a broker has on its disks, which may be more or less than its replicas' leaders have. Of traffic
-    the copies that brokers make for each other are told apart, and of those only to programs."""
+def describe_balance(found: Survey, measured: Traffic, largest: int) -> dict[str, Any]:
+    """Describe the balance as JSON.
+
+    `bytes` is the size on the broker's own disks, which may differ from the sizes of the leaders' logs. Replication
+    traffic is separate from client traffic, and the table does not show it.
+    """
     placed = found.placed()
     partitions = found.partitions
     loads = loads_of(placed, found.members)
@@ -117,7 +122,7 @@ def describe_balance(found: Survey, carried: Traffic, largest: int) -> dict[str,
         if layout.leader in leaders:
             leaders[layout.leader] += 1
     stored = {broker: sum(sizes.values()) for broker, sizes in found.sizes.items()}
-    rates = {broker: sum(of_partitions.values(), Rates()) for broker, of_partitions in carried.rates.items()}
+    rates = {broker: sum(of_partitions.values(), Rates()) for broker, of_partitions in measured.rates.items()}
     skew = skew_of([load for broker, load in loads.items() if broker in found.online])
     return {
         "brokers": [
@@ -129,7 +134,7 @@ def describe_balance(found: Survey, carried: Traffic, largest: int) -> dict[str,
                 "preferred_leaders": load.leaders,
                 "replicas": load.replicas,
                 "bytes": stored.get(broker),
-                **_rates(rates.get(broker)),
+                **_rates_as_json(rates.get(broker)),
             }
             for broker, load in loads.items()
         ],
@@ -138,24 +143,24 @@ def describe_balance(found: Survey, carried: Traffic, largest: int) -> dict[str,
             "preferred_leaders": skew.leaders,
             "replicas": skew.replicas,
             "bytes": spread(list(stored.values())),
-            "bytes_in_per_second": _spread([one.bytes_in for one in rates.values()]),
-            "bytes_out_per_second": _spread([one.bytes_out for one in rates.values()]),
+            "bytes_in_per_second": _rate_spread([one.bytes_in for one in rates.values()]),
+            "bytes_out_per_second": _rate_spread([one.bytes_out for one in rates.values()]),
         },
         "largest": [
-            {**_place(one.partition, partitions[one.partition]), "bytes": one.size_bytes}
+            {**_placement_as_json(one.partition, partitions[one.partition]), "bytes": one.size_bytes}
             for one in sorted(placed, key=lambda one: (-one.size_bytes, one.partition))[:largest]
         ],
-        "hottest": _hottest(partitions, carried, largest),
-        "without_traffic": [{"broker": broker, "reason": reason} for broker, reason in carried.silent.items()],
+        "hottest": _busiest_partitions(partitions, measured, largest),
+        "without_traffic": [{"broker": broker, "reason": reason} for broker, reason in measured.unavailable.items()],
     }
 
 
-def _hottest(
-    partitions: Mapping[TopicPartition, PartitionLayout], carried: Traffic, largest: int
+def _busiest_partitions(
+    partitions: Mapping[TopicPartition, PartitionLayout], measured: Traffic, largest: int
 ) -> list[dict[str, Any]]:
-    """By what clients write and read, wherever they read it."""
+    """Rank partitions by client traffic, summed over all brokers that serve them."""
     sums: dict[TopicPartition, Rates] = {}
-    for of_partitions in carried.rates.values():
+    for of_partitions in measured.rates.values():
         for name, rates in of_partitions.items():
             if name in partitions:
                 sums[name] = sums.get(name, Rates()) + rates
@@ -163,19 +168,19 @@ def _hottest(
     hot.sort(key=lambda one: (-one[1].bytes_in - one[1].bytes_out, one[0]))
     return [
         {
-            **_place(name, partitions[name]),
+            **_placement_as_json(name, partitions[name]),
             "bytes_in_per_second": round(rates.bytes_in, 1),
             "bytes_out_per_second": round(rates.bytes_out, 1),
             "hot_keys": [
                 {"key": None if key is None else key.decode(errors="backslashreplace"), "share": share}
-                for key, share in carried.hot_keys.get(name, ())
+                for key, share in measured.hot_keys.get(name, ())
             ],
         }
         for name, rates in hot[:largest]
     ]
 
 
-def _place(name: TopicPartition, layout: PartitionLayout) -> dict[str, Any]:
+def _placement_as_json(name: TopicPartition, layout: PartitionLayout) -> dict[str, Any]:
     return {
         "topic": name.topic,
         "partition": name.partition,
@@ -184,11 +189,11 @@ def _place(name: TopicPartition, layout: PartitionLayout) -> dict[str, Any]:
     }
 
 
-def _rates(rates: Rates | None) -> dict[str, float | None]:
+def _rates_as_json(rates: Rates | None) -> dict[str, float | None]:
     names = ("bytes_in", "bytes_out", "replication_bytes_in", "replication_bytes_out")
     return {f"{name}_per_second": None if rates is None else round(getattr(rates, name), 1) for name in names}
 
 
-def _spread(rates: list[float]) -> float | None:
-    """None: nobody tells."""
+def _rate_spread(rates: list[float]) -> float | None:
+    """Return max minus min, or None if no broker reports traffic."""
     return round(max(rates) - min(rates), 1) if rates else None

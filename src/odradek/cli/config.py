@@ -1,4 +1,4 @@
-"""`odradek config`: read and change configs of topics, brokers, and of all brokers at once."""
+"""`odradek config`: show and change the configs of topics, brokers, groups and loggers."""
 
 from typing import Annotated
 
@@ -19,32 +19,35 @@ from odradek.text.errors import UserError, nearest
 from odradek.text.output import OutputFormat, print_json, print_table
 from odradek.text.terminal import say
 
-app = typer.Typer(help="Read and change configs.", no_args_is_help=True)
+app = typer.Typer(help="Show and change configs.", no_args_is_help=True)
 
 Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Configs of this topic.")]
 Broker = Annotated[int | None, typer.Option("--broker", min=0, metavar="ID", help="Configs of this broker.")]
-AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers have in common.")]
+AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="Cluster-wide default configs of brokers.")]
 Loggers = Annotated[
-    int | None, typer.Option("--loggers", min=0, metavar="ID", help="Log levels of this broker, until it is restarted.")
+    int | None,
+    typer.Option("--loggers", min=0, metavar="ID", help="Log levels of this broker. Changes last until it restarts."),
 ]
-Group = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Configs of this consumer group.")]
+Group = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Configs of this group.")]
 
 
 @app.command("get")
 def get_configs(
-    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY…]", show_default=False)] = None,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY…]", show_default=False, help="Config keys to show.")
+    ] = None,
     topic: Topic = None,
     broker: Broker = None,
     all_brokers: AllBrokers = False,
     group: Group = None,
     loggers: Loggers = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Show what is at its default too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include configs with default values.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show configs and where their values come from: those named, or those that are not at their default."""
+    """Show configs with the source of each value. Without keys, show those that differ from the default."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         resource = _resource(cluster, topic, broker, all_brokers, group, loggers)
         known = Admin(cluster).configs(resource)
@@ -53,18 +56,20 @@ def get_configs(
         print_json([_as_json(config) for config in shown])
     elif shown:
         print_table(
-            ("key", "value", "source", "changeable"),
+            ("key", "value", "source", "dynamic"),
             [(config.name, _value(config), _source(config), not config.is_read_only) for config in shown],
         )
     else:
-        say("every config is at its default: --all shows them")
+        say("All configs have their default values. Use --all to show them.")
 
 
 @app.command("set")
 def set_configs(
-    assignments: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE…]", show_default=False)] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE…]", show_default=False, help="Configs to set.")
+    ] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="KEY", help="Back to the default; may be repeated.")
+        list[str] | None, typer.Option("--delete", metavar="KEY", help="Reset to the default. Repeatable.")
     ] = None,
     topic: Topic = None,
     broker: Broker = None,
@@ -75,34 +80,39 @@ def set_configs(
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Change configs; what is not named stays as it is."""
+    """Set or delete configs. Other configs keep their values."""
     changes = parse_assignments(assignments, "argument")
     if not changes and not delete:
-        raise UserError("nothing to change: give key=value, or --delete key")
+        raise UserError("Nothing to change. Specify KEY=VALUE or --delete KEY.")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         resource = _resource(cluster, topic, broker, all_brokers, group, loggers)
         Admin(cluster).alter_configs(resource, changes=changes, removals=delete or ())
-    say(f"{_title(resource)}: changed")
+    say(f"Updated the configs of {_title(resource)}.")
 
 
 def _resource(
     cluster: Cluster, topic: str | None, broker: int | None, all_brokers: bool, group: str | None, loggers: int | None
 ) -> Resource:
-    """Exactly one of them, checked to be there: an unknown topic would look like one with nothing but defaults."""
+    """Return the one resource that is given.
+
+    It must exist: DescribeConfigs of an unknown topic would look like a topic with default values only.
+    """
     if sum((topic is not None, broker is not None, all_brokers, group is not None, loggers is not None)) != 1:
-        raise UserError("say whose configs: --topic NAME, --broker ID, --all-brokers, --group NAME or --loggers ID")
+        raise UserError(
+            "Specify exactly one of --topic NAME, --broker ID, --all-brokers, --group NAME and --loggers ID."
+        )
     if topic is not None:
         cluster.retry("looking up the topic", lambda: cluster.topics([topic]))
         return Resource(ResourceType.TOPIC, topic)
     if group is not None:
         return Resource(ResourceType.GROUP, group)
-    wanted = loggers if broker is None else broker
-    if wanted is None:
+    broker_id = loggers if broker is None else broker
+    if broker_id is None:
         return Resource(ResourceType.BROKER, "")
     brokers = cluster.layout().brokers
-    if wanted not in brokers:
-        raise UserError(f"there is no broker {wanted}: choose one of {', '.join(map(str, sorted(brokers)))}")
-    return Resource(ResourceType.BROKER if loggers is None else ResourceType.BROKER_LOGGER, str(wanted))
+    if broker_id not in brokers:
+        raise UserError(f"Broker {broker_id} is not online. Online brokers: {', '.join(map(str, sorted(brokers)))}.")
+    return Resource(ResourceType.BROKER if loggers is None else ResourceType.BROKER_LOGGER, str(broker_id))
 
 
 def _choose(known: list[ConfigValue], keys: list[str] | None, everything: bool) -> list[ConfigValue]:
@@ -111,8 +121,9 @@ def _choose(known: list[ConfigValue], keys: list[str] | None, everything: bool) 
     by_name = {config.name: config for config in known}
     for key in keys:
         if key not in by_name:
-            meant = nearest(key, tuple(by_name))
-            raise UserError(f"there is no config {key!r}" + (f"; did you mean {meant!r}?" if meant else ": see --all"))
+            suggestion = nearest(key, tuple(by_name))
+            hint = f"Did you mean {suggestion!r}?" if suggestion else "Use --all to list all configs."
+            raise UserError(f"Config {key!r} does not exist. {hint}")
     return [by_name[key] for key in keys]
 
 

@@ -1,4 +1,4 @@
-"""`odradek consume`: show the records of a topic, without a group, and keep showing what comes."""
+"""`odradek consume`: print the records of a topic, without a consumer group."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from odradek.client.record_text import RecordFormat, RecordWriter, parse_shown
 from odradek.text.progress import Advance, progress
 from odradek.text.terminal import is_terminal, say
 
-# How long a broker may hold a request while nothing comes. Interrupting is possible at any time.
+# How long a broker may hold a Fetch request while there are no new records. Ctrl-C works at any time.
 WAIT_MS = 1000
 
 
@@ -34,28 +34,34 @@ def command(
         typer.Option(
             "--from",
             "-f",
-            metavar="WHERE",
-            help="beginning, end, an offset, -N for the last N of each partition, or a time in ISO 8601.",
+            metavar="POSITION",
+            help="Start position: beginning, end, an offset, -N (last N records of each partition) or an ISO 8601 "
+            "timestamp.",
         ),
     ] = "beginning",
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
-    follow: Annotated[bool, typer.Option(help="Wait for records to come, or stop at the end.")] = True,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Maximum number of records.")] = None,
+    follow: Annotated[bool, typer.Option(help="Wait for new records, or stop at the end of the topic.")] = True,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated.")
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Partition to read. Repeatable; default: all.")
     ] = None,
     show: Annotated[
         str,
-        typer.Option(metavar="FIELDS", help="Before each value: any of key, headers, partition, offset, timestamp."),
+        typer.Option(
+            metavar="FIELDS",
+            help="Comma-separated fields to print before each value: key, headers, partition, offset, timestamp.",
+        ),
     ] = "",
-    format: Annotated[RecordFormat, typer.Option("--format", help="Of keys and values.")] = RecordFormat.TEXT,
+    format: Annotated[
+        RecordFormat, typer.Option("--format", help="Output format of keys and values.")
+    ] = RecordFormat.TEXT,
     isolation: Annotated[
-        Isolation, typer.Option("--isolation", help="Whether to leave out what is not committed.")
+        Isolation, typer.Option("--isolation", help="Isolation level for transactional records.")
     ] = Isolation.READ_UNCOMMITTED,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Show the records of a topic."""
+    """Print the records of a topic."""
     committed = isolation is Isolation.READ_COMMITTED
     writer = RecordWriter(sys.stdout.buffer, format, parse_shown(show), on_terminal=is_terminal(sys.stdout))
     with open_cluster(bootstrap, timeout, command_config) as cluster:
@@ -63,32 +69,32 @@ def command(
         positions = start_positions(Admin(cluster), partitions, start, read_committed=committed)
         consumer = Consumer(cluster, positions, read_committed=committed)
         if follow:
-            _show(_following(consumer), writer, count)
+            _print_records(_poll_forever(consumer), writer, count)
             return
         ends = Admin(cluster).offsets(dict.fromkeys(partitions, LATEST), read_committed=committed)
         total = sum(max(0, ends[one] - positions[one]) for one in partitions)
         with progress(topic, total, unit="records", wanted=not is_terminal(sys.stdout)) as advance:
-            _show(_until(consumer, ends), writer, count, advance)
+            _print_records(_poll_until(consumer, ends), writer, count, advance)
     if total == 0:
-        say(f"nothing to read in {topic}")
+        say(f"No records to read in topic {topic}.")
 
 
-def _partitions(cluster: Cluster, topic: str, wanted: list[int] | None) -> list[TopicPartition]:
+def _partitions(cluster: Cluster, topic: str, numbers: list[int] | None) -> list[TopicPartition]:
     layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
     count = len(layout.partitions)
-    for number in wanted or ():
+    for number in numbers or ():
         if number >= count:
             raise UnknownPartition(topic, number, count)
-    return [TopicPartition(topic, number) for number in (dict.fromkeys(wanted) if wanted else range(count))]
+    return [TopicPartition(topic, number) for number in (dict.fromkeys(numbers) if numbers else range(count))]
 
 
-def _following(consumer: Consumer) -> Iterator[list[Consumed]]:
+def _poll_forever(consumer: Consumer) -> Iterator[list[Consumed]]:
     while True:
         yield consumer.poll(wait_ms=WAIT_MS)
 
 
-def _until(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> Iterator[list[Consumed]]:
-    """What lies before the given ends; what is written meanwhile is not waited for."""
+def _poll_until(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> Iterator[list[Consumed]]:
+    """Yield the records before the given end offsets; later records are not waited for."""
     while consumer.positions:
         for one in [one for one, position in consumer.positions.items() if position >= ends[one]]:
             consumer.drop(one)
@@ -96,13 +102,13 @@ def _until(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> Iterator[l
             yield [item for item in consumer.poll(wait_ms=WAIT_MS) if item.record.offset < ends[item.partition]]
 
 
-def _show(
-    arrivals: Iterable[list[Consumed]], writer: RecordWriter, count: int | None, advance: Advance | None = None
+def _print_records(
+    polls: Iterable[list[Consumed]], writer: RecordWriter, count: int | None, advance: Advance | None = None
 ) -> None:
-    """Everything that arrived is written out before more is waited for."""
+    """Print the records of each poll before the next poll starts."""
     left = count
-    for arrived in arrivals:
-        shown = arrived if left is None else arrived[:left]
+    for polled in polls:
+        shown = polled if left is None else polled[:left]
         writer.write(shown)
         if advance is not None:
             advance(len(shown))

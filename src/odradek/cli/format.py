@@ -1,4 +1,4 @@
-"""`odradek format`: what `kafka-storage format` does, with its flags."""
+"""`odradek format`: format log directories as `kafka-storage format` does, with the same flags."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,16 +15,18 @@ from odradek.text.errors import UserError
 
 def command(
     cluster_id: Annotated[
-        str, typer.Option("--cluster-id", "-t", show_default=False, help="Of the cluster; see `odradek random-uuid`.")
+        str,
+        typer.Option("--cluster-id", "-t", show_default=False, help="Cluster ID. `odradek random-uuid` generates one."),
     ],
     config: Annotated[
-        Path, typer.Option("--config", "-c", show_default=False, help="The server.properties of the node.")
+        Path, typer.Option("--config", "-c", show_default=False, help="The node's server.properties file.")
     ],
     standalone: Annotated[
-        bool, typer.Option("--standalone", "-s", help="The node is the first of a quorum that others may join.")
+        bool,
+        typer.Option("--standalone", "-s", help="Start a dynamic quorum with this node as its only voter."),
     ] = False,
     no_initial_controllers: Annotated[
-        bool, typer.Option("--no-initial-controllers", "-N", help="The node joins a quorum that is there.")
+        bool, typer.Option("--no-initial-controllers", "-N", help="Format a node that joins an existing quorum.")
     ] = False,
     initial_controllers: Annotated[
         str | None,
@@ -32,26 +34,27 @@ def command(
             "--initial-controllers",
             "-I",
             metavar="ID@HOST:PORT:DIRECTORY[,…]",
-            help="The first quorum; every node of it gets the same.",
+            help="Initial voters of the quorum. Use the same list on every initial controller.",
         ),
     ] = None,
     ignore_formatted: Annotated[
-        bool, typer.Option("--ignore-formatted", "-g", help="Leave directories alone that are formatted already.")
+        bool, typer.Option("--ignore-formatted", "-g", help="Skip directories that are already formatted.")
     ] = False,
     release_version: Annotated[
-        str | None, typer.Option("--release-version", "-r", help="Start with the features of this release.")
+        str | None, typer.Option("--release-version", "-r", help="Kafka release that sets the initial feature levels.")
     ] = None,
     feature: Annotated[
-        list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature's level; repeatable.")
+        list[str] | None,
+        typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="Initial level of a feature. Repeatable."),
     ] = None,
     add_scram: Annotated[list[str] | None, typer.Option("--add-scram", "-S", hidden=True, metavar="CREDENTIAL")] = None,
 ) -> None:
-    """Make a node's log directories ready for a cluster, as `kafka-storage format` does."""
+    """Format a node's log directories for a cluster, as `kafka-storage format` does."""
     if add_scram:
-        raise UserError("--add-scram is not there yet: clients are not authenticated")
+        raise UserError("--add-scram is not supported yet: brokers do not authenticate clients. Remove the option.")
     if sum((standalone, no_initial_controllers, initial_controllers is not None)) > 1:
         raise UserError(
-            "--standalone, --no-initial-controllers and --initial-controllers exclude each other: choose one"
+            "--standalone, --no-initial-controllers and --initial-controllers are mutually exclusive. Use one of them."
         )
     node_config = load_config(str(config))
     request = FormatRequest(
@@ -77,6 +80,6 @@ def _feature_levels(features: list[str] | None) -> dict[str, int]:
     levels: dict[str, int] = {}
     for name, level in parse_assignments(features, "--feature").items():
         if not (level.isascii() and level.isdigit()):
-            raise UserError(f"--feature {name}={level}: the level is a number, as in metadata.version=30")
+            raise UserError(f"--feature {name}={level}: the level must be a number. Example: metadata.version=30.")
         levels[name] = int(level)
     return levels

@@ -1,4 +1,4 @@
-"""One group on paper: state, members, and why it was called together of late."""
+"""Prints one group: state, members and recent rebalances."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,13 +12,13 @@ from odradek.text.terminal import say
 from odradek.text.times import format_span, format_time
 
 
-def print_described(one: GroupDescription, rebalances: Sequence[Rebalance] | None) -> None:
-    """`rebalances` is None where nobody tells."""
-    _print_state(one)
+def print_described(group: GroupDescription, rebalances: Sequence[Rebalance] | None) -> None:
+    """Print a group. `rebalances` is None if the coordinator does not report them."""
+    _print_state(group)
     if rebalances:
         print_table(
-            ("rebalance began", "took", "cause"),
-            [(format_time(held.began_ms), _took(held), held.cause) for held in rebalances],
+            ("rebalance started", "duration", "cause"),
+            [(format_time(one.began_ms), _duration(one), one.cause) for one in rebalances],
         )
 
 
@@ -49,12 +49,12 @@ def _print_state(one: GroupDescription) -> None:
         ],
     )
     if not one.members:
-        say(f"group {one.id!r} has no members" + ("" if one.state == EMPTY else f", and is {one.state}"))
+        say(f"Group {one.id!r} has no members" + ("." if one.state == EMPTY else f"; its state is {one.state}."))
         return
-    columns = ("client", "host", "instance", "assigned", *(() if is_classic else ("on its way to", "epoch")), "member")
+    columns = ("client", "host", "instance", "assigned", *(() if is_classic else ("target", "epoch")), "member")
     print_table(columns, [_member_row(member, is_classic) for member in one.members])
     if one.is_active and one.state != "Stable":
-        say(f"group {one.id!r} is rebalancing")
+        say(f"Group {one.id!r} is rebalancing.")
 
 
 def _member_row(member: GroupMember, is_classic: bool) -> tuple[object, ...]:
@@ -63,22 +63,22 @@ def _member_row(member: GroupMember, is_classic: bool) -> tuple[object, ...]:
         member.client_id,
         member.host,
         member.instance_id,
-        "not readable" if member.assigned is None else name_partitions(member.assigned) or None,
+        "unknown format" if member.assigned is None else name_partitions(member.assigned) or None,
         *(() if is_classic else (target and name_partitions(target), member.epoch)),
         member.id,
     )
 
 
-def describe_as_json(one: GroupDescription, rebalances: Sequence[Rebalance] | None) -> dict[str, Any]:
+def describe_as_json(group: GroupDescription, rebalances: Sequence[Rebalance] | None) -> dict[str, Any]:
     return {
-        "group": one.id,
-        "type": one.type,
-        "state": one.state,
-        "protocol_type": one.protocol_type,
-        "assignor": one.assignor,
-        "coordinator": {"node": one.coordinator.node_id, "address": str(one.coordinator.address)},
-        "epoch": one.epoch,
-        "assignment_epoch": one.assignment_epoch,
+        "group": group.id,
+        "type": group.type,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+        "assignor": group.assignor,
+        "coordinator": {"node": group.coordinator.node_id, "address": str(group.coordinator.address)},
+        "epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
         "members": [
             {
                 "member": member.id,
@@ -92,11 +92,11 @@ def describe_as_json(one: GroupDescription, rebalances: Sequence[Rebalance] | No
                 "assigned": _partitions_as_json(member.assigned),
                 "target": _partitions_as_json(member.target),
             }
-            for member in one.members
+            for member in group.members
         ],
         "rebalances": None
         if rebalances is None
-        else [{"cause": held.cause, "began_ms": held.began_ms, "ended_ms": held.ended_ms} for held in rebalances],
+        else [{"cause": one.cause, "began_ms": one.began_ms, "ended_ms": one.ended_ms} for one in rebalances],
     }
 
 
@@ -106,5 +106,5 @@ def _partitions_as_json(partitions: Iterable[TopicPartition] | None) -> list[dic
     return [{"topic": one.topic, "partition": one.partition} for one in partitions]
 
 
-def _took(held: Rebalance) -> str | None:
-    return None if held.ended_ms is None else format_span(held.ended_ms - held.began_ms)
+def _duration(rebalance: Rebalance) -> str | None:
+    return None if rebalance.ended_ms is None else format_span(rebalance.ended_ms - rebalance.began_ms)

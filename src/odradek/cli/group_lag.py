@@ -1,4 +1,4 @@
-"""How far groups are behind, on paper: tables with an estimate for people, the same figures as JSON."""
+"""Prints the lag of groups, with rates and a catch-up estimate, as tables or JSON."""
 
 import time
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from odradek.client.cluster import Cluster
 from odradek.client.groups import GroupDescription
-from odradek.client.lag import Lag, PartitionLag, Trend, lags_of, look_at, total_of
+from odradek.client.lag import Lag, PartitionLag, Trend, lags_of, sample_offsets, total_of
 from odradek.text.output import print_json, print_table
 from odradek.text.progress import progress
 from odradek.text.times import format_span
@@ -15,11 +15,11 @@ _STEP_S: Final = 0.25
 
 
 def show_lag(cluster: Cluster, groups: Sequence[GroupDescription], *, interval_s: float, as_json: bool) -> None:
-    """Looks twice, that far apart, or once without an interval."""
-    first = look_at(cluster, groups, time.monotonic) if interval_s else None
+    """Take two samples, `interval_s` apart, or a single one if it is 0."""
+    first = sample_offsets(cluster, groups, time.monotonic) if interval_s else None
     if first is not None:
         _wait(first.at_s + interval_s, interval_s)
-    last = look_at(cluster, groups, time.monotonic)
+    last = sample_offsets(cluster, groups, time.monotonic)
     found = [(group, lags_of(group, first, last)) for group in groups]
     if as_json:
         print_json([_as_json(group, lags) for group, lags in found])
@@ -28,14 +28,14 @@ def show_lag(cluster: Cluster, groups: Sequence[GroupDescription], *, interval_s
 
 
 def _wait(until_s: float, interval_s: float) -> None:
-    with progress("looking again, for rates", int(interval_s / _STEP_S), unit="looks") as advance:
+    with progress("Measuring rates", int(interval_s / _STEP_S), unit="steps") as advance:
         while (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(_STEP_S, left_s))
             advance(1)
 
 
 def _print(found: Sequence[tuple[GroupDescription, list[PartitionLag]]], *, with_rates: bool) -> None:
-    rate_columns = ("consumed/s", "produced/s", "gone in") if with_rates else ()
+    rate_columns = ("consumed/s", "produced/s", "caught up in") if with_rates else ()
     totals = [
         (group.id, group.state, len(lags), total.records, *(_rate_cells(total) if with_rates else ()))
         for group, lags in found
@@ -69,7 +69,7 @@ def _rate_cells(lag: Lag) -> tuple[float | None, float | None, str | None]:
 
 
 def _estimate(lag: Lag) -> str | None:
-    """When it is gone, or why it never is."""
+    """Return the time until the group has caught up, or the trend if it will not."""
     if lag.trend is Trend.SHRINKS and lag.seconds_left is not None:
         return format_span(int(lag.seconds_left * 1000))
     return lag.trend

@@ -1,4 +1,4 @@
-"""`odradek group reset` beyond its options: what is wished for, which partitions it means, and the plan on paper."""
+"""Plans `odradek group reset`: parses the target, finds the partitions, and prints the plan."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from odradek.client.groups import Groups, Offsets
 from odradek.client.offset_reset import (
     CannotReset,
     ResetPlan,
-    Wish,
+    ResetTarget,
     shift_by,
     to_current,
     to_each,
@@ -35,7 +35,7 @@ from odradek.text.times import parse_duration_ms, parse_time_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Which partitions are meant: those that are named, or all of which the group has committed anything."""
+    """The partitions to reset: the named ones, or all with a committed offset of the group."""
 
     topics: Sequence[str]
     all_topics: bool
@@ -54,8 +54,8 @@ class GroupPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """The options of which one has to be given."""
+class TargetOptions:
+    """The options for the target offset, of which exactly one must be given."""
 
     earliest: bool
     latest: bool
@@ -66,10 +66,10 @@ class Wishes:
     duration: str | None
     file: Path | None
 
-    def only(self) -> Wish | Path:
-        """The one that is given; the path of a file, which is read once it is clear for which groups."""
+    def parse(self) -> ResetTarget | Path:
+        """Return the given target, or the path of a file, which is read once the groups are known."""
         now_ms = int(time.time() * 1000)
-        given: list[Wish | Path] = []
+        given: list[ResetTarget | Path] = []
         given += [to_earliest] if self.earliest else []
         given += [to_latest] if self.latest else []
         given += [to_current] if self.current else []
@@ -86,37 +86,40 @@ class Wishes:
             "--to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, --by-duration"
             " or --from-file"
         )
-        raise UserError(f"where shall the group go on? give {'only ' if given else ''}one of {options}")
+        raise UserError(f"Specify the target offset with {'only ' if given else ''}one of {options}.")
 
 
-def plan_resets(cluster: Cluster, group_ids: Sequence[str], wish: Wish | Path, scope: Scope) -> list[GroupPlan]:
-    """What would be committed for each group. Raises UserError if one of them has members."""
+def plan_resets(
+    cluster: Cluster, group_ids: Sequence[str], target: ResetTarget | Path, scope: Scope
+) -> list[GroupPlan]:
+    """Plan the offsets to commit for each group. Raises UserError if a group has members."""
     described = Groups(cluster).describe(group_ids)
-    for group_id, answer in described.items():
-        if isinstance(answer, KafkaError):
-            if answer.code is not ErrorCode.group_id_not_found:
-                raise answer
-        elif answer.is_active:
+    for group_id, result in described.items():
+        if isinstance(result, KafkaError):
+            if result.code is not ErrorCode.group_id_not_found:
+                raise result
+        elif result.is_active:
             raise UserError(
-                f"group {group_id!r} is {answer.state}: offsets can be reset only while it has no members;"
-                f" stop them first (`odradek group describe {group_id}` shows who they are)"
+                f"Group {group_id!r} is {result.state}: offsets can be reset only while a group has no members."
+                f" Stop the members first (`odradek group describe {group_id}` lists them)."
             )
-    from_file = read_offsets(wish, group_ids) if isinstance(wish, Path) else None
+    from_file = read_offsets(target, group_ids) if isinstance(target, Path) else None
     committed = Groups(cluster).offsets(group_ids)
     named = partitions_named(cluster, scope.topics, "--topic") if scope.topics else []
     plans = []
     for group_id in group_ids:
         if from_file is not None:
-            partitions, its_wish = list(from_file[group_id]), to_each(from_file[group_id])
+            partitions, group_target = list(from_file[group_id]), to_each(from_file[group_id])
             _check_partitions(cluster, partitions)
         else:
-            assert not isinstance(wish, Path)
-            partitions, its_wish = (_still_there(cluster, committed[group_id]) if scope.all_topics else named), wish
+            assert not isinstance(target, Path)
+            partitions = _existing_partitions(cluster, committed[group_id]) if scope.all_topics else named
+            group_target = target
         try:
-            plan = its_wish(Admin(cluster), partitions, committed[group_id])
+            plan = group_target(Admin(cluster), partitions, committed[group_id])
         except CannotReset as error:
             raise UserError(
-                f"group {group_id!r}: {error}; choose another way, or name topics that it has read"
+                f"Group {group_id!r}: {error}. Choose another target, or topics with committed offsets."
             ) from None
         is_new = isinstance(described[group_id], KafkaError)
         plans.append(GroupPlan(group=group_id, is_new=is_new, committed=committed[group_id], plan=plan))
@@ -131,20 +134,20 @@ def print_plans(plans: Sequence[GroupPlan]) -> None:
             partition.partition,
             one.committed.get(partition),
             offset,
-            _moved(one.committed.get(partition), offset),
+            _shift(one.committed.get(partition), offset),
         )
         for one in plans
         for partition, offset in sorted(one.offsets.items())
     ]
     if rows:
-        columns = ("topic", "partition", "committed", "new", "moved by")
+        columns = ("topic", "partition", "committed", "new", "shift")
         print_table(("group", *columns) if len(plans) > 1 else columns, rows)
 
 
-def say_remarks(plans: Sequence[GroupPlan]) -> None:
+def print_remarks(plans: Sequence[GroupPlan]) -> None:
     for one in plans:
         if one.is_new:
-            say(f"there is no group {one.group!r} yet: resetting it creates it")
+            say(f"Group {one.group!r} does not exist yet. The reset creates it.")
         for remark in one.plan.remarks:
             say(remark)
 
@@ -176,14 +179,14 @@ def _check_partitions(cluster: Cluster, partitions: Sequence[TopicPartition]) ->
             raise UnknownPartition(one.topic, one.partition, count)
 
 
-def _still_there(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    """Offsets may outlive their topic for a while."""
+def _existing_partitions(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+    """Leave out partitions of deleted topics: their committed offsets remain for a while."""
     layout = cluster.retry("looking for topics", lambda: cluster.layout({one.topic for one in committed}))
     known = {TopicPartition(topic.name, one.id) for topic in layout.topics.values() for one in topic.partitions}
     for topic in sorted({one.topic for one in committed if one not in known}):
-        say(f"topic {topic!r} is gone, or parts of it: what is committed of it stays")
+        say(f"Topic {topic!r} or some of its partitions no longer exist. Their committed offsets are kept.")
     return sorted(known & committed.keys())
 
 
-def _moved(before: int | None, after: int) -> str | None:
+def _shift(before: int | None, after: int) -> str | None:
     return None if before is None else f"{after - before:+d}"

@@ -1,5 +1,6 @@
 """`odradek job`: Spark jobs between topics, tables and files, run by `odradek.pipelines.jobs`."""
 
+
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -24,9 +25,14 @@ from odradek.pipelines.loading import jobs_module
 from odradek.text.errors import UserError
 from odradek.text.output import OutputFormat
 
-app = typer.Typer(no_args_is_help=True, help="Topics into tables and back, on Spark: each record once.")
+app = typer.Typer(no_args_is_help=True, help="Run Spark jobs between topics and tables, with exactly-once delivery.")
 
-To = Annotated[str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to", "-t", metavar="POSITION", help="Stop position: end, an offset or an ISO 8601 timestamp."
+    ),
+]
 
 
 class TableKind(StrEnum):
@@ -51,36 +57,43 @@ class NewFieldsChoice(StrEnum):
 @app.command()
 def ingest(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
-    table: Annotated[Path, typer.Argument(metavar="TABLE", show_default=False, help="Its directory.")],
-    as_: Annotated[TableKind, typer.Option("--as", help="What kind of table.")] = TableKind.DELTA,
+    table: Annotated[Path, typer.Argument(metavar="TABLE", show_default=False, help="Directory of the table.")],
+    as_: Annotated[TableKind, typer.Option("--as", help="Table format.")] = TableKind.DELTA,
     catalog: Annotated[
         str | None,
         typer.Option(
             "--catalog",
-            metavar="WHERE",
-            help="With --as iceberg, for a new table: sqlite:///FILE, the https://… of a REST catalog, or what "
-            "PyIceberg's settings call it; else a file in the table's directory.",
+            metavar="CATALOG",
+            help="With --as iceberg, for a new table: sqlite:///FILE, the https:// URL of a REST catalog, or a catalog "
+            "name from the PyIceberg configuration. Default: a file in the table's directory.",
         ),
     ] = None,
     catalog_table: Annotated[
         str | None,
-        typer.Option("--catalog-table", metavar="NAMESPACE.NAME", help="With --as iceberg: its name in the catalog."),
+        typer.Option(
+            "--catalog-table", metavar="NAMESPACE.NAME", help="With --as iceberg: name of the table in the catalog."
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="Of the job; the topic's, unless several jobs fill the table.")
+        str | None,
+        typer.Option(
+            "--name", help="Job name. Default: the topic name. Required if several jobs write to one table."
+        ),
     ] = None,
     schema: Annotated[
         str | None,
         typer.Option(
-            "--schema", metavar="COLUMNS", help="As in 'id bigint, name string'; else found from the records."
+            "--schema",
+            metavar="COLUMNS",
+            help="Columns of the table, such as 'id bigint, name string'. Default: inferred from the records.",
         ),
     ] = None,
     values: Annotated[
         ValuesChoice,
         typer.Option(
             "--values",
-            help="What the records' values are: json; avro or protobuf by one --schema-file; or registry: each begins "
-            "with the id of its schema.",
+            help="Format of the record values: json; avro or protobuf with one --schema-file; registry if each value "
+            "starts with a schema ID.",
         ),
     ] = ValuesChoice.JSON,
     schema_registry: Annotated[
@@ -90,7 +103,8 @@ def ingest(
             envvar="ODRADEK_SCHEMA_REGISTRY",
             show_envvar=True,
             metavar="URL",
-            help="With --values registry; http://USER:PASSWORD@… where it wants them, better by the variable.",
+            help="With --values registry: URL of the schema registry. Set a URL with credentials "
+            "(http://USER:PASSWORD@HOST) in the environment variable.",
         ),
     ] = None,
     schema_file: Annotated[
@@ -98,32 +112,38 @@ def ingest(
         typer.Option(
             "--schema-file",
             metavar="[ID=]FILE",
-            help="Avro's JSON, or what protoc --include_imports --descriptor_set_out makes; with an ID for --values "
-            "registry, repeatable.",
+            help="Avro schema (JSON), or a descriptor set from `protoc --include_imports --descriptor_set_out`. With "
+            "--values registry, prefix it with the schema ID. Repeatable.",
         ),
     ] = None,
     message: Annotated[
         str | None,
-        typer.Option("--message", metavar="NAME", help="With --values protobuf: which of the file's messages."),
+        typer.Option("--message", metavar="NAME", help="With --values protobuf: message type in the schema file."),
     ] = None,
     new_fields: Annotated[
         NewFieldsChoice,
-        typer.Option("--new-fields", help="Fields without a column: add one, ignore them, or refuse the record."),
+        typer.Option(
+            "--new-fields", help="Fields without a column: add a column, ignore the field, or refuse the record."
+        ),
     ] = NewFieldsChoice.ADD,
     dead_letters: Annotated[
         str | None,
         typer.Option(
-            "--dead-letters", metavar="TOPIC", help="Where records go that are no rows; else they stop the job."
+            "--dead-letters",
+            metavar="TOPIC",
+            help="Dead letter topic for records that cannot be decoded. Without it, such a record stops the job.",
         ),
     ] = None,
     start: From = None,
     end: To = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for records to come; else stop at the end.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for new records. Without it, the job stops at the end of the topic.")
+    ] = False,
     interval: Interval = 1.0,
     batch_records: BatchRecords = 500_000,
     skip_lost: SkipLost = False,
     group: Annotated[
-        str | None, typer.Option("--group", help="A consumer group that shows the job's progress to other tools.")
+        str | None, typer.Option("--group", help="Consumer group in which the job commits its progress for monitoring.")
     ] = None,
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
@@ -133,11 +153,11 @@ def ingest(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Put the records of a topic into a table, each once. The same command again goes on where it stopped."""
+    """Write the records of a topic to a table, exactly once. Run the same command again to resume."""
     if follow and end is not None:
-        raise UserError("--follow and --to exclude each other: choose one")
+        raise UserError("--follow and --to are mutually exclusive. Use one of them.")
     if as_ is not TableKind.ICEBERG and (catalog or catalog_table) is not None:
-        raise UserError("--catalog and --catalog-table are of use with --as iceberg only")
+        raise UserError("--catalog and --catalog-table require --as iceberg.")
     spark = spark_settings(master, conf, remote)
     ingest_module, tables = jobs_module("ingest"), jobs_module("tables.table")
     settings = ingest_module.IngestSettings(
@@ -170,31 +190,46 @@ def ingest(
 def audit(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     table: Annotated[
-        Path | None, typer.Argument(metavar="[TABLE]", show_default=False, help="One that `ingest` has filled.")
+        Path | None,
+        typer.Argument(metavar="[TABLE]", show_default=False, help="Directory of a table that `ingest` has written."),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="TOPIC", help="Instead of a table: a topic with the same records."),
+        typer.Option("--against", metavar="TOPIC", help="Compare with a topic instead of a table."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of the job that filled the table; the topic's.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the job that wrote the table. Default: the topic name.")
+    ] = None,
     dead_letters: Annotated[
-        str | None, typer.Option("--dead-letters", metavar="TOPIC", help="Where records lie that are no rows.")
+        str | None, typer.Option("--dead-letters", metavar="TOPIC", help="Dead letter topic of the job.")
     ] = None,
     rewritten: Annotated[
-        bool, typer.Option("--rewritten", help="With --against: what `rewrite` should have made, in its order.")
+        bool,
+        typer.Option("--rewritten", help="With --against: check records and order against the rules of a `rewrite`."),
     ] = False,
     state: Annotated[
-        Path, typer.Option("--state", metavar="DIRECTORY", help="With --rewritten: that of the job.")
+        Path, typer.Option("--state", metavar="DIRECTORY", help="With --rewritten: state directory of the rewrite.")
     ] = Path("."),
     without_keys: Annotated[
-        Path | None, typer.Option("--without-keys", metavar="FILE", help="With --rewritten: that of the job.")
+        Path | None, typer.Option("--without-keys", metavar="FILE", help="With --rewritten: key file of the rewrite.")
     ] = None,
-    keys_as: Annotated[KeysAs, typer.Option("--keys-as", help="How that file writes keys.")] = KeysAs.TEXT,
+    keys_as: Annotated[
+        KeysAs, typer.Option("--keys-as", help="Encoding of the keys in the --without-keys file.")
+    ] = KeysAs.TEXT,
     start: Annotated[
-        str, typer.Option("--from", "-f", metavar="WHERE", help="With --against: beginning, an offset, -N, or a time.")
+        str,
+        typer.Option(
+            "--from",
+            "-f",
+            metavar="POSITION",
+            help="With --against: start position (beginning, an offset, -N or a timestamp).",
+        ),
     ] = "beginning",
     end: Annotated[
-        str | None, typer.Option("--to", "-t", metavar="WHERE", help="With --against: end, an offset, or a time.")
+        str | None,
+        typer.Option(
+            "--to", "-t", metavar="POSITION", help="With --against: stop position (end, an offset or a timestamp)."
+        ),
     ] = None,
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
@@ -204,11 +239,11 @@ def audit(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Compare a topic with its table or with another topic. Exit code 1: records are missing, double or different."""
+    """Compare a topic with its table or with another topic. Exit code 1 if records are missing, duplicated or changed."""
     if (table is None) == (against is None):
-        raise UserError("name either a table, or a topic with --against")
+        raise UserError("Specify either a table or --against TOPIC.")
     if rewritten and against is None:
-        raise UserError("--rewritten compares two topics: name the other one with --against")
+        raise UserError("--rewritten compares two topics. Specify the other topic with --against.")
     spark = spark_settings(master, conf, remote)
     commands = jobs_module("commands")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
@@ -231,21 +266,24 @@ def audit(
 @app.command()
 def load(
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", show_default=False, help="A Delta table, or Parquet or JSON files.")
+        Path, typer.Argument(metavar="SOURCE", show_default=False, help="Delta table, or Parquet or JSON files.")
     ],
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
-    key: Annotated[str | None, typer.Option("--key", "-k", metavar="COLUMN", help="The records' keys.")] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", metavar="COLUMN", help="Column with the record keys.")] = None,
     value: Annotated[
-        str | None, typer.Option("--value", metavar="COLUMN", help="The records' values; else whole rows, as JSON.")
+        str | None,
+        typer.Option("--value", metavar="COLUMN", help="Column with the record values. Default: the row as JSON."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of the job; the topic's.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Job name. Default: load-TOPIC.")] = None,
     state: Annotated[
         Path | None,
-        typer.Option("--state", metavar="DIRECTORY", help="What is kept between runs; the source's directory."),
+        typer.Option(
+            "--state", metavar="DIRECTORY", help="Directory for the job's state. Default: the source's directory."
+        ),
     ] = None,
-    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of the batches.")] = Codec.NONE,
+    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Compression codec.")] = Codec.NONE,
     batch_megabytes: Annotated[
-        int, typer.Option("--batch-megabytes", min=1, help="The files of one batch together.")
+        int, typer.Option("--batch-megabytes", min=1, help="Maximum size of the files in one batch, in MB.")
     ] = 256,
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
@@ -255,13 +293,13 @@ def load(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Put the rows of a table or of files into a topic, each once. The same command again goes on where it stopped."""
+    """Write the rows of a table or of files to a topic, exactly once. Run the same command again to resume."""
     spark = spark_settings(master, conf, remote)
     settings = jobs_module("load").LoadSettings(
         bootstrap=bootstrap,
         source=source,
         topic=topic,
-        state=state or state_beside(source),
+        state=state or default_state_dir(source),
         name=name or load_name(topic),
         key=key,
         value=value,
@@ -269,7 +307,9 @@ def load(
         batch_bytes=batch_megabytes * 1024 * 1024,
     )
     if state is None and not source.exists():
-        raise UserError(f"there is no {str(source)!r}: name a table's directory, or files of Parquet or JSON")
+        raise UserError(
+            f"Source not found: {str(source)!r}. Specify the directory of a table, or Parquet or JSON files."
+        )
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         raise typer.Exit(jobs_module("commands").run_load(cluster, settings, spark, format))
 
@@ -278,11 +318,16 @@ def load(
 def skew(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="A page with plots, for a browser.")
+        Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML report with charts to this file.")
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", "-f", metavar="WHERE", help="beginning, an offset, -N, or a time in ISO 8601."),
+        typer.Option(
+            "--from",
+            "-f",
+            metavar="POSITION",
+            help="Start position: beginning, an offset, -N or an ISO 8601 timestamp.",
+        ),
     ] = None,
     end: To = None,
     master: Master = DEFAULT_MASTER,
@@ -293,9 +338,9 @@ def skew(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Find the hot partitions and keys of a topic, and when they were; suggest what to do about it."""
+    """Find hot partitions and hot keys of a topic over time, and suggest how to fix them."""
     if report is not None and not report.absolute().parent.is_dir():
-        raise UserError(f"--report: there is no directory {str(report.absolute().parent)!r}")
+        raise UserError(f"--report: directory not found: {str(report.absolute().parent)!r}. Create it first.")
     settings = jobs_module("skew.job").SkewSettings(bootstrap=bootstrap, topic=topic, start=start, end=end)
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         jobs_module("commands").skew(cluster, settings, spark_settings(master, conf, remote), format, report)
@@ -308,19 +353,21 @@ def stop(
         typer.Argument(
             metavar="TABLE",
             show_default=False,
-            help="Of the job; of a load, its source or --state; of a rewrite, --state.",
+            help="Table of the job; for a load, its source or --state; for a rewrite, its --state.",
         ),
     ],
-    name: Annotated[str | None, typer.Option("--name", help="Of the job, unless there is only one.")] = None,
-    audit: Annotated[bool, typer.Option("--audit", help="Not the job: its audit.")] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Job name. Required if the directory has several jobs.")
+    ] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Stop the job's audit instead of the job.")] = False,
     timeout: Timeout = 120.0,
 ) -> None:
-    """Let a run on this machine end after its batch. The same job again goes on where it stopped."""
-    jobs_module("commands").stop(state_beside(table), name, timeout, is_audit=audit)
+    """Stop a job on this machine after its current batch. Run the same job again to resume."""
+    jobs_module("commands").stop(default_state_dir(table), name, timeout, is_audit=audit)
 
 
-def state_beside(source: Path) -> Path:
-    """Where a load keeps its state if nothing else is said."""
+def default_state_dir(source: Path) -> Path:
+    """Return the state directory of a load without --state: the source's directory."""
     return source.absolute().parent if source.is_file() else source
 
 

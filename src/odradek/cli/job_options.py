@@ -1,4 +1,4 @@
-"""Options that all commands running on Spark share."""
+"""Options of all commands that run on Spark."""
 
 from typing import Annotated, Any, Final
 
@@ -10,28 +10,38 @@ from odradek.text.errors import UserError
 
 DEFAULT_MASTER: Final = "local[*]"
 Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*] is this machine, with all its cores.")
+    str,
+    typer.Option("--master", metavar="URL", help="Spark master URL; local[*] uses all cores of this machine."),
 ]
 Remote = Annotated[
     str | None,
-    typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server to run on, instead of --master."),
+    typer.Option("--remote", metavar="sc://HOST:PORT", help="Spark Connect server to use instead of --master."),
 ]
 Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
+    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Spark configuration property. Repeatable.")
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N, or a time in ISO 8601."),
+    typer.Option(
+        "--from",
+        "-f",
+        metavar="POSITION",
+        help="Start position: beginning, end, an offset, -N or an ISO 8601 timestamp.",
+    ),
 ]
 Interval = Annotated[
-    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: how often to look.")
+    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: polling interval.")
 ]
-BatchRecords = Annotated[int, typer.Option("--batch-records", min=1, help="The most of one batch.")]
-SkipLost = Annotated[bool, typer.Option("--skip-lost", help="Go on where records are gone that the job had not read.")]
+BatchRecords = Annotated[int, typer.Option("--batch-records", min=1, help="Maximum records per batch.")]
+SkipLost = Annotated[
+    bool, typer.Option("--skip-lost", help="Continue if unread records were deleted. Without it, the job fails.")
+]
 
 
 def spark_settings(master: str, conf: list[str] | None, remote: str | None = None) -> Any:
     if remote is not None and master != DEFAULT_MASTER:
-        raise UserError("--master and --remote exclude each other: a Connect server has its own master")
+        raise UserError(
+            "--master and --remote are mutually exclusive: a Spark Connect server has its own master. Use one of them."
+        )
     settings = {"master": master, "conf": parse_assignments(conf, "--conf"), "remote": remote}
     return jobs_module("commands").SparkSettings(**settings)

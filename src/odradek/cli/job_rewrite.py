@@ -1,4 +1,4 @@
-"""`odradek job rewrite` and `odradek job switch`: a topic into another, until its clients move there."""
+"""`odradek job rewrite` and `odradek job switch`: copy a topic into another one and migrate its clients."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -38,11 +38,12 @@ class KeylessChoice(StrEnum):
 
 
 State = Annotated[
-    Path, typer.Option("--state", metavar="DIRECTORY", help="Where what is kept between runs lies; this directory.")
+    Path, typer.Option("--state", metavar="DIRECTORY", help="Directory for the job's state.")
 ]
 SourceTopic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 TargetTopic = Annotated[
-    str, typer.Argument(metavar="TARGET", show_default=False, help="Made like TOPIC if it is not there.")
+    str,
+    typer.Argument(metavar="TARGET", show_default=False, help="Target topic; created like TOPIC if it does not exist."),
 ]
 
 
@@ -50,14 +51,20 @@ def rewrite(
     topic: SourceTopic,
     target: TargetTopic,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="Of the target; else as many as the topic has.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, help="Partitions of the target. Default: as many as TOPIC has."),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", "-k", metavar="SQL", help="The new key, of key and value as text, headers, timestamp."),
+        typer.Option(
+            "--key",
+            "-k",
+            metavar="SQL",
+            help="SQL expression for the new key, over key and value (as text), headers and timestamp.",
+        ),
     ] = None,
     key_field: Annotated[
-        str | None, typer.Option("--key-field", metavar="NAME", help="The new key: a field of values in JSON.")
+        str | None, typer.Option("--key-field", metavar="NAME", help="Field of the JSON values to use as the new key.")
     ] = None,
     keyless: Annotated[
         KeylessChoice, typer.Option("--keyless", help="Records whose new key is null: refuse, keep or drop them.")
@@ -65,35 +72,46 @@ def rewrite(
     deduplicate: Annotated[
         str | None,
         typer.Option(
-            "--deduplicate", metavar="SPAN", help="Leave out what was there at most so long before, as in PT10M."
+            "--deduplicate", metavar="DURATION", help="Drop duplicates within this period, such as PT10M."
         ),
     ] = None,
     same_by: Annotated[
         str | None,
         typer.Option(
-            "--same-by", metavar="SQL", help="With --deduplicate: what makes records the same; key and value."
+            "--same-by",
+            metavar="SQL",
+            help="With --deduplicate: expression that identifies duplicates. Default: key and value.",
         ),
     ] = None,
     without_keys: Annotated[
-        Path | None, typer.Option("--without-keys", metavar="FILE", help="Keys to leave out, one on each line.")
+        Path | None,
+        typer.Option("--without-keys", metavar="FILE", help="File with keys whose records to drop, one per line."),
     ] = None,
-    keys_as: Annotated[KeysAs, typer.Option("--keys-as", help="How that file writes keys.")] = KeysAs.TEXT,
+    keys_as: Annotated[
+        KeysAs, typer.Option("--keys-as", help="Encoding of the keys in the --without-keys file.")
+    ] = KeysAs.TEXT,
     tables: Annotated[
         list[Path] | None,
-        typer.Option("--tables", metavar="DIRECTORY", help="Below which to look for left out keys too; repeatable."),
+        typer.Option(
+            "--tables", metavar="DIRECTORY", help="Also search the tables below this directory for dropped keys. "
+            "Repeatable.",
+        ),
     ] = None,
     search: Annotated[
-        bool, typer.Option("--search/--no-search", help="Look through all topics for the keys that were left out.")
+        bool, typer.Option("--search/--no-search", help="Search all topics for the dropped keys.")
     ] = True,
     start: From = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until `odradek job switch`; else to the end.")
+        bool,
+        typer.Option(
+            "--follow", help="Keep copying until `odradek job switch`. Without it, stop at the end of the topic."
+        ),
     ] = False,
     interval: Interval = 1.0,
     batch_records: BatchRecords = 500_000,
     skip_lost: SkipLost = False,
-    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of the batches.")] = Codec.NONE,
-    name: Annotated[str | None, typer.Option("--name", help="Of the job; rewrite-TOPIC-TARGET.")] = None,
+    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Compression codec.")] = Codec.NONE,
+    name: Annotated[str | None, typer.Option("--name", help="Job name. Default: rewrite-TOPIC-TARGET.")] = None,
     state: State = Path("."),
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
@@ -103,8 +121,10 @@ def rewrite(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Copy a topic into another: more partitions, other keys, no duplicates, not these keys. Each record once, those of
-    one key in their order. The same command again goes on where it stopped."""
+    """Copy a topic into another one with more partitions, new keys, no duplicates, or without certain keys.
+
+    Each record is copied exactly once, in order per key. Run the same command again to resume.
+    """
     spark = spark_settings(master, conf, remote)
     rules = jobs_module("rewrite.rules")
     settings = jobs_module("rewrite.job").RewriteSettings(
@@ -130,7 +150,7 @@ def rewrite(
         compression=str(compression),
     )
     if without_keys is None and tables:
-        raise UserError("--tables is of use with --without-keys only")
+        raise UserError("--tables requires --without-keys.")
     commands = jobs_module("rewrite.commands")
     search_settings = commands.SearchSettings(tuple(tables or ()), search)
     with open_cluster(bootstrap, timeout, command_config) as cluster:
@@ -140,11 +160,14 @@ def rewrite(
 def switch(
     topic: SourceTopic,
     target: TargetTopic,
-    name: Annotated[str | None, typer.Option("--name", help="Of the job; rewrite-TOPIC-TARGET.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Job name. Default: rewrite-TOPIC-TARGET.")] = None,
     state: State = Path("."),
     timeout: Timeout = 120.0,
 ) -> None:
-    """Let `rewrite --follow` on this machine end for good. First stop who writes to TOPIC, then move them to TARGET."""
+    """Finish a `rewrite --follow` on this machine.
+
+    First stop the producers of TOPIC. After the switch, start them with TARGET.
+    """
     job = name or rewrite_name(topic, target)
     kept = jobs_module("state").JobState(state, job)
     jobs_module("rewrite.commands").switch(kept, job, timeout)

@@ -1,4 +1,4 @@
-"""`odradek log`: look into the files of a log."""
+"""`odradek log`: inspect the files of a log."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -16,21 +16,21 @@ from odradek.text.progress import progress
 from odradek.text.terminal import is_terminal, json_line, neutralise
 from odradek.text.times import format_time
 
-app = typer.Typer(help="Look into the files of a log.", no_args_is_help=True)
+app = typer.Typer(help="Inspect the files of a log.", no_args_is_help=True)
 
-EXIT_DAMAGED = 1
+EXIT_CORRUPT = 1
 
 
 @app.callback()
 def group() -> None:
-    """Look into the files of a log."""
+    """Inspect the files of a log."""
 
 
 @app.command("dump")
 def dump_files(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", show_default=False, help="Files of a log, or directories of partitions."),
+        typer.Argument(metavar="PATH…", show_default=False, help="Log files or partition directories."),
     ],
     records: Annotated[
         bool, typer.Option("--records", "--print-data-log", help="Show the records of each batch.")
@@ -39,32 +39,32 @@ def dump_files(
         bool,
         typer.Option(
             "--cluster-metadata-decoder",
-            help=f"Read values as records of the cluster's metadata; of itself for {METADATA_TOPIC} and *.checkpoint.",
+            help=f"Decode values as metadata records. Automatic for {METADATA_TOPIC} and *.checkpoint files.",
         ),
     ] = False,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show batches, indexes, aborted transactions, producers and metadata. Exit code 1 if something is damaged."""
+    """Print batches, index entries, aborted transactions, producer state and metadata. Exit code 1 if a file is corrupt."""
     files = find_files(paths)
-    is_damaged = False
+    is_corrupt = False
     total = sum(path.stat().st_size for path in files)
-    with progress("reading", total, unit="bytes", wanted=not is_terminal(sys.stdout)) as passed:
+    with progress("Reading", total, unit="bytes", wanted=not is_terminal(sys.stdout)) as advance:
         for path in files:
             is_metadata = path.parent.name.startswith(f"{METADATA_TOPIC}-") or kind_of(path) == CHECKPOINT_SUFFIX
             depth = Depth(records=records, metadata=cluster_metadata_decoder or is_metadata)
             show = _Table(path).print if format is OutputFormat.TABLE else partial(_print_json, path)
-            for entry in dump(path, depth, passed):
-                is_damaged |= entry["kind"] == "damage" or entry.get("is_valid") is False
+            for entry in dump(path, depth, advance):
+                is_corrupt |= entry["kind"] == "damage" or entry.get("is_valid") is False
                 show(entry)
-    if is_damaged:
-        raise typer.Exit(EXIT_DAMAGED)
+    if is_corrupt:
+        raise typer.Exit(EXIT_CORRUPT)
 
 
 def _print_json(path: Path, entry: Entry) -> None:
     print_json({"file": str(path), **entry})
 
 
-# What people see of each kind of entry: headings and widths. Width 0 is the rest of the line.
+# Table columns of each kind of entry: heading and width. Width 0 is the rest of the line.
 _COLUMNS: dict[str, tuple[tuple[str, int], ...]] = {
     "batch": (
         ("position", 10),
@@ -85,13 +85,13 @@ _COLUMNS: dict[str, tuple[tuple[str, int], ...]] = {
         ("last sequence", 13),
         ("last offset", 19),
         ("last timestamp", 29),
-        ("transaction since", 19),
+        ("open since offset", 19),
     ),
 }
 
 
 class _Table:
-    """Rows are printed as they are read: a segment may have millions."""
+    """Prints rows as they are read, because a segment may have millions."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -101,8 +101,8 @@ class _Table:
     def print(self, entry: Entry) -> None:
         kind = entry["kind"]
         if kind == "damage":
-            where = f"{entry['bytes']} bytes from position {entry['position']} on: " if "position" in entry else ""
-            print(neutralise(f"  DAMAGED: {where}{entry['reason']}"))
+            where = f"{entry['bytes']} bytes from position {entry['position']}: " if "position" in entry else ""
+            print(neutralise(f"  CORRUPT: {where}{entry['reason']}"))
             return
         columns = _COLUMNS[kind]
         if self._heading != kind:
@@ -134,7 +134,7 @@ def _batch_cells(entry: Entry) -> list[str]:
 
 def _remarks(entry: Entry) -> Iterator[str]:
     if not entry["is_valid"]:
-        yield f"DAMAGED: {entry['reason']}"
+        yield f"CORRUPT: {entry['reason']}"
     if entry["is_transactional"]:
         yield "transactional"
     if entry["is_control"]:
@@ -150,7 +150,7 @@ def _producer(entry: Entry) -> str:
 
 
 def _offset_cells(entry: Entry) -> list[str]:
-    remark = "DISAGREES with the log" if entry["agrees_with_log"] is False else ""
+    remark = "DOES NOT MATCH the log" if entry["agrees_with_log"] is False else ""
     return [str(entry["offset"]), str(entry["position"]), remark]
 
 

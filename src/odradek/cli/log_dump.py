@@ -1,6 +1,6 @@
-"""What is in the files of a log, entry by entry. Files are only read: they may belong to a node that runs.
+"""Reads the files of a log, entry by entry. Files are opened read-only: they may belong to a running node.
 
-Every reader yields plain dictionaries, in the order of the file; how they look is up to others.
+Every reader yields plain dictionaries, in file order; `log` formats them.
 """
 
 import dataclasses
@@ -31,63 +31,63 @@ from odradek.wire.schemas import SerialError
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 KINDS = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT_SUFFIX, CHECKPOINT_SUFFIX)
-_MARKS = (names.DELETED_SUFFIX, names.CLEANED_SUFFIX, names.SWAP_SUFFIX)
+_STATE_SUFFIXES = (names.DELETED_SUFFIX, names.CLEANED_SUFFIX, names.SWAP_SUFFIX)
 
 Entry = dict[str, Any]
-Passed = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How deep to look into batches."""
+    """How much of a batch to decode."""
 
     records: bool
     metadata: bool
-    """Decode values as records of the cluster's metadata."""
+    """Decode values as metadata records."""
 
 
 class ReadOnlyDisk(HostDisk):
-    """For readers that would open their file for writing too."""
+    """A disk for readers that would otherwise open their file for writing."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> HostFile:
         return super().open(path, read_only=True)
 
 
 def find_files(paths: list[Path]) -> list[Path]:
-    """The files themselves, and those of a log in each directory, by name. Raises UserError where there is nothing."""
+    """Return the given files and the log files of the given directories. Raises UserError if there are none."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
             inside = sorted((one for one in path.iterdir() if one.is_file() and kind_of(one)), key=_reading_order)
             if not inside:
-                raise UserError(f"no file of a log in {str(path)!r}: name a directory such as data/orders-0")
+                raise UserError(f"No log files in {str(path)!r}. Specify a partition directory such as data/orders-0.")
             found += inside
         elif not path.exists():
-            raise UserError(f"there is no file {str(path)!r}: check the path")
+            raise UserError(f"File not found: {str(path)!r}. Check the path.")
         elif kind_of(path) is None:
-            raise UserError(f"{str(path)!r} is no file of a log: those end with {', '.join(KINDS)}")
+            raise UserError(f"{str(path)!r} is not a log file. Log files end with {', '.join(KINDS)}.")
         else:
             found.append(path)
     return found
 
 
 def _reading_order(path: Path) -> tuple[str, int, str]:
-    """A segment's files together, the log before its indexes."""
+    """Sort the files of a segment together, the log before its indexes."""
     return path.name.partition(".")[0], KINDS.index(kind_of(path) or ""), path.name
 
 
 def kind_of(path: Path) -> str | None:
     name = path.name
-    for mark in _MARKS:
-        name = name.removesuffix(mark)
+    for suffix in _STATE_SUFFIXES:
+        name = name.removesuffix(suffix)
     return next((kind for kind in KINDS if name.endswith(kind)), None)
 
 
-def dump(path: Path, depth: Depth, passed: Passed) -> Iterator[Entry]:
-    """The entries of one file. One of kind `damage` is the last, and says what is wrong behind it."""
+def dump(path: Path, depth: Depth, advance: Advance) -> Iterator[Entry]:
+    """Yield the entries of one file. An entry of kind `damage` is the last one and describes the corruption."""
     kind = kind_of(path)
     if kind in (names.LOG_SUFFIX, CHECKPOINT_SUFFIX):
-        yield from _dump_batches(path, depth, passed)
+        yield from _dump_batches(path, depth, advance)
         return
     try:
         if kind == names.OFFSET_INDEX_SUFFIX:
@@ -101,10 +101,10 @@ def dump(path: Path, depth: Depth, passed: Passed) -> Iterator[Entry]:
             yield from _dump_producers(path)
     except (CorruptIndex, CorruptSnapshot) as error:
         yield {"kind": "damage", "reason": str(error)}
-    passed(path.stat().st_size)
+    advance(path.stat().st_size)
 
 
-def _dump_batches(path: Path, depth: Depth, passed: Passed) -> Iterator[Entry]:
+def _dump_batches(path: Path, depth: Depth, advance: Advance) -> Iterator[Entry]:
     file = ReadOnlyDisk().open(str(path))
     try:
         position, size = 0, file.size()
@@ -116,7 +116,7 @@ def _dump_batches(path: Path, depth: Depth, passed: Passed) -> Iterator[Entry]:
                 return
             yield _batch_entry(header, data, position, depth)
             position += header.size
-            passed(header.size)
+            advance(header.size)
     finally:
         file.close()
 
@@ -173,10 +173,10 @@ def _record_entry(record: Record, header: BatchHeader, depth: Depth) -> Entry:
     entry: Entry = {"offset": record.offset, "timestamp": record.timestamp}
     if header.is_control:
         message = decode_control(record)
-        return {**entry, "control": "unknown" if message is None else _described(message)}
+        return {**entry, "control": "unknown" if message is None else _message_as_json(message)}
     if depth.metadata and record.value is not None:
         try:
-            return {**entry, "metadata": _described(decode_metadata(record.value))}
+            return {**entry, "metadata": _message_as_json(decode_metadata(record.value))}
         except (UnreadableRecord, SerialError) as error:
             entry["unreadable"] = str(error)
     return {
@@ -187,20 +187,20 @@ def _record_entry(record: Record, header: BatchHeader, depth: Depth) -> Entry:
     }
 
 
-def _described(message: Any) -> Entry:
-    return {"type": type(message).__name__, **_plain(message)}
+def _message_as_json(message: Any) -> Entry:
+    return {"type": type(message).__name__, **_as_json(message)}
 
 
-def _plain(value: Any) -> Any:
-    """Structures as dictionaries, ids as Kafka writes them, bytes as json takes them."""
+def _as_json(value: Any) -> Any:
+    """Convert structures to dictionaries, UUIDs to Kafka's text form, and bytes to text or base64."""
     if dataclasses.is_dataclass(value):
         plain: Entry = {}
         for field in dataclasses.fields(value):
             content = getattr(value, field.name)
-            plain |= json_bytes(field.name, content) if isinstance(content, bytes) else {field.name: _plain(content)}
+            plain |= json_bytes(field.name, content) if isinstance(content, bytes) else {field.name: _as_json(content)}
         return plain
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [_as_json(item) for item in value]
     return uuid_to_text(value) if isinstance(value, UUID) else value
 
 
@@ -211,7 +211,7 @@ def _dump_offset_index(path: Path) -> Iterator[Entry]:
     try:
         for slot in _used_slots(index):
             entry = index.entry(slot)
-            agrees = None if file is None else _names_batch(file, entry.position, entry.offset)
+            agrees = None if file is None else _has_batch_at(file, entry.position, entry.offset)
             yield {"kind": "offset", **entry._asdict(), "agrees_with_log": agrees}
     finally:
         index.release()
@@ -219,8 +219,8 @@ def _dump_offset_index(path: Path) -> Iterator[Entry]:
             file.close()
 
 
-def _names_batch(file: DiskFile, position: int, last_offset: int) -> bool:
-    """Whether a batch with this last offset begins at the position, as an index's entry says."""
+def _has_batch_at(file: DiskFile, position: int, last_offset: int) -> bool:
+    """Return whether a batch with this last offset starts at the position, as the index entry claims."""
     try:
         return parse_header(file.read(position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0")).last_offset == last_offset
     except CorruptBatch:
@@ -237,7 +237,7 @@ def _dump_time_index(path: Path) -> Iterator[Entry]:
 
 
 def _used_slots(index: IndexFile) -> Iterator[int]:
-    """The file of an active segment is longer than its entries: zeros follow them."""
+    """Skip the zeros after the last entry: the index file of an active segment is preallocated."""
     index.load()
     for slot in range(index.entries):
         if not any(index.read_entry(slot)):
@@ -263,5 +263,7 @@ def _dump_producers(path: Path) -> Iterator[Entry]:
 def _base_offset(path: Path) -> int:
     parsed = names.parse_offset_file(path.name)
     if parsed is None:
-        raise UserError(f"{str(path)!r} is not named by an offset, such as 00000000000000000042.index")
+        raise UserError(
+            f"{str(path)!r} is not named by a base offset. Expected a name such as 00000000000000000042.index."
+        )
     return parsed.offset

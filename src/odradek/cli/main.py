@@ -1,7 +1,7 @@
-"""The entrance: finds the command, runs it, and turns what goes wrong into one line and exit code 2.
+"""The entry point: finds the command, runs it, and reports an error as one line with exit code 2.
 
-Only the module of the command at hand is imported. `start` in its plain form does not even import typer: a node's
-start is measured in hundredths of a second.
+Only the module of the requested command is imported. A plain `start` does not even import typer, because node start-up
+time is measured in hundredths of a second.
 """
 
 import sys
@@ -14,7 +14,7 @@ from odradek.host.log_lines import FORMATS, TEXT
 if TYPE_CHECKING:
     import typer
 
-# In the order of the help. A module defines `app` (a group of commands) or `command` (a single one).
+# In the order of the help text. A module defines `app` (a group of commands) or `command` (a single one).
 _MODULES: Final = {
     "up": "odradek.cli.up",
     "start": "odradek.cli.start",
@@ -37,15 +37,15 @@ _MODULES: Final = {
 
 
 def main() -> None:
-    # kio imports hypothesis wherever it is installed, to register strategies that only its own tests use: 0.15 s.
+    # If hypothesis is installed, kio imports it to register strategies that only its own tests use: 0.15 s.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code of the command."""
+    """Run the command and return its exit code."""
     try:
-        plain = _plain_start(arguments)
+        plain = _parse_plain_start(arguments)
         if plain is not None:
             from odradek.local.start_node import start_node
 
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        return _output_closed()
+        return _discard_output()
     except Exception as error:
         from odradek.client.explain import EXIT_CODE, explain
         from odradek.text.terminal import say
@@ -66,10 +66,10 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_CODE
 
 
-def _plain_start(arguments: Sequence[str]) -> tuple[str, list[str], str] | None:
-    """File, overrides and log format of `start FILE [--override key=value …] [--log-format json]`.
+def _parse_plain_start(arguments: Sequence[str]) -> tuple[str, list[str], str] | None:
+    """Return file, overrides and log format of `start FILE [--override key=value …] [--log-format json]`.
 
-    None for any other command line, typer's to read.
+    None for any other command line: typer parses those.
     """
     if len(arguments) < 2 or len(arguments) % 2 or arguments[0] != "start" or arguments[1].startswith("-"):
         return None
@@ -94,7 +94,7 @@ def _run_typer(arguments: Sequence[str]) -> int:
     from odradek.text.terminal import say
 
     app = build_app(needed)
-    # Mistakes in the command line itself: typer would tell them in a box of six lines.
+    # typer would print a usage error in a box of six lines.
     usage_error = cast(type[Exception], typer.BadParameter.__bases__[0])
     try:
         code = app(list(arguments), prog_name="odradek", standalone_mode=False)
@@ -102,17 +102,17 @@ def _run_typer(arguments: Sequence[str]) -> int:
     except usage_error as error:
         return _explain_usage(error)
     except typer.Abort:
-        say("error: stopped")
+        say("error: Aborted.")
         return EXIT_CODE
 
 
 def build_app(names: Sequence[str]) -> "typer.Typer":
-    """The app with these commands; the others are not imported."""
+    """Build the app with these commands only; the modules of the others are not imported."""
     import typer
 
     app = typer.Typer(
         name="odradek",
-        help="Apache Kafka's cluster, in Python: start nodes, look after them, work with topics and records.",
+        help="A Kafka cluster in Python: run brokers and controllers, administer the cluster, produce and consume.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -120,7 +120,7 @@ def build_app(names: Sequence[str]) -> "typer.Typer":
 
     @app.callback()
     def root(
-        version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="The version."),
+        version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="Show the version."),
     ) -> None:
         del version
 
@@ -133,8 +133,8 @@ def build_app(names: Sequence[str]) -> "typer.Typer":
     return app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         import typer
 
         import odradek
@@ -144,20 +144,24 @@ def _show_version(wanted: bool) -> None:
 
 
 def _explain_usage(error: Exception) -> int:
-    """One line, with where to look; nothing when typer has just printed the help instead."""
+    """Print one line that points to the help; print nothing if typer has just printed the help itself."""
     from odradek.client.explain import EXIT_CODE
+    from odradek.text.errors import as_sentence
     from odradek.text.terminal import say
 
-    message = str(error.format_message()).rstrip(".") if hasattr(error, "format_message") else str(error)
+    message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
     if message:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "odradek"
-        say(f"error: {message[:1].lower()}{' '.join(message[1:].split())}; see `{path} --help`")
+        say(f"error: {as_sentence(' '.join(message.split()))} Run `{path} --help` for usage.")
     return EXIT_CODE
 
 
-def _output_closed() -> int:
-    """The reader of our output went away (`| head`): no mistake. What is still buffered must not fail again at exit."""
+def _discard_output() -> int:
+    """The reader of our output has closed it (`| head`), which is no error.
+
+    Buffered output goes to /dev/null, so that flushing it at exit does not fail again.
+    """
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

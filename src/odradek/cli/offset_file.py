@@ -1,6 +1,6 @@
-"""Offsets in a file: the CSV that kafka-consumer-groups exports and resets from.
+"""Reads and writes the CSV files of offsets that kafka-consumer-groups exports and resets from.
 
-A line is `topic,partition,offset` for one group, or `group,topic,partition,offset` for any number of them.
+A line is `topic,partition,offset` for one group, or `group,topic,partition,offset` for any number of groups.
 """
 
 import csv
@@ -16,7 +16,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 
 def offsets_as_csv(offsets: Mapping[str, Mapping[TopicPartition, int]]) -> str:
-    """With the groups' names only where there are several."""
+    """Write one line per partition, with the group's name only if there are several groups."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group, of_group in offsets.items():
@@ -26,27 +26,27 @@ def offsets_as_csv(offsets: Mapping[str, Mapping[TopicPartition, int]]) -> str:
 
 
 def read_offsets(path: Path, groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Of each of these groups. Raises UserError for any line that is wrong: half of a file is never carried out."""
+    """Read the offsets of these groups. Raises UserError for any invalid line, so a file is never half applied."""
     found: dict[str, dict[TopicPartition, int]] = {group: {} for group in groups}
     try:
         rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{str(path)!r} is not CSV ({error}): write topic,partition,offset in each line") from None
+        raise UserError(f"{str(path)!r} is not a CSV file ({error}). Write topic,partition,offset on each line.") from None
     for number, row in enumerate(rows, 1):
         if not row:
             continue
         try:
             group, partition, offset = _read_row([field.strip() for field in row], groups)
         except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
+            raise UserError(f"{path}:{number}: {error}.") from None
         if group not in found:
             continue
         if partition in found[group]:
-            raise UserError(f"{path}:{number}: {partition} is there twice: leave one of them")
+            raise UserError(f"{path}:{number}: duplicate partition {partition}. Remove one of the lines.")
         found[group][partition] = offset
     for group, offsets in found.items():
         if not offsets:
-            raise UserError(f"{str(path)!r} names no offset of group {group!r}")
+            raise UserError(f"{str(path)!r} contains no offsets of group {group!r}. Add them or choose another group.")
     return found
 
 
@@ -58,11 +58,11 @@ def _read_row(row: Sequence[str], groups: Sequence[str]) -> tuple[str, TopicPart
             pass
         case _:
             form = "topic,partition,offset" if len(groups) == 1 else "group,topic,partition,offset"
-            raise ValueError(f"{form} is expected, not {','.join(row)!r}")
+            raise ValueError(f"expected {form}, found {','.join(row)!r}")
     if not topic:
-        raise ValueError("the topic has no name")
+        raise ValueError("the topic name is empty")
     if not (partition.isascii() and partition.isdigit() and int(partition) < 2**31):
-        raise ValueError(f"{partition!r} is not the number of a partition")
+        raise ValueError(f"{partition!r} is not a partition number")
     if not (offset.isascii() and offset.removeprefix("-").isdigit() and abs(int(offset)) <= _OFFSET_MAX):
         raise ValueError(f"{offset!r} is not an offset")
     return group, TopicPartition(topic, int(partition)), int(offset)

@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they are called and explained the same everywhere."""
+"""Options that several commands share, with one name and one help text each."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -32,7 +32,7 @@ Bootstrap = Annotated[
         "--bootstrap-server",
         envvar="ODRADEK_BOOTSTRAP",
         metavar="HOST:PORT[,…]",
-        help="One or more brokers of the cluster.",
+        help="Comma-separated broker addresses to connect to.",
     ),
 ]
 CommandConfig = Annotated[
@@ -41,19 +41,17 @@ CommandConfig = Annotated[
         "--command-config",
         envvar="ODRADEK_COMMAND_CONFIG",
         metavar="FILE",
-        help="A client's properties: security.protocol, sasl.*, ssl.*, as Kafka's tools take them.",
+        help="Client properties file with security.protocol, sasl.* and ssl.*, as for Kafka's tools.",
     ),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to try before giving up.")
+    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Maximum time to wait for the operation.")
 ]
-Format = Annotated[OutputFormat, typer.Option("--format", help="Tables are for people, JSON is for programs.")]
-LogFormatOption = Annotated[
-    LogFormat, typer.Option("--log-format", help="Of what nodes write into their logs: lines of text, or JSON.")
-]
+Format = Annotated[OutputFormat, typer.Option("--format", help="Output format.")]
+LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="Format of the nodes' log lines.")]
 Configs = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A config of the topic; may be repeated."),
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Topic config to set. Repeatable."),
 ]
 
 
@@ -68,33 +66,33 @@ def open_cluster(bootstrap: str, timeout_s: float, command_config: Path | None =
 
 
 def read_security(command_config: Path | None) -> "Security":
-    """What the file says of TLS and SASL; without one there is neither."""
+    """Read TLS and SASL settings from the file; without a file there are none."""
     from odradek.client.security import NOTHING
 
     if command_config is None:
         return NOTHING
-    # Most do without, and start sooner.
+    # Imported only if needed, which keeps the start fast without it.
     from odradek.cli.command_config import security_of_file
 
     return security_of_file(command_config)
 
 
 def parse_assignments(texts: Iterable[str] | None, option: str) -> dict[str, str]:
-    """`key=value` each, a later one winning over an earlier one of the same key."""
+    """Parse `key=value` texts; the last value of a key wins."""
     found: dict[str, str] = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UserError(f"{option} {text!r} is not of the form key=value")
+            raise UserError(f"{option} {text!r} is not in the form KEY=VALUE.")
         found[key.strip()] = value.strip()
     return found
 
 
 def parse_choices(text: str | None, known: Sequence[str], option: str) -> list[str]:
-    """Names of which there may be several, separated by commas, as they are spelled; case does not matter."""
+    """Parse comma-separated names, ignoring case, and return them in their known spelling."""
     by_lower = {name.lower(): name for name in known}
-    asked = [part.strip() for part in (text or "").split(",") if part.strip()]
-    for part in asked:
+    given = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for part in given:
         if part.lower() not in by_lower:
-            raise UserError(f"{option} {part!r} is none of {', '.join(known)}")
-    return [by_lower[part.lower()] for part in asked]
+            raise UserError(f"{option}: unknown value {part!r}. Choose from {', '.join(known)}.")
+    return [by_lower[part.lower()] for part in given]

@@ -14,15 +14,15 @@ from odradek.text.output import OutputFormat
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster
 
-app = typer.Typer(no_args_is_help=True, help="Topics through SQL into tables and topics, on Spark, by a YAML file.")
+app = typer.Typer(no_args_is_help=True, help="Run Spark pipelines defined in YAML: topics through SQL to tables and topics.")
 
-File = Annotated[Path, typer.Argument(metavar="[FILE]", show_default=True, help="The pipeline.")]
+File = Annotated[Path, typer.Argument(metavar="[FILE]", show_default=True, help="Pipeline file.")]
 DEFAULT_FILE = Path("pipeline.yaml")
 
 
 @app.command()
 def init(file: File = DEFAULT_FILE, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Write an example, to be changed."""
+    """Write an example pipeline file."""
     _commands().init(file, bootstrap)
 
 
@@ -37,7 +37,7 @@ def validate(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Check the file, its topics, and its SQL as Spark reads it; nothing is run."""
+    """Check the file, its topics and its SQL without running the pipeline."""
     if _is_declarative(file):
         return _run_declarative(context, file, spark_settings(master, conf, remote), format, dry=True)
     pipeline = _read(file)
@@ -56,7 +56,7 @@ def run(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Run it: to the end of what there is, or on and on. The same command again goes on where it stopped."""
+    """Run the pipeline, once or continuously as the file says. Run the same command again to resume."""
     if _is_declarative(file):
         return _run_declarative(context, file, spark_settings(master, conf, remote), format, dry=False)
     pipeline = _read(file)
@@ -66,26 +66,26 @@ def run(
 
 @app.command()
 def status(file: File = DEFAULT_FILE, format: Format = OutputFormat.TABLE) -> None:
-    """How far it is, or was. Exit code 1: it does not run, and did not end well."""
+    """Show the progress of the current or last run. Exit code 1 if it is not running and its last run failed."""
     raise typer.Exit(_commands().status(_read(file), format))
 
 
 @app.command()
 def stop(file: File = DEFAULT_FILE, timeout: Timeout = 120.0) -> None:
-    """Let a run on this machine end after its batch."""
+    """Stop a run on this machine after its current batch."""
     _commands().stop(_read(file), timeout)
 
 
 def _open_cluster(pipeline: Any, timeout_s: float, command_config: Path | None) -> "Cluster":
-    """What is said here goes before what the file says."""
+    """Connect with --command-config if given, else with the file's `command_config`."""
     return open_cluster(pipeline.bootstrap, timeout_s, command_config or pipeline.command_config)
 
 
 def _read(file: Path) -> Any:
     if not file.is_file():
-        raise UserError(f"there is no {str(file)!r}: `odradek pipeline init {file}` writes an example")
+        raise UserError(f"Pipeline file not found: {str(file)!r}. Create an example with `odradek pipeline init {file}`.")
     if _is_declarative(file):
-        raise UserError(f"{str(file)!r} is one of Spark's own pipelines, of which only `run` and `validate` know")
+        raise UserError(f"{str(file)!r} is a Spark Declarative Pipeline. Only `run` and `validate` support it.")
     return jobs_module("pipeline.definition").read_pipeline(file)
 
 
@@ -94,11 +94,11 @@ def _is_declarative(file: Path) -> bool:
 
 
 def _run_declarative(context: typer.Context, file: Path, spark: Any, format: OutputFormat, *, dry: bool) -> None:
-    # The environment's is for whoever can use it; what is asked for here is not passed over.
+    # The option is ignored if it comes from the environment, but rejected if it is on the command line.
     source = context.get_parameter_source("command_config")
     if source is not None and source.name == "COMMANDLINE":
         raise UserError(
-            "--command-config is not for Spark's own pipelines: each of their flows names its options itself"
+            "Spark Declarative Pipelines do not support --command-config. Set the options in the pipeline's flows."
         )
     jobs_module("declarative").run(file, spark, format, dry=dry)
 

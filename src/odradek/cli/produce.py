@@ -1,4 +1,4 @@
-"""`odradek produce`: records from the command line, or one from each line of standard input."""
+"""`odradek produce`: send records from the command line or from the lines of standard input."""
 
 import os
 import stat
@@ -50,24 +50,32 @@ def command(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VALUE…]", show_default=False, help="One record each; none: lines of standard input."),
+        typer.Argument(
+            metavar="[VALUE…]", show_default=False, help="Record values. Default: one record per line of standard input."
+        ),
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of all records.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in each line.")
+        str | None, typer.Option("--key-separator", "-K", help="Separator between key and value in each line.")
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="On every record; may be repeated.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records. Repeatable."),
     ] = None,
     null: Annotated[
-        str | None, typer.Option("--null", metavar="TEXT", help="A value equal to this is sent as null, a tombstone.")
+        str | None, typer.Option("--null", metavar="TEXT", help="Send values equal to TEXT as null (tombstones).")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Send everything there.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Partition of all records.")] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", metavar="TIME", help="Of every record, in ms or ISO 8601; else now.")
+        str | None,
+        typer.Option(
+            "--timestamp",
+            metavar="TIME",
+            help="Timestamp of all records: ISO 8601 or epoch milliseconds. Default: the current time.",
+        ),
     ] = None,
-    acks: Annotated[Acks, typer.Option("--acks", help="Who must have a record before it counts as sent.")] = Acks.ALL,
-    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of the batches.")] = Codec.NONE,
+    acks: Annotated[Acks, typer.Option("--acks", help="Acknowledgements to wait for.")] = Acks.ALL,
+    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Compression codec.")] = Codec.NONE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
@@ -75,9 +83,9 @@ def command(
 ) -> None:
     """Send records to a topic."""
     if key is not None and key_separator is not None:
-        raise UserError("--key and --key-separator exclude each other: choose one")
+        raise UserError("--key and --key-separator are mutually exclusive. Use one of them.")
     if key_separator == "":
-        raise UserError("--key-separator is empty: give one or more characters")
+        raise UserError("--key-separator is empty. Specify one or more characters.")
     parse = LineParser(
         key=None if key is None else os.fsencode(key),
         separator=None if key_separator is None else os.fsencode(key_separator),
@@ -100,7 +108,7 @@ def command(
 
 
 class LineParser:
-    """Makes a record of one line or argument."""
+    """Builds a record from one line or argument."""
 
     def __init__(
         self,
@@ -126,14 +134,14 @@ class LineParser:
             if not found:
                 separator = os.fsdecode(self._separator)
                 raise UserError(
-                    f"record {self._number} has no key separator {separator!r}: mend it, or --key-separator"
+                    f"Record {self._number} has no key separator {separator!r}. Correct the line or --key-separator."
                 )
         timestamp = now_ms if self._timestamp_ms is None else self._timestamp_ms
         return Record(key, None if value == self._null else value, timestamp, self._headers)
 
 
 class Tally:
-    """What has been stored, by partition: how many records, and their first and last offset."""
+    """Counts the stored records by partition, with their first and last offset."""
 
     def __init__(self) -> None:
         self.partitions: dict[int, list[int]] = {}
@@ -162,22 +170,22 @@ def _send(
 def _send_lines(
     source: IO[bytes], parse: LineParser, producer: Producer, topic: str, partition: int | None, tally: Tally
 ) -> None:
-    """What one read brings is sent before the next one: nothing waits for a line that comes later."""
+    """Send the lines of each read before the next read, so that no line waits for a later one."""
     if is_terminal(source):
-        say(f"one record a line to {topic}; Ctrl-D ends")
+        say(f"Enter one record per line for topic {topic}. Press Ctrl-D to finish.")
     with progress(topic, _size_of(source), unit="bytes", wanted=not is_terminal(source)) as advance:
         for lines in read_lines(source, advance):
             _send(lines, parse, producer, topic, partition, tally)
 
 
 def read_lines(source: IO[bytes], advance: Advance) -> Iterator[list[bytes]]:
-    """The lines of each read, without their ends; the last one need not have an end."""
+    """Yield the lines of each read, without line endings; the last line needs none."""
     rest = b""
     while chunk := source.read1(READ_BYTES):  # type: ignore[attr-defined]
         advance(len(chunk))
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > LINE_BYTES_MAX:
-            raise UserError(f"a line is longer than {LINE_BYTES_MAX} bytes: split it, or send it by another client")
+            raise UserError(f"A line is longer than {LINE_BYTES_MAX} bytes. Split it, or use another client.")
         if lines:
             yield [line.removesuffix(b"\r") for line in lines]
     if rest:
@@ -185,7 +193,7 @@ def read_lines(source: IO[bytes], advance: Advance) -> Iterator[list[bytes]]:
 
 
 def _size_of(source: IO[bytes]) -> int | None:
-    """How much there is to read, where that can be known: of a file, not of a pipe."""
+    """Return the size of a regular file, or None for a pipe."""
     try:
         found = os.fstat(source.fileno())
     except OSError:
@@ -194,7 +202,7 @@ def _size_of(source: IO[bytes]) -> int | None:
 
 
 def _report(topic: str, tally: Tally, format: OutputFormat) -> None:
-    """Also after a failure: what is stored is stored."""
+    """Report the stored records, also after a failure."""
     partitions = sorted(tally.partitions.items())
     if format is OutputFormat.JSON:
         print_json(
@@ -211,10 +219,10 @@ def _report(topic: str, tally: Tally, format: OutputFormat) -> None:
     noun = "record" if tally.records == 1 else "records"
     where = ", ".join(f"partition {number} {_offsets(first, last)}" for number, (_, first, last) in partitions[:8])
     more = f", and {len(partitions) - 8} more" if len(partitions) > 8 else ""
-    say(f"{tally.records:,} {noun} to {topic}" + (f" ({where}{more})" if where else ""))
+    say(f"Sent {tally.records:,} {noun} to {topic}" + (f" ({where}{more})." if where else "."))
 
 
 def _offsets(first: int, last: int) -> str:
     if first < 0:
-        return "unconfirmed"
+        return "unacknowledged"
     return f"offset {first}" if first == last else f"offsets {first}-{last}"

@@ -1,4 +1,4 @@
-"""`odradek quorum`: the controllers that keep the cluster's metadata: who leads, who votes, who is behind."""
+"""`odradek quorum`: show the KRaft quorum and change its voters."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,12 +10,12 @@ from odradek.base.ids import uuid_from_text, uuid_to_text
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica, QuorumStatus, leaders_time_ms
 from odradek.local.start_node import load_config
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 from odradek.text.output import OutputFormat, print_json, print_table
 from odradek.text.terminal import say
 from odradek.text.times import format_span
 
-app = typer.Typer(help="Look at the controllers' quorum, and change who votes in it.", no_args_is_help=True)
+app = typer.Typer(help="Show the controller quorum, and add or remove voters.", no_args_is_help=True)
 
 
 @app.command()
@@ -25,7 +25,10 @@ def status(
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show the leader and its epoch, and of each voter and observer how far it is. Controllers' ports do too."""
+    """Show the leader, its epoch, and the progress of each voter and observer.
+
+    --bootstrap may name brokers or controllers.
+    """
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         found = QuorumAdmin(cluster).describe()
     if format is OutputFormat.JSON:
@@ -54,54 +57,57 @@ def status(
     )
 
 
-# What Kafka's own tool calls it.
+# The name in Kafka's own tool.
 app.command("describe", hidden=True)(status)
 
 
 @app.command()
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="Its server.properties.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", show_default=False, help="The controller's server.properties file.")
+    ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Give a controller a vote: one that was formatted with --no-initial-controllers and runs on this machine."""
+    """Add a controller to the voter set. It must be formatted with --no-initial-controllers and run on this machine."""
     from odradek.host.disk import HostDisk
     from odradek.storage.log.meta_properties import MalformedMetaProperties, read_meta_properties
 
     config = load_config(str(file))
     if not config.is_controller:
-        raise UserError(f"{str(file)!r} is of a node without process.roles=controller: it cannot vote")
+        raise UserError(f"{str(file)!r} does not configure a controller. Set process.roles=controller.")
     try:
         meta = read_meta_properties(HostDisk(), config.metadata_log_dir)
     except MalformedMetaProperties as error:
         raise UserError(str(error)) from None
     if meta is None or meta.directory_id is None:
-        raise UserError(f"{config.metadata_log_dir!r} is not formatted: run `odradek format`, and start the node")
+        raise UserError(f"{config.metadata_log_dir!r} is not formatted. Run `odradek format` and start the node.")
     endpoints = [
         ControllerEndpoint(one.name, one.host or "localhost", one.port)
         for one in config.advertised_controller_listeners
     ]
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         QuorumAdmin(cluster).add_voter(config.node_id, meta.directory_id, endpoints, cluster_id=meta.cluster_id)
-    say(f"controller {config.node_id} votes now")
+    say(f"Controller {config.node_id} was added to the voter set.")
 
 
 @app.command()
 def remove(
-    node_id: Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)],
+    node_id: Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False, help="Node ID.")],
     directory_id: Annotated[
-        str | None, typer.Option("--directory-id", metavar="DIRECTORY", help="Only if it votes with this directory.")
+        str | None,
+        typer.Option("--directory-id", metavar="DIRECTORY", help="Remove the voter only if it has this directory ID."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Take a controller's vote away; stop it afterwards, or it goes on as an observer."""
+    """Remove a controller from the voter set. It continues as an observer until it is stopped."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         admin = QuorumAdmin(cluster)
         admin.remove_voter(node_id, _directory_of(admin, node_id, directory_id))
-    say(f"controller {node_id} votes no more")
+    say(f"Controller {node_id} was removed from the voter set.")
 
 
 def _directory_of(admin: QuorumAdmin, node_id: int, given: str | None) -> UUID:
@@ -109,13 +115,13 @@ def _directory_of(admin: QuorumAdmin, node_id: int, given: str | None) -> UUID:
         try:
             return uuid_from_text(given)
         except ValueError as error:
-            raise UserError(f"--directory-id: {error}") from None
+            raise UserError(as_sentence(f"--directory-id: {error}")) from None
     voters = {voter.id: voter for voter in admin.describe().voters}
     if node_id not in voters:
-        raise UserError(f"node {node_id} has no vote: the voters are {', '.join(map(str, sorted(voters)))}")
+        raise UserError(f"Node {node_id} is not a voter. Voters: {', '.join(map(str, sorted(voters)))}.")
     found = voters[node_id].directory_id
     if found is None:
-        raise UserError("the voters are fixed by controller.quorum.voters: they change only with the configuration")
+        raise UserError("The quorum is static: change its voters with controller.quorum.voters in server.properties.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""`odradek reassign`: move partitions between brokers: plan it, look at what it costs, do it, watch it, call it off."""
+"""`odradek reassign`: plan, apply, monitor and cancel partition reassignments."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.reassignment_file import read_plan, write_plan
-from odradek.cli.reassignment_status import show_status
+from odradek.cli.reassignment_status import NO_REASSIGNMENTS, show_status
 from odradek.client.cluster import Cluster
 from odradek.client.explain import explain_refusal
 from odradek.client.placement import PlacedPartition, Skew, loads_of, skew_of
@@ -26,58 +26,60 @@ from odradek.text.progress import progress
 from odradek.text.terminal import is_terminal, say
 from odradek.text.times import format_span
 
-app = typer.Typer(help="Move partitions between brokers: plan, apply, watch, cancel.", no_args_is_help=True)
+app = typer.Typer(help="Plan, apply, monitor and cancel partition reassignments.", no_args_is_help=True)
 
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this one; may be repeated.")
+    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic. Repeatable.")
 ]
 PreserveThrottles = Annotated[
-    bool, typer.Option("--preserve-throttles", help="Leave replication throttles as they are.")
+    bool, typer.Option("--preserve-throttles", help="Do not remove replication throttles.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")]
 
 
 @app.command()
 def plan(
     add_broker: Annotated[
         list[str] | None,
-        typer.Option("--add-broker", metavar="ID[,…]", help="Give these brokers their share; nothing else moves."),
+        typer.Option("--add-broker", metavar="ID[,…]", help="Move a fair share of replicas to these brokers."),
     ] = None,
     drain: Annotated[
         list[str] | None,
-        typer.Option("--drain", metavar="ID[,…]", help="Leave nothing on these brokers, dead ones included."),
+        typer.Option("--drain", metavar="ID[,…]", help="Move all replicas off these brokers, online or not."),
     ] = None,
     even: Annotated[
-        bool, typer.Option("--even", help="Even out replicas, bytes and leaders, and keep racks apart.")
+        bool,
+        typer.Option("--even", help="Rebalance replicas, bytes and leaders, and spread replicas over racks."),
     ] = False,
     topic: Topics = None,
     throttle: Annotated[
-        int | None, typer.Option("--throttle", min=1, metavar="BYTES/S", help="Show how long it takes at this rate.")
+        int | None,
+        typer.Option("--throttle", min=1, metavar="BYTES/S", help="Estimate the duration at this replication rate."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the plan there.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the plan to this file.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Propose moves that copy little, and show what they cost. Nothing happens until `odradek reassign apply`."""
-    purpose = Purpose(drain=_ids(drain, "--drain"), fill=_ids(add_broker, "--add-broker"), even=even)
+    """Propose a reassignment that copies as little data as possible. `odradek reassign apply` executes it."""
+    purpose = Purpose(drain=_parse_ids(drain, "--drain"), fill=_parse_ids(add_broker, "--add-broker"), even=even)
     if purpose == Purpose():
-        raise UserError("what shall the plan be for? give --drain ID, --add-broker ID or --even")
+        raise UserError("Specify the goal of the plan: --drain ID, --add-broker ID or --even.")
     if both := purpose.drain & purpose.fill:
-        raise UserError(f"broker {min(both)} cannot be drained and filled at once: leave one of them out")
+        raise UserError(f"Broker {min(both)} is both in --drain and in --add-broker. Remove it from one of them.")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         if topic:
             cluster.retry("looking for topics", lambda: cluster.topics(topic))
         found = _survey(cluster)
         _check_brokers(found, purpose)
-        _refuse_while_moving(Reassignments(cluster).ongoing(), None)
+        _check_not_ongoing(Reassignments(cluster).ongoing(), None)
     placed = found.placed()
     try:
-        with progress("planning", len(placed), unit="partitions"):
+        with progress("Planning", len(placed), unit="partitions"):
             moves = plan_moves(placed, found.racks, found.online, purpose, topics=topic or None)
     except CannotPlan as error:
-        raise UserError(f"{error}: add brokers, or drain fewer") from None
+        raise UserError(f"{error}. Add brokers or drain fewer.") from None
     if out is not None and moves:
         write_plan(out, {move.partition: move.after for move in moves})
     before, after = _skews(placed, moves, found.online - purpose.drain)
@@ -85,11 +87,11 @@ def plan(
         print_json(_plan_as_json(moves, throttle, before, after))
         return
     if not moves:
-        say("there is nothing to move")
+        say("Nothing to reassign.")
         return
     _print_moves(moves)
     print_table(
-        ("skew of", "now", "then"),
+        ("skew", "before", "after"),
         [
             ("replicas", before.replicas, after.replicas),
             ("leaders", before.leaders, after.leaders),
@@ -97,67 +99,74 @@ def plan(
         ],
     )
     say(_cost(moves, throttle))
-    say(f"`odradek reassign apply {out}` begins it" if out else "--out FILE keeps it for `odradek reassign apply FILE`")
+    say(
+        f"Start the reassignment with `odradek reassign apply {out}`."
+        if out
+        else "Use --out FILE to save the plan for `odradek reassign apply FILE`."
+    )
 
 
 @app.command()
 def apply(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="A plan, as `plan --out` writes it.")
+        Path,
+        typer.Argument(
+            metavar="FILE", show_default=False, help="Plan from `plan --out` or from kafka-reassign-partitions."
+        ),
     ],
     yes: Yes = False,
     throttle: Annotated[
         int | None,
-        typer.Option("--throttle", min=1, metavar="BYTES/S", help="Let every broker copy no faster than this."),
+        typer.Option("--throttle", min=1, metavar="BYTES/S", help="Limit the replication rate of each broker."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Begin the moves of a plan, or of a file of kafka-reassign-partitions. Once more changes their --throttle."""
+    """Start the reassignments of a plan. Run it again to change their --throttle."""
     wanted = read_plan(file)
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         moves = _moves_to(wanted, _survey(cluster), file)
-        under_way = Reassignments(cluster).ongoing()
-        moving = {one.partition: one.target for one in under_way}
-        moves = [move for move in moves if moving.get(move.partition) != move.after]
-        _refuse_while_moving(under_way, {move.partition for move in moves})
+        ongoing = Reassignments(cluster).ongoing()
+        targets = {one.partition: one.target for one in ongoing}
+        moves = [move for move in moves if targets.get(move.partition) != move.after]
+        _check_not_ongoing(ongoing, {move.partition for move in moves})
         if moves and format is OutputFormat.TABLE:
             _print_moves(moves)
             say(_cost(moves, throttle))
         if moves and not yes and is_terminal(sys.stdin):
-            typer.confirm(f"Move {_counted(len(moves))}?", abort=True, err=True)
+            typer.confirm(f"Reassign {_counted(len(moves))}?", abort=True, err=True)
         if throttle is not None:
-            on_the_way = [_as_move(one) for one in under_way if one.partition in wanted]
-            ReplicationThrottles(cluster).limit([*moves, *on_the_way], throttle)
-        with progress("beginning", len(moves), unit="partitions") as advance:
-            refusals = Reassignments(cluster).begin({move.partition: move.after for move in moves}, on_answer=advance)
+            started = [_as_move(one) for one in ongoing if one.partition in wanted]
+            ReplicationThrottles(cluster).limit([*moves, *started], throttle)
+        with progress("Starting", len(moves), unit="partitions") as advance:
+            failed = Reassignments(cluster).begin({move.partition: move.after for move in moves}, on_response=advance)
     if format is OutputFormat.JSON:
-        print_json({"begun": len(moves) - len(refusals), "moves": [_move_as_json(move) for move in moves]})
-    _raise_refusals(refusals, len(moves))
+        print_json({"begun": len(moves) - len(failed), "moves": [_move_as_json(move) for move in moves]})
+    _raise_failures(failed, len(moves))
     if not moves:
-        say("there is nothing to move: it is all there, or on its way")
+        say("Nothing to reassign: all partitions are in place or being reassigned.")
     else:
-        say(f"{_counted(len(moves))} on the way: `odradek reassign status --watch` shows how far they are")
+        say(f"Started reassigning {_counted(len(moves))}. Use `odradek reassign status --watch` to see the progress.")
 
 
 @app.command()
 def status(
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Until everything has arrived.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Wait until all reassignments are complete.")] = False,
     preserve_throttles: PreserveThrottles = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show what is on its way, how much is copied, and how long the rest will take.
+    """Show ongoing reassignments with the bytes copied and the estimated time left.
 
-    Once everything has arrived, replication throttles are taken off.
+    When all reassignments are complete, replication throttles are removed.
     """
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        is_over = show_status(cluster, watch=watch, as_json=format is OutputFormat.JSON)
-        if is_over and not preserve_throttles:
+        is_complete = show_status(cluster, watch=watch, as_json=format is OutputFormat.JSON)
+        if is_complete and not preserve_throttles:
             _clear_throttles(cluster)
 
 
@@ -171,40 +180,40 @@ def cancel(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Call moves off that are under way: the partitions go back to where they were."""
+    """Cancel ongoing reassignments. The partitions return to their previous replicas."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         if topic:
             cluster.retry("looking for topics", lambda: cluster.topics(topic))
-        moves = Reassignments(cluster)
-        called_off = [one for one in moves.ongoing() if not topic or one.partition.topic in topic]
-        if called_off and not yes and is_terminal(sys.stdin):
-            typer.confirm(f"Call off moving {_counted(len(called_off))}?", abort=True, err=True)
-        with progress("cancelling", len(called_off), unit="partitions") as advance:
-            refusals = moves.cancel([one.partition for one in called_off], on_answer=advance)
-        if called_off and not preserve_throttles and not moves.ongoing():
+        reassignments = Reassignments(cluster)
+        selected = [one for one in reassignments.ongoing() if not topic or one.partition.topic in topic]
+        if selected and not yes and is_terminal(sys.stdin):
+            typer.confirm(f"Cancel the reassignment of {_counted(len(selected))}?", abort=True, err=True)
+        with progress("Cancelling", len(selected), unit="partitions") as advance:
+            failed = reassignments.cancel([one.partition for one in selected], on_response=advance)
+        if selected and not preserve_throttles and not reassignments.ongoing():
             _clear_throttles(cluster)
     if format is OutputFormat.JSON:
-        print_json({"cancelled": [str(one.partition) for one in called_off if one.partition not in refusals]})
-    _raise_refusals(refusals, len(called_off))
-    say(f"{_counted(len(called_off))}: called off" if called_off else "nothing is being moved")
+        print_json({"cancelled": [str(one.partition) for one in selected if one.partition not in failed]})
+    _raise_failures(failed, len(selected))
+    say(f"Cancelled the reassignment of {_counted(len(selected))}." if selected else NO_REASSIGNMENTS)
 
 
 def _clear_throttles(cluster: Cluster) -> None:
     if ReplicationThrottles(cluster).clear():
-        say("replication throttles are taken off")
+        say("Removed the replication throttles.")
 
 
 def _survey(cluster: Cluster) -> Survey:
-    with progress("asking brokers for sizes", None, unit="brokers") as advance:
-        return survey(cluster, on_answer=advance)
+    with progress("Requesting log dir sizes", None, unit="brokers") as advance:
+        return survey(cluster, on_response=advance)
 
 
-def _ids(texts: Iterable[str] | None, option: str) -> frozenset[int]:
+def _parse_ids(texts: Iterable[str] | None, option: str) -> frozenset[int]:
     found = set()
     for text in ",".join(texts or ()).split(","):
         if text.strip():
             if not (text.strip().isascii() and text.strip().isdigit()):
-                raise UserError(f"{option} {text.strip()!r} is not the id of a broker")
+                raise UserError(f"{option} {text.strip()!r} is not a broker ID. Specify a number.")
             found.add(int(text))
     return frozenset(found)
 
@@ -213,33 +222,34 @@ def _check_brokers(found: Survey, purpose: Purpose) -> None:
     holders = {broker for layout in found.partitions.values() for broker in layout.replicas}
     for broker in sorted(purpose.fill - found.online):
         known = ", ".join(map(str, sorted(found.online)))
-        raise UserError(f"--add-broker: there is no broker {broker} online: those online are {known}")
+        raise UserError(f"--add-broker: broker {broker} is not online. Online brokers: {known}.")
     for broker in sorted(purpose.drain - holders - found.members.keys()):
         known = ", ".join(map(str, sorted(found.members)))
-        raise UserError(f"--drain: there is no broker {broker}: the brokers are {known}")
+        raise UserError(f"--drain: broker {broker} does not exist. Brokers: {known}.")
 
 
-def _refuse_while_moving(under_way: Sequence[Reassignment], of: set[TopicPartition] | None) -> None:
-    moving = [one.partition for one in under_way if of is None or one.partition in of]
-    if moving:
+def _check_not_ongoing(ongoing: Sequence[Reassignment], among: set[TopicPartition] | None) -> None:
+    """Raise UserError if a partition, of these or of all, is being reassigned."""
+    partitions = [one.partition for one in ongoing if among is None or one.partition in among]
+    if partitions:
         raise UserError(
-            f"{moving[0]} is being moved already: wait (`odradek reassign status --watch`),"
-            " or call it off (`odradek reassign cancel`)"
+            f"{partitions[0]} is already being reassigned. Wait for it (`odradek reassign status --watch`) or cancel it"
+            " (`odradek reassign cancel`)."
         )
 
 
 def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, file: Path) -> list[Move]:
-    """What of a plan is not so yet."""
+    """Return the part of a plan that is not in place yet."""
     partitions = found.partitions
     moves = []
     for partition, replicas in sorted(wanted.items()):
         layout = partitions.get(partition)
         if layout is None:
-            raise UserError(f"{str(file)!r} names {partition}, which is not there: make a new plan")
+            raise UserError(f"{str(file)!r} contains {partition}, which does not exist. Create a new plan.")
         for broker in replicas:
             if broker not in found.members:
                 raise UserError(
-                    f"{str(file)!r} moves {partition} to broker {broker}, which is not there: make a new plan"
+                    f"{str(file)!r} assigns {partition} to broker {broker}, which does not exist. Create a new plan."
                 )
         if layout.replicas != replicas:
             size_bytes = found.size_of(partition, layout)
@@ -247,21 +257,21 @@ def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, f
     return moves
 
 
-def _as_move(under_way: Reassignment) -> Move:
-    before = tuple(broker for broker in under_way.replicas if broker not in under_way.adding)
-    return Move(partition=under_way.partition, before=before, after=under_way.target, size_bytes=0)
+def _as_move(ongoing: Reassignment) -> Move:
+    before = tuple(broker for broker in ongoing.replicas if broker not in ongoing.adding)
+    return Move(partition=ongoing.partition, before=before, after=ongoing.target, size_bytes=0)
 
 
 def _skews(placed: Sequence[PlacedPartition], moves: Sequence[Move], brokers: frozenset[int]) -> tuple[Skew, Skew]:
     after = {move.partition: move.after for move in moves}
-    then = [
+    planned = [
         PlacedPartition(
             partition=one.partition, replicas=after.get(one.partition, one.replicas), size_bytes=one.size_bytes
         )
         for one in placed
     ]
-    now_skew, then_skew = (skew_of(list(loads_of(each, brokers).values())) for each in (placed, then))
-    return now_skew, then_skew
+    skew_before, skew_after = (skew_of(list(loads_of(each, brokers).values())) for each in (placed, planned))
+    return skew_before, skew_after
 
 
 def _print_moves(moves: Sequence[Move]) -> None:
@@ -302,10 +312,10 @@ def _move_as_json(move: Move) -> dict[str, Any]:
     }
 
 
-def _raise_refusals(refusals: Mapping[TopicPartition, KafkaError], count: int) -> None:
-    if refusals:
-        partition, error = min(refusals.items())
-        raise UserError(f"{len(refusals)} of {_counted(count)} refused; {partition}: {explain_refusal(error)}")
+def _raise_failures(failed: Mapping[TopicPartition, KafkaError], count: int) -> None:
+    if failed:
+        partition, error = min(failed.items())
+        raise UserError(f"{len(failed)} of {_counted(count)} failed, including {partition}. {explain_refusal(error)}")
 
 
 def _counted(count: int) -> str:

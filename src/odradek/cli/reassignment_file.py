@@ -1,4 +1,4 @@
-"""Plans in a file: the JSON that kafka-reassign-partitions reads and writes."""
+"""Reads and writes reassignment plans in the JSON format of kafka-reassign-partitions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,40 +26,44 @@ def write_plan(path: Path, replicas: Mapping[TopicPartition, Sequence[int]]) -> 
 
 
 def read_plan(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
-    """Raises UserError for anything that is not a whole plan: half of one is never carried out."""
+    """Read a plan. Raises UserError if any part is invalid, so a plan is never half applied."""
     try:
-        held = json.loads(path.read_text())
+        plan = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{str(path)!r} is not JSON ({error}): `odradek reassign plan --out` writes a plan") from None
-    if not isinstance(held, dict) or held.get("version") != _VERSION or not isinstance(held.get("partitions"), list):
-        raise UserError(f'{str(path)!r} is not a plan: {{"version": 1, "partitions": […]}} is expected')
+        raise UserError(
+            f"{str(path)!r} is not valid JSON ({error}). Create a plan with `odradek reassign plan --out FILE`."
+        ) from None
+    if not isinstance(plan, dict) or plan.get("version") != _VERSION or not isinstance(plan.get("partitions"), list):
+        raise UserError(
+            f'{str(path)!r} is not a reassignment plan. Expected: {{"version": 1, "partitions": […]}}.'
+        )
     found: dict[TopicPartition, tuple[int, ...]] = {}
-    for number, entry in enumerate(held["partitions"], 1):
+    for number, entry in enumerate(plan["partitions"], 1):
         try:
             partition, replicas = _read_entry(entry)
         except ValueError as error:
-            raise UserError(f"{str(path)!r}, partition {number} of the list: {error}") from None
+            raise UserError(f"{str(path)!r}, entry {number}: {error}.") from None
         if partition in found:
-            raise UserError(f"{str(path)!r} names {partition} twice: leave one of them")
+            raise UserError(f"{str(path)!r} contains {partition} twice. Remove one of the entries.")
         found[partition] = replicas
     return found
 
 
 def _read_entry(entry: Any) -> tuple[TopicPartition, tuple[int, ...]]:
     if not isinstance(entry, dict):
-        raise ValueError("an object with topic, partition and replicas is expected")
+        raise ValueError("expected an object with topic, partition and replicas")
     topic, partition, replicas = (entry.get(name) for name in ("topic", "partition", "replicas"))
     if not isinstance(topic, str) or not topic:
-        raise ValueError("topic has to be a name")
+        raise ValueError("topic must be a topic name")
     if not _is_id(partition):
-        raise ValueError("partition has to be a number from 0")
+        raise ValueError("partition must be a partition number")
     if not isinstance(replicas, list) or not replicas or not all(map(_is_id, replicas)):
-        raise ValueError("replicas has to be a list of broker ids")
+        raise ValueError("replicas must be a list of broker IDs")
     if len(set(replicas)) < len(replicas):
-        raise ValueError(f"replicas {','.join(map(str, replicas))} name a broker twice")
+        raise ValueError(f"replicas {','.join(map(str, replicas))} contain a broker twice")
     log_dirs = entry.get("log_dirs", [])
     if not isinstance(log_dirs, list) or any(log_dir != _ANY_LOG_DIR for log_dir in log_dirs):
-        raise ValueError('log_dirs can only be "any" here: kafka-reassign-partitions moves between log dirs')
+        raise ValueError('log_dirs must be "any"; use kafka-reassign-partitions to move replicas between log dirs')
     return TopicPartition(topic, partition), tuple(replicas)
 
 

@@ -37,14 +37,23 @@ def create(
     name: Name,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, help="How many; the cluster's num.partitions if left out."),
+        typer.Option(
+            "--partitions", "-p", min=1, help="Number of partitions. Default: num.partitions of the cluster."
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", min=1, help="Copies of each; the cluster's default if left out."),
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            min=1,
+            help="Number of replicas of each partition. Default: default.replication.factor of the cluster.",
+        ),
     ] = None,
     config: Configs = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Be content if it is there already.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Do nothing if the topic already exists.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
@@ -66,14 +75,13 @@ def create(
     if format is OutputFormat.JSON:
         print_json({"topic": name, "created": created, **_summary(layout)})
         return
-    count = len(layout.partitions)
-    state = "created" if created else "exists already"
-    say(f"{name}: {state}, {_counted(count, 'partition')}, {_counted(_replication_factor(layout), 'replica')} of each")
+    shape = f"{_counted(len(layout.partitions), 'partition')} and replication factor {_replication_factor(layout)}"
+    say(f"Created topic {name} with {shape}." if created else f"Topic {name} already exists, with {shape}.")
 
 
 @app.command("list")
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Show the cluster's own topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
@@ -86,10 +94,10 @@ def list_topics(
     if format is OutputFormat.JSON:
         print_json([{"topic": layout.name, **_summary(layout)} for layout in shown])
     elif shown:
-        columns = ("topic", "partitions", "replicas", "under-replicated", "without leader")
+        columns = ("topic", "partitions", "replication factor", "under-replicated", "no leader")
         print_table(columns, [(layout.name, *_summary_row(layout)) for layout in shown])
     else:
-        say("there is no topic yet: `odradek topic create NAME` creates one")
+        say("No topics exist yet. Create one with `odradek topic create NAME`.")
 
 
 @app.command()
@@ -100,7 +108,7 @@ def describe(
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show a topic's configs, and for each partition its leader, replicas and offsets."""
+    """Show a topic's configs, and the leader, replicas and offsets of each partition."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         layouts = cluster.retry("describing topics", lambda: cluster.topics(names))
         described = [_describe(cluster, layouts[name]) for name in dict.fromkeys(names)]
@@ -115,20 +123,22 @@ def describe(
 def alter(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="How many there shall be: more than there are.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, help="New number of partitions; it can only be increased."),
     ] = None,
     config: Configs = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option("--delete-config", metavar="KEY", help="Back to the default; may be repeated.")
+        list[str] | None,
+        typer.Option("--delete-config", metavar="KEY", help="Topic config to reset to its default. Repeatable."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Change a topic's configs, or add partitions."""
+    """Change a topic's configs or add partitions."""
     changes = parse_assignments(config, "--config")
     if partitions is None and not changes and not delete_config:
-        raise UserError("nothing to change: give --partitions, --config or --delete-config")
+        raise UserError("Nothing to change. Specify --partitions, --config or --delete-config.")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         cluster.topics([name])
         admin = Admin(cluster)
@@ -137,14 +147,14 @@ def alter(
             admin.alter_configs(resource, changes=changes, removals=delete_config or ())
         if partitions is not None:
             admin.create_partitions(name, partitions)
-            say("keys may now go to other partitions than before: records of one key are in order only from here on")
-    say(f"{name}: changed")
+            say("Keys may now map to other partitions: the order of new records to older ones of the same key is lost.")
+    say(f"Updated topic {name}.")
 
 
 @app.command()
 def delete(
     names: Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
@@ -153,45 +163,51 @@ def delete(
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         cluster.topics(names)
         if not yes and is_terminal(sys.stdin):
-            typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+            typer.confirm(f"Delete {', '.join(names)} and all records?", abort=True, err=True)
         for name in dict.fromkeys(names):
             Admin(cluster).delete_topic(name)
-            say(f"{name}: deleted")
+            say(f"Deleted topic {name}.")
 
 
 @app.command()
 def elect(
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this one; may be repeated.")
+        list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic. Repeatable.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Let each partition be led by its preferred leader, the first of its replicas."""
+    """Elect the preferred leader, the first replica, of each partition."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        asked = None
+        selected = None
         if topic:
-            layouts = cluster.retry("looking for topics", lambda: cluster.topics(topic))
-            asked = [TopicPartition(name, one.id) for name, layout in layouts.items() for one in layout.partitions]
-        elected, refused = Reassignments(cluster).elect_preferred(asked)
+            layouts = cluster.retry("looking up topics", lambda: cluster.topics(topic))
+            selected = [TopicPartition(name, one.id) for name, layout in layouts.items() for one in layout.partitions]
+        elected, failed = Reassignments(cluster).elect_preferred(selected)
     if format is OutputFormat.JSON:
         print_json(
             {
                 "elected": [str(partition) for partition in elected],
-                "refused": {str(partition): error.code.name.upper() for partition, error in refused.items()},
+                "refused": {str(partition): error.code.name.upper() for partition, error in failed.items()},
             }
         )
     else:
-        say(f"{_counted(len(elected), 'partition')} got the preferred leader back" if elected else "nothing to elect")
-    if refused:
-        partition, error = next(iter(refused.items()))
-        raise UserError(f"{_counted(len(refused), 'partition')} without it; {partition}: {explain_refusal(error)}")
+        say(
+            f"Elected the preferred leader of {_counted(len(elected), 'partition')}."
+            if elected
+            else "No election needed: all partitions have their preferred leader."
+        )
+    if failed:
+        partition, error = next(iter(failed.items()))
+        raise UserError(
+            f"Election failed for {_counted(len(failed), 'partition')}, including {partition}. {explain_refusal(error)}"
+        )
 
 
 def _layout_when_known(cluster: Cluster, name: str) -> TopicLayout:
-    """A broker may hear of a new topic a moment after the controller made it."""
+    """Raise a retriable error until the broker has the new topic in its metadata."""
     layout = cluster.layout([name])
     if name not in layout.topics:
         raise KafkaError(layout.refused[name], f"topic {name!r}")
@@ -256,7 +272,7 @@ def _describe(cluster: Cluster, layout: TopicLayout) -> dict[str, Any]:
 def _print_described(topic: dict[str, Any]) -> None:
     configs = "  ".join(f"{name}={value}" for name, value in topic["configs"].items())
     print_table(
-        ("topic", "id", "partitions", "replicas", "configs"),
+        ("topic", "id", "partitions", "replication factor", "configs"),
         [
             (
                 topic["topic"],
@@ -268,7 +284,7 @@ def _print_described(topic: dict[str, Any]) -> None:
         ],
     )
     print_table(
-        ("partition", "leader", "replicas", "in sync", "offline", "earliest", "latest"),
+        ("partition", "leader", "replicas", "isr", "offline", "earliest", "latest"),
         [
             (
                 partition["partition"],

@@ -1,4 +1,4 @@
-"""`odradek txn`: transactions that are open, those that hang, and how to end them."""
+"""`odradek txn`: list, describe and abort transactions, and find hanging ones."""
 
 import sys
 import time
@@ -28,7 +28,7 @@ from odradek.text.progress import progress
 from odradek.text.terminal import is_terminal, say
 from odradek.text.times import format_span, format_time
 
-app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
+app = typer.Typer(help="List, describe and abort transactions; find hanging ones.", no_args_is_help=True)
 
 STATES = (
     "Empty",
@@ -44,35 +44,36 @@ STATES = (
 Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False)]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False)]
 BrokerId = Annotated[
-    int | None, typer.Option("--broker-id", min=0, metavar="ID", help="Ask this replica instead of the leader.")
+    int | None, typer.Option("--broker-id", min=0, metavar="ID", help="Query this replica instead of the leader.")
 ]
 
 
 @app.command("list")
 def list_transactions(
     state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE[,…]", help="Only those in one of these: Ongoing …")
+        str | None,
+        typer.Option("--state", metavar="STATE[,…]", help="Only transactions in these states, such as Ongoing."),
     ] = None,
     duration_filter: Annotated[
-        int, typer.Option("--duration-filter", metavar="MS", help="Only those open for longer than this.")
+        int, typer.Option("--duration-filter", metavar="MS", help="Only transactions open for longer than this.")
     ] = ANY_DURATION,
     transactional_id_pattern: Annotated[
         str | None,
-        typer.Option("--transactional-id-pattern", metavar="REGEX", help="Only those with an id that it matches."),
+        typer.Option("--transactional-id-pattern", metavar="REGEX", help="Only transactional IDs that match."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """List transactional ids and what their transactions are at."""
+    """List transactional IDs with the states of their transactions."""
     states = parse_choices(state, STATES, "--state")
     with (
         open_cluster(bootstrap, timeout, command_config) as cluster,
-        progress("asking brokers for transactions", None, unit="brokers") as advance,
+        progress("Listing transactions", None, unit="brokers") as advance,
     ):
         shown = Transactions(cluster).listings(
-            states=states, duration_ms_min=duration_filter, pattern=transactional_id_pattern, on_answer=advance
+            states=states, duration_ms_min=duration_filter, pattern=transactional_id_pattern, on_response=advance
         )
     if format is OutputFormat.JSON:
         print_json(
@@ -90,7 +91,7 @@ def list_transactions(
         columns = ("transactional id", "coordinator", "producer id", "state")
         print_table(columns, [(one.transactional_id, one.coordinator_id, one.producer_id, one.state) for one in shown])
     else:
-        say("there is no such transaction")
+        say("No matching transactions.")
 
 
 @app.command()
@@ -104,13 +105,13 @@ def describe(
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show the transaction of a transactional id: its state, since when it is open, and what it has written to."""
-    chosen = (*(names or ()), *(transactional_id or ()))
-    if not chosen:
-        raise UserError("which transactional id? name one or more: `odradek txn list` shows all")
+    """Show the transaction of a transactional ID: state, duration and partitions."""
+    selected = (*(names or ()), *(transactional_id or ()))
+    if not selected:
+        raise UserError("Specify one or more transactional IDs. `odradek txn list` shows them.")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        answers = Transactions(cluster).describe(chosen)
-    described = [_found(name, answer) for name, answer in answers.items()]
+        results = Transactions(cluster).describe(selected)
+    described = [_raise_if_unknown(name, result) for name, result in results.items()]
     now_ms = int(time.time() * 1000)
     if format is OutputFormat.JSON:
         print_json([_as_json(one, now_ms) for one in described])
@@ -143,10 +144,10 @@ def producers(
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show who writes to a partition, and since which offset a transaction is open there."""
+    """Show the producers of a partition, and the first offset of their open transactions."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        (asked,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
-        found = Transactions(cluster).producers([asked], broker_id=broker_id)[asked]
+        (named,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
+        found = Transactions(cluster).producers([named], broker_id=broker_id)[named]
     if format is OutputFormat.JSON:
         print_json([_producer_as_json(one) for one in found])
     elif found:
@@ -166,10 +167,10 @@ def producers(
             ],
         )
     else:
-        say(f"{asked} remembers no producer")
+        say(f"{named} has no active producers.")
 
 
-# What Kafka's own tool calls it.
+# The name in Kafka's own tool.
 app.command("describe-producers", hidden=True)(producers)
 
 
@@ -180,33 +181,38 @@ def find_hanging_transactions(
     broker_id: BrokerId = None,
     max_transaction_timeout: Annotated[
         int,
-        typer.Option("--max-transaction-timeout", min=0, metavar="MINUTES", help="What is younger is not looked at."),
+        typer.Option(
+            "--max-transaction-timeout",
+            min=0,
+            metavar="MINUTES",
+            help="Maximum transaction timeout of the cluster; younger transactions are ignored.",
+        ),
     ] = 15,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Find transactions that no coordinator is going to end: they hold up whoever reads committed records only."""
+    """Find hanging transactions: no coordinator will end them, and they block read_committed consumers."""
     if partition is not None and topic is None:
-        raise UserError("--partition is one of a topic: give --topic too")
+        raise UserError("--partition requires --topic.")
     now_ms = int(time.time() * 1000)
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        searched = _searched(cluster, topic, partition, broker_id)
-        with progress("asking for producers", len(searched), unit="partitions") as advance:
+        partitions = _partitions_to_search(cluster, topic, partition, broker_id)
+        with progress("Describing producers", len(partitions), unit="partitions") as advance:
             found = find_hanging(
                 cluster,
-                searched,
+                partitions,
                 broker_id=broker_id,
                 idle_since_ms=now_ms - max_transaction_timeout * 60_000,
-                on_answer=advance,
+                on_response=advance,
             )
     if format is OutputFormat.JSON:
         print_json([{**_partition_as_json(one.partition), **_producer_as_json(one.producer)} for one in found])
     elif found:
         _print_hanging(found, now_ms)
     else:
-        say("no transaction hangs")
+        say("No hanging transactions.")
 
 
 @app.command()
@@ -215,18 +221,26 @@ def abort(
     partition: Partition = None,
     start_offset: Annotated[
         int | None,
-        typer.Option("--start-offset", min=0, metavar="OFFSET", help="Where it begins; `txn find-hanging` shows that."),
+        typer.Option(
+            "--start-offset",
+            min=0,
+            metavar="OFFSET",
+            help="First offset of the transaction, as `odradek txn find-hanging` shows it.",
+        ),
     ] = None,
     producer_id: Annotated[
-        int | None, typer.Option("--producer-id", min=0, metavar="ID", help="Instead of --start-offset: whose it is,")
+        int | None,
+        typer.Option("--producer-id", min=0, metavar="ID", help="Producer ID, instead of --start-offset."),
     ] = None,
     producer_epoch: Annotated[
-        int | None, typer.Option("--producer-epoch", min=0, metavar="EPOCH", help="of which epoch,")
+        int | None, typer.Option("--producer-epoch", min=0, metavar="EPOCH", help="With --producer-id: producer epoch.")
     ] = None,
     coordinator_epoch: Annotated[
         int | None,
         typer.Option(
-            "--coordinator-epoch", metavar="EPOCH", help="and of which its coordinator; `txn producers` shows it."
+            "--coordinator-epoch",
+            metavar="EPOCH",
+            help="With --producer-id: coordinator epoch, as `odradek txn producers` shows it.",
         ),
     ] = None,
     transactional_id: Annotated[
@@ -235,23 +249,28 @@ def abort(
             "--transactional-id",
             "--transactionalId",
             metavar="TRANSACTIONAL_ID",
-            help="End what is open in this name, and fence its producer: for what a coordinator still knows.",
+            help="Abort the ongoing transaction of this transactional ID and fence its producer.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Abort a transaction that hangs in a partition, by where it begins there; or that of a transactional id."""
+    """Abort a hanging transaction in a partition, or the ongoing transaction of a transactional ID."""
     if transactional_id is not None:
         if topic is not None or partition is not None:
-            raise UserError("--transactional-id means all partitions of its transaction: leave out --topic")
+            raise UserError(
+                "--transactional-id aborts the transaction in all its partitions. Remove --topic and --partition."
+            )
         with open_cluster(bootstrap, timeout, command_config) as cluster:
             _fence(cluster, transactional_id, yes)
         return
     if topic is None or partition is None:
-        raise UserError("which transaction? give --topic, --partition and --start-offset: `odradek txn find-hanging`")
+        raise UserError(
+            "Specify --topic, --partition and --start-offset, as `odradek txn find-hanging` shows them, or"
+            " --transactional-id."
+        )
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         (named,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
         if start_offset is not None:
@@ -259,50 +278,50 @@ def abort(
             producer_id, producer_epoch = producer.producer_id, producer.producer_epoch
             coordinator_epoch = producer.coordinator_epoch
         elif producer_id is None or producer_epoch is None or coordinator_epoch is None:
-            raise UserError("give --start-offset, or all of --producer-id, --producer-epoch and --coordinator-epoch")
+            raise UserError("Specify --start-offset, or --producer-id with --producer-epoch and --coordinator-epoch.")
         if not yes and is_terminal(sys.stdin):
-            question = f"Abort what producer {producer_id} has open in {named}? Its records there are lost to readers."
+            question = f"Abort the transaction of producer {producer_id} in {named} and discard its records?"
             typer.confirm(question, abort=True, err=True)
         Transactions(cluster).abort(
             named,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            # Nobody has ever written a marker here: 0 is no newer than any coordinator that may yet.
+            # -1 means that no marker was ever written here; epoch 0 does not fence any later coordinator.
             coordinator_epoch=max(0, coordinator_epoch or 0),
         )
-    say(f"{named}: the transaction of producer {producer_id} is aborted")
+    say(f"Aborted the transaction of producer {producer_id} in {named}.")
 
 
-# What Kafka's own tool calls it.
+# The name in Kafka's own tool.
 @app.command("forceTerminateTransaction", hidden=True)
 def force_terminate_transaction(
     transactional_id: Annotated[str, typer.Option("--transactionalId", "--transactional-id")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """The same as `odradek txn abort --transactional-id`."""
+    """Alias of `odradek txn abort --transactional-id`."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         _fence(cluster, transactional_id, yes)
 
 
 def _fence(cluster: Cluster, transactional_id: str, yes: bool) -> None:
-    (answer,) = Transactions(cluster).describe([transactional_id]).values()
-    _found(transactional_id, answer)
+    (result,) = Transactions(cluster).describe([transactional_id]).values()
+    _raise_if_unknown(transactional_id, result)
     if not yes and is_terminal(sys.stdin):
-        question = f"Abort what is open in the name of {transactional_id}, and fence its producer?"
+        question = f"Abort the ongoing transaction of {transactional_id} and fence its producer?"
         typer.confirm(question, abort=True, err=True)
     Transactions(cluster).fence(transactional_id)
-    say(f"{transactional_id}: aborted, and its producer fenced")
+    say(f"Aborted the transaction of {transactional_id} and fenced its producer.")
 
 
-def _found(name: str, answer: TransactionDescription | KafkaError) -> TransactionDescription:
-    if not isinstance(answer, KafkaError):
-        return answer
-    if answer.code is ErrorCode.transactional_id_not_found:
-        raise UserError(f"there is no transactional id {name!r}: `odradek txn list` shows all")
-    raise answer
+def _raise_if_unknown(name: str, result: TransactionDescription | KafkaError) -> TransactionDescription:
+    if not isinstance(result, KafkaError):
+        return result
+    if result.code is ErrorCode.transactional_id_not_found:
+        raise UserError(f"Transactional ID {name!r} does not exist. `odradek txn list` shows all transactional IDs.")
+    raise result
 
 
 def _open_at(cluster: Cluster, partition: TopicPartition, start_offset: int) -> ProducerState:
@@ -310,12 +329,12 @@ def _open_at(cluster: Cluster, partition: TopicPartition, start_offset: int) -> 
         if producer.start_offset == start_offset:
             return producer
     raise UserError(
-        f"no transaction is open in {partition} since offset {start_offset}:"
-        f" `odradek txn producers --topic {partition.topic} --partition {partition.partition}` shows who writes there"
+        f"No transaction in {partition} starts at offset {start_offset}."
+        f" `odradek txn producers --topic {partition.topic} --partition {partition.partition}` shows the producers."
     )
 
 
-def _searched(
+def _partitions_to_search(
     cluster: Cluster, topic: str | None, partition: int | None, broker_id: int | None
 ) -> list[TopicPartition]:
     if topic is not None and partition is not None:
@@ -323,7 +342,7 @@ def _searched(
     layouts = (
         cluster.retry("listing topics", lambda: cluster.layout(None)).topics
         if topic is None
-        else cluster.retry("looking for topics", lambda: cluster.topics([topic]))
+        else cluster.retry("looking up topics", lambda: cluster.topics([topic]))
     )
     return [
         TopicPartition(layout.name, one.id)
@@ -349,11 +368,11 @@ def _print_hanging(found: Sequence[OpenTransaction], now_ms: int) -> None:
             for one in found
         ],
     )
-    say("`odradek txn abort --topic … --partition … --start-offset …` ends one of them")
+    say("Abort a transaction with `odradek txn abort --topic … --partition … --start-offset …`.")
 
 
 def _open_for_ms(one: TransactionDescription, now_ms: int) -> int | None:
-    """None if it is not open: of one that is complete, the coordinator still knows the start."""
+    """Return None if the transaction is not open: a complete one keeps its start time at the coordinator."""
     return now_ms - one.started_ms if one.started_ms is not None and one.is_open else None
 
 

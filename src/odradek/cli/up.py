@@ -1,6 +1,6 @@
-"""`odradek up`: a cluster on this machine, from nothing: configuration, format, processes, and their supervision.
+"""`odradek up`: set up and run a cluster on this machine: configure, format, start and supervise its nodes.
 
-Imports little before the nodes are started: their start is waited for.
+Imports little before the nodes are started, to start them as early as possible.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
-from odradek.cli.console_beside import DEFAULT_PORT as CONSOLE_PORT
-from odradek.cli.console_beside import MISSING, ConsoleBeside, check_console_port, is_installed
+from odradek.cli.console_process import DEFAULT_PORT as CONSOLE_PORT
+from odradek.cli.console_process import MISSING, ConsoleProcess, check_console_port, is_installed
 from odradek.cli.options import DEFAULT_BOOTSTRAP, LogFormat, LogFormatOption
 from odradek.client.address import DEFAULT_PORT, Address
 from odradek.client.errors import NotYet
@@ -23,7 +23,7 @@ from odradek.local.node_files import NodeFiles
 from odradek.local.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
 from odradek.local.ports import check_ports
 from odradek.local.start_node import load_config
-from odradek.local.supervise import NodeEnded, Supervisor
+from odradek.local.supervisor import NodeExited, Supervisor
 from odradek.local.topology import Topology
 from odradek.text.errors import UserError
 
@@ -32,78 +32,89 @@ READY_TIMEOUT_S = 30.0
 
 def command(
     brokers: Annotated[
-        int | None, typer.Option("--brokers", min=1, help="How many brokers: 1 at first, later as many as there are.")
+        int | None,
+        typer.Option("--brokers", min=1, help="Number of brokers. Default: 1, or as many as the cluster has."),
     ] = None,
     controllers: Annotated[
         int | None,
-        typer.Option("--controllers", min=1, help="So many nodes of their own for controllers: 3 outlive one failure."),
+        typer.Option(
+            "--controllers", min=1, help="Number of dedicated controllers. Three of them tolerate one failure."
+        ),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=1, max=65534, help=f"Of the first broker, {DEFAULT_PORT} at first; others follow."),
+        typer.Option(
+            "--port",
+            min=1,
+            max=65534,
+            help=f"Port of the first broker; the other brokers use the next ports. Default: {DEFAULT_PORT}, or as before.",
+        ),
     ] = None,
-    data_dir: Annotated[Path, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept.")] = Path(
-        "odradek-data"
-    ),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what is there, and begin anew.")] = False,
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", metavar="DIR", help="Directory for configuration, data and logs.")
+    ] = Path("odradek-data"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the existing cluster and create a new one.")] = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     console: Annotated[
-        bool, typer.Option("--console/--no-console", help="A web page beside the cluster, where it is installed.")
+        bool, typer.Option("--console/--no-console", help="Start the web console if it is installed.")
     ] = True,
     console_port: Annotated[
         int | None,
         typer.Option(
-            "--console-port", min=0, max=65535, help=f"Of that page: {CONSOLE_PORT} if it is free, else any that is."
+            "--console-port",
+            min=0,
+            max=65535,
+            help=f"Port of the web console. Default: {CONSOLE_PORT}, or a free port if it is in use.",
         ),
     ] = None,
 ) -> None:
-    """Start a cluster on this machine and keep watch over it, until Ctrl-C or SIGTERM.
+    """Run a cluster on this machine until Ctrl-C or SIGTERM.
 
-    Brokers are controllers too: one of them below three, else the first three. With --controllers they are not.
+    Without --controllers, the first broker is also a controller; with three or more brokers, the first three are.
     """
     data_dir = Path(os.path.abspath(data_dir))
-    opens_console = console and is_installed()
-    if opens_console:
+    starts_console = console and is_installed()
+    if starts_console:
         check_console_port(console_port)
     try:
         configs = set_up(data_dir, brokers, controllers, port, fresh=fresh)
     except OSError as error:
-        # A write that fails for want of space does not say to which file.
+        # The error of a write to a full disk has no file name.
         error.filename = error.filename or str(data_dir)
         raise
     bootstrap = [broker_address(config) for config in configs.values() if config.is_broker]
     ids = {config.node_id for config in configs.values() if config.is_broker}
     supervisor = Supervisor(
         [NodeFiles(data_dir, number) for number in configs],
-        # Brokers leave through the controllers: those that are nothing else go first.
+        # Brokers need the controllers for a controlled shutdown, so pure brokers stop first.
         stop_first={number for number, config in configs.items() if not config.is_controller},
-        serves=lambda: wait_for_brokers(bootstrap, ids),
-        on_ready=lambda: _print_ready(bootstrap, lacks_console=console and not opens_console),
+        wait_until_serving=lambda: wait_for_brokers(bootstrap, ids),
+        on_ready=lambda: _print_ready(bootstrap, lacks_console=console and not starts_console),
         while_starting=_import_client,
-        beside=ConsoleBeside(data_dir, bootstrap, console_port).run if opens_console else None,
+        run_alongside=ConsoleProcess(data_dir, bootstrap, console_port).run if starts_console else None,
         options=() if log_format is LogFormat.TEXT else ("--log-format", log_format),
     )
     try:
         asyncio.run(supervisor.run())
-    except NodeEnded as error:
+    except NodeExited as error:
         raise UserError(str(error)) from None
 
 
 def set_up(
     data_dir: Path, brokers: int | None, controllers: int | None, port: int | None, *, fresh: bool
 ) -> dict[int, NodeConfig]:
-    """Everything up to the start of the processes: the configuration of each, on formatted directories."""
-    there = existing_nodes(data_dir)
-    for files in there.values():
+    """Write the configuration of each node and format its directories, ready to start the processes."""
+    existing = existing_nodes(data_dir)
+    for files in existing.values():
         files.check_is_free()
     if fresh:
-        for files in there.values():
+        for files in existing.values():
             shutil.rmtree(files.directory)
-        there.clear()
-    old = {number: load_config(str(files.properties)) for number, files in there.items()}
+        existing.clear()
+    old = {number: load_config(str(files.properties)) for number, files in existing.items()}
     if old:
-        there_now = Topology({number: config.process_roles for number, config in old.items()})
-        topology = there_now.grown(brokers, controllers)
+        old_topology = Topology({number: config.process_roles for number, config in old.items()})
+        topology = old_topology.grown(brokers, controllers)
     else:
         topology = Topology.new(brokers or 1, controllers)
     nodes = {number: NodeFiles(data_dir, number) for number in topology.roles}
@@ -125,23 +136,23 @@ def set_up(
 
 
 def broker_address(config: NodeConfig) -> Address:
-    """Where clients are told to go."""
+    """Return the address that the broker advertises to clients."""
     first = config.advertised_listeners[0]
     return Address(first.host or socket.gethostname(), first.port)
 
 
 def wait_for_brokers(bootstrap: list[Address], ids: set[int]) -> None:
-    """Returns once Metadata names every broker, whichever is asked."""
+    """Wait until the Metadata response of every broker contains all brokers."""
     from odradek.client.cluster import Cluster
 
-    def ask() -> None:
+    def check() -> None:
         missing = ids - cluster.layout().brokers.keys()
         if missing:
-            raise NotYet(f"brokers {sorted(missing)} are not there")
+            raise NotYet(f"brokers {sorted(missing)} are not online yet")
 
     for address in bootstrap:
         with Cluster([address], timeout_s=READY_TIMEOUT_S) as cluster:
-            cluster.retry("waiting for the brokers", ask)
+            cluster.retry("waiting for the brokers", check)
 
 
 def _import_client() -> None:
@@ -153,7 +164,7 @@ def _print_ready(bootstrap: list[Address], *, lacks_console: bool) -> None:
     program = _program()
     option = "" if str(bootstrap[0]) == DEFAULT_BOOTSTRAP else f" -b {bootstrap[0]}"
     print(f"ready bootstrap={addresses}", flush=True)
-    print("Try next, in another terminal:")
+    print("Next, in another terminal:")
     print(f"  {program} topic create greetings{option}")
     print(f"  {program} produce greetings hello{option}")
     print(f"  {program} consume greetings{option}", flush=True)
@@ -162,7 +173,7 @@ def _print_ready(bootstrap: list[Address], *, lacks_console: bool) -> None:
 
 
 def _program() -> str:
-    """How to call this program again from here."""
+    """Return the command that runs this program from the current directory."""
     script = Path(sys.argv[0])
     if script.name != "odradek":
         return f"{sys.executable} -m odradek"

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a cluster, apart from the error codes of the cluster itself (KafkaError)."""
+"""Client-side errors. Error codes that the cluster returns are KafkaError."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from odradek.client.address import Address
 
 
 class ClientError(Exception):
-    """The base of them all: the message is one line for a person."""
+    """Base class. The message is one line for the user, without a final full stop."""
 
 
 class ConnectionFailed(ClientError):
-    """One broker could not be reached, hung up, or did not speak Kafka's protocol. Another one may do better."""
+    """One broker was unreachable, closed the connection, or does not speak the Kafka protocol. Another may work."""
 
     def __init__(self, address: Address, reason: str) -> None:
         super().__init__(f"{address}: {reason}")
@@ -20,48 +20,50 @@ class ConnectionFailed(ClientError):
 
 
 class Unreachable(ClientError):
-    """None of the addresses answered."""
+    """No broker could be reached at any of the addresses."""
 
     def __init__(self, failures: Sequence[ConnectionFailed]) -> None:
-        super().__init__("no broker answered (" + "; ".join(dict.fromkeys(map(str, failures))) + ")")
+        super().__init__("Cannot connect to any broker (" + "; ".join(dict.fromkeys(map(str, failures))) + ")")
         self.failures = tuple(failures)
 
 
 class NotAuthenticated(ClientError):
-    """The broker does not know who this is, or is not who it says: asking again does not help."""
+    """The client or the broker could not be authenticated: retrying does not help."""
 
     def __init__(self, address: Address, reason: str) -> None:
-        super().__init__(f"{address}: {reason}")
+        super().__init__(f"Authentication failed with {address}: {reason}")
 
 
 class NotSupportedByBroker(ClientError):
     def __init__(self, address: Address, what: str) -> None:
-        super().__init__(f"the broker at {address} does not serve {what}")
+        super().__init__(f"The broker at {address} does not support {what}")
 
 
 class NotYet(ClientError):
-    """The cluster answers, but is not yet as it is going to be: asking again is all there is to do."""
+    """The cluster has not reached the expected state yet: retry."""
 
 
 class TimedOut(ClientError):
-    """The deadline passed while the cluster kept asking to try again; `reason` is what it said last, `code` its error
-    code if it had one.
+    """The deadline passed while the cluster returned retriable errors.
+
+    `reason` describes the last one, and `code` is its error code if it had one.
     """
 
     def __init__(self, what: str, timeout_s: float, reason: str | None, code: ErrorCode | None = None) -> None:
-        super().__init__(f"{what} did not succeed within {timeout_s:g} s" + (f" ({reason})" if reason else ""))
+        action = what[:1].upper() + what[1:]
+        super().__init__(f"{action} timed out after {timeout_s:g} s" + (f" ({reason})" if reason else ""))
         self.reason = reason
         self.code = code
 
 
 class UnknownTopic(ClientError):
     def __init__(self, topic: str, known: Sequence[str] = ()) -> None:
-        super().__init__(f"there is no topic {topic!r}")
+        super().__init__(f"Topic {topic!r} does not exist")
         self.topic = topic
         self.known = tuple(known)
-        """The topics that there are: what the caller may have meant is among them."""
+        """The existing topics, for suggestions."""
 
 
 class UnknownPartition(ClientError):
     def __init__(self, topic: str, partition: int, count: int) -> None:
-        super().__init__(f"topic {topic!r} has no partition {partition}: it has {count}, from 0 to {count - 1}")
+        super().__init__(f"Topic {topic!r} has no partition {partition}, only partitions 0 to {count - 1}")

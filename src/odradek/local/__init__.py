@@ -1,1 +1,1 @@
-"""Nodes on this computer: topology, files, formatting and supervision."""
+"""Runs nodes on this machine: topology, files, formatting and supervision."""

@@ -1,4 +1,4 @@
-"""The directory of one node under `odradek up`: `server.properties`, `pid`, `log` and `data/`."""
+"""The directory of one node of `odradek up`: `server.properties`, `pid`, `log` and `data/`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,7 @@ CONTROLLER_LISTENER = "CONTROLLER"
 REPLICAS_MAX = 3
 
 _PREAMBLE = """\
-# Written by `odradek up`. Edit it as you like: later runs change only log.dirs, and the addresses of brokers when
-# they are given another --port.
+# Written by `odradek up`. You may edit this file: later runs change only log.dirs and, with --port, the listeners.
 """
 
 
@@ -29,12 +28,12 @@ class NodeFiles:
         self.data = self.directory / "data"
 
     def check_is_ours(self) -> None:
-        """Nothing is written into, or removed from, a directory that `up` has not made."""
+        """Raise UserError for a directory that `up` did not create, so that `up` never writes to or deletes it."""
         if self.directory.exists() and not self.properties.exists() and any(self.directory.iterdir()):
-            raise UserError(f"{str(self.directory)!r} was not made by `odradek up`: choose another --data-dir")
+            raise UserError(f"{str(self.directory)!r} was not created by `odradek up`. Choose another --data-dir.")
 
     def check_is_free(self) -> None:
-        """Raises UserError while a process, of whoever started it, holds the data."""
+        """Raise UserError while a process holds the lock of the data directory."""
         lock = self.data / ".lock"
         if not lock.exists():
             return
@@ -42,8 +41,8 @@ class NodeFiles:
             HostDisk().lock(str(lock)).release()
         except BlockingIOError:
             raise UserError(
-                f"node {self.node_id} of {str(self.directory.parent)!r} is running{self._pid_remark()}: "
-                "stop it first, or choose another --data-dir"
+                f"Node {self.node_id} in {str(self.directory.parent)!r} is already running{self._pid_remark()}. "
+                "Stop it first, or choose another --data-dir."
             ) from None
 
     def _pid_remark(self) -> str:
@@ -56,14 +55,14 @@ class NodeFiles:
         return self.properties.read_text(encoding="utf-8", errors="replace")
 
     def write_properties(self, text: str) -> None:
-        """First of all files, since it shows whose the directory is."""
+        """Write the file before all others, because it marks the directory as created by `up`."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if not self.properties.exists() or text != self.read_properties():
             self.properties.write_text(text, encoding="utf-8")
         self.data.mkdir(exist_ok=True)
 
     def last_log_lines(self, since: int, count: int) -> list[str]:
-        """The end of the log, not reaching back before the position `since`."""
+        """Return the last lines of the log, written after the position `since`."""
         try:
             with self.log.open("rb") as source:
                 size = source.seek(0, 2)
@@ -81,7 +80,7 @@ def new_properties(
     replicas: Mapping[str, str],
     http_port: int | None = None,
 ) -> str:
-    """A server.properties for one node of several; each part comes as the keys and values that it is written as."""
+    """Build a new server.properties. Each part is given as keys and values."""
     values = {
         "process.roles": ",".join(roles),
         "node.id": str(node_id),
@@ -96,7 +95,7 @@ def new_properties(
 
 
 def listener_values(client_port: int | None, controller_port: int | None) -> dict[str, str]:
-    """Where a node listens: for clients, for controllers, or both."""
+    """Return the listeners of a node: for clients, for controllers, or both."""
     client = f"{CLIENT_LISTENER}://{HOST}:{client_port}"
     controller = f"{CONTROLLER_LISTENER}://{HOST}:{controller_port}"
     if client_port is None:
@@ -106,7 +105,7 @@ def listener_values(client_port: int | None, controller_port: int | None) -> dic
 
 
 def replication_values(brokers: int) -> dict[str, str]:
-    """Copies of topics: three where there are as many brokers, and one of them may be missing."""
+    """Return replication factor 3, or the number of brokers if fewer; one replica may be out of sync."""
     replicas = min(REPLICAS_MAX, brokers)
     min_in_sync = max(1, replicas - 1)
     values = {"default.replication.factor": replicas, "min.insync.replicas": min_in_sync}
@@ -118,10 +117,10 @@ def replication_values(brokers: int) -> dict[str, str]:
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:
-    """The file with these keys set, each in its place if it has one; everything else as it stands."""
+    """Set these keys in the text of the file: in place if present, else at the end."""
     for key, value in values.items():
         line = f"{key}={value}"
-        # A line that ends with a backslash goes on in the next one.
+        # A line that ends with a backslash continues on the next line.
         pattern = re.compile(rf"^[ \t]*{re.escape(key)}[ \t]*[=: \t](?:\\\n|[^\n])*$", re.MULTILINE)
         if pattern.search(text):
             text = pattern.sub(line.replace("\\", "\\\\"), text)
@@ -131,8 +130,8 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 
 
 def escape_path(path: Path) -> str:
-    """A path as a value of a .properties file. A comma would make two directories of it."""
+    """Escape a path for a .properties file. log.dirs is comma-separated, so a path must not contain a comma."""
     text = str(path)
     if "," in text or "\n" in text:
-        raise UserError(f"the path {text!r} has a comma or a line break: choose another --data-dir")
+        raise UserError(f"The path {text!r} contains a comma or a line break. Choose another --data-dir.")
     return text.replace("\\", "\\\\")

@@ -1,4 +1,4 @@
-"""Formatting the nodes of one machine together. Apart from their setup: most starts find everything formatted."""
+"""Formats the nodes of one machine. Separate from `node_setup` because most starts find everything formatted."""
 
 import shutil
 import time
@@ -25,7 +25,7 @@ from odradek.text.errors import UserError
 
 
 def format_node(config: NodeConfig, request: FormatRequest) -> list[str]:
-    """Formats on this machine's disk; a line for each directory."""
+    """Format the node's directories on this machine and return a line for each."""
     try:
         return format_directories(
             HostDisk(), config, request, random=SystemRandom(), now_ms=time.time_ns() // 1_000_000
@@ -35,14 +35,14 @@ def format_node(config: NodeConfig, request: FormatRequest) -> list[str]:
 
 
 def random_cluster_id() -> str:
-    """Never with a dash in front, which a command line would take for an option: Kafka leaves those out too."""
+    """Generate an ID without a leading dash, which a command line would take for an option; Kafka does the same."""
     while (text := uuid_to_text(uuid4())).startswith("-"):
         pass
     return text
 
 
 def format_nodes(configs: Configs) -> None:
-    """All nodes belong to the cluster of those that have been there before, or to a new one."""
+    """Format all nodes for the cluster that some of them already belong to, or for a new cluster."""
     cluster_id = cluster_of(configs) or random_cluster_id()
     voters = {
         number: config
@@ -51,7 +51,7 @@ def format_nodes(configs: Configs) -> None:
     }
     first_voters: tuple[InitialController, ...] = ()
     if any(meta_of(config, config.metadata_log_dir) is None for config in voters.values()):
-        _undo_halfway(voters)
+        _undo_interrupted_format(voters)
         first_voters = tuple(_first_voter(config) for config in voters.values())
     for number, config in configs.items():
         format_node(
@@ -72,16 +72,18 @@ def _first_voter(config: NodeConfig) -> InitialController:
     )
 
 
-def _undo_halfway(voters: Configs) -> None:
-    """The first voters are formatted all together, since each must know the others' directories. Where that was
-    interrupted it begins again; where one has lost its directory after it had voted, no new one can take its place.
+def _undo_interrupted_format(voters: Configs) -> None:
+    """Remove the directories of an interrupted format.
+
+    The initial voters are formatted together, because each stores the directory IDs of all. If a voter lost its
+    directory after the quorum had started, a new directory cannot replace it.
     """
     formatted = [config for config in voters.values() if meta_of(config, config.metadata_log_dir) is not None]
     if any(not _was_never_started(Path(config.metadata_log_dir)) for config in formatted):
-        lost = next(config for config in voters.values() if config not in formatted)
+        missing = next(config for config in voters.values() if config not in formatted)
         raise UserError(
-            f"node {lost.node_id} votes in the quorum, but {lost.metadata_log_dir!r} has lost its files: put them "
-            "back, or --fresh to delete everything and begin anew"
+            f"Node {missing.node_id} is a voter of the quorum, but {missing.metadata_log_dir!r} is missing its files. "
+            "Restore them, or use --fresh to delete the cluster and create a new one."
         )
     for config in formatted:
         shutil.rmtree(config.metadata_log_dir)

@@ -1,4 +1,4 @@
-"""Ports of the nodes of one machine: which to take, and whether they can be had."""
+"""Chooses ports for the nodes of one machine, and checks that they are free."""
 
 import socket
 from collections.abc import Collection, Iterator
@@ -8,51 +8,55 @@ from odradek.config.node_config import NodeConfig
 from odradek.local.node_files import HOST
 from odradek.text.errors import UserError
 
-# Controllers listen so far from the brokers that brokers can be added without meeting them.
+# Controller ports start this far above the broker ports, which leaves room for more brokers.
 CONTROLLER_DISTANCE = 1000
-# And where nodes tell of themselves over HTTP, as far again.
+# The ports of http.address start this far above the broker ports.
 HTTP_DISTANCE = 2000
-_HIGHEST = 65535
+_PORT_MAX = 65535
 
 
 def client_ports(first: int, taken: Collection[int]) -> Iterator[int]:
-    """One port after the other, from `first` on. Raises UserError when they end."""
-    for port in range(first, _HIGHEST + 1):
+    """Yield consecutive ports from `first`. Raises UserError after the highest port."""
+    for port in range(first, _PORT_MAX + 1):
         if port not in taken:
             yield port
-    raise UserError(f"there are not enough ports above {first}: choose a lower --port")
+    raise UserError(f"Not enough ports above {first}. Choose a lower port with --port.")
 
 
 def controller_ports(first_client_port: int) -> Iterator[int]:
-    """Ports that are free now."""
+    """Yield ports that are currently free."""
     return _free_ports(first_client_port, CONTROLLER_DISTANCE, ())
 
 
 def http_ports(first_client_port: int, taken: Collection[int]) -> Iterator[int]:
-    """Ports that are free now, and will not be taken by others of these nodes."""
+    """Yield ports that are currently free and not in `taken`, the other ports of these nodes."""
     return _free_ports(first_client_port, HTTP_DISTANCE, taken)
 
 
 def _free_ports(first_client_port: int, distance: int, taken: Collection[int]) -> Iterator[int]:
-    if first_client_port + distance + CONTROLLER_DISTANCE > _HIGHEST:
+    if first_client_port + distance + CONTROLLER_DISTANCE > _PORT_MAX:
         distance = -distance
-    for port in range(first_client_port + distance, _HIGHEST + 1):
+    for port in range(first_client_port + distance, _PORT_MAX + 1):
         if port not in taken and is_free(port):
             yield port
-    raise UserError("there are no free ports beside those of the brokers: choose a lower --port")
+    raise UserError("No free ports for controllers and http.address. Choose a lower port with --port.")
 
 
 def check_ports(config: NodeConfig) -> None:
-    """Tries every address for a moment: a node that cannot listen would say so only in its log."""
+    """Bind every address briefly, because a node that cannot bind would report it only in its log."""
     for listener in config.listeners:
         try:
-            _try(listener.host or None, listener.port)
+            _bind(listener.host or None, listener.port)
         except socket.gaierror:
-            raise UserError(f"{listener}: the host name is not known here: mend listeners") from None
+            raise UserError(f"Cannot bind {listener}: unknown host name. Correct listeners.") from None
         except PermissionError:
-            raise UserError(f"port {listener.port} is only for root: choose a --port above 1023") from None
+            raise UserError(
+                f"Cannot bind {listener.host}:{listener.port}: permission denied. Choose a port above 1023 with --port."
+            ) from None
         except OSError as error:
-            raise UserError(f"port {listener.port} is taken ({error.strerror}): {_advice(config, listener)}") from None
+            raise UserError(
+                f"Cannot bind {listener.host}:{listener.port}: {_reason(error)}. {_advice(config, listener)}"
+            ) from None
     _check_http_port(config)
 
 
@@ -61,31 +65,34 @@ def _check_http_port(config: NodeConfig) -> None:
     if address is None:
         return
     try:
-        _try(address.host or None, address.port)
+        _bind(address.host or None, address.port)
     except OSError as error:
         raise UserError(
-            f"http.address of node {config.node_id}, {address.host}:{address.port}, cannot be had ({error.strerror}): "
-            "stop what listens there, or write another one into its server.properties"
+            f"Cannot bind {address.host}:{address.port}, the http.address of node {config.node_id}: {_reason(error)}. "
+            "Stop the process that uses the port, or change http.address in the node's server.properties."
         ) from None
 
 
 def _advice(config: NodeConfig, listener: Listener) -> str:
     if listener.name in config.controller_listener_names:
-        return (
-            f"controller {config.node_id} has listened there before, and is known to listen there; stop what does now"
-        )
-    return "choose another --port"
+        return f"Stop the process that uses the port: the address of controller {config.node_id} is fixed."
+    return "Choose another port with --port."
+
+
+def _reason(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]
 
 
 def is_free(port: int) -> bool:
     try:
-        _try(HOST, port)
+        _bind(HOST, port)
     except OSError:
         return False
     return True
 
 
-def _try(host: str | None, port: int) -> None:
+def _bind(host: str | None, port: int) -> None:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     with socket.socket(found[0], found[1], found[2]) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

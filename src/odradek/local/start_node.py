@@ -1,4 +1,4 @@
-"""Running one node in this process. Imports nothing that a node does not need: its start is measured."""
+"""Runs one node in this process. Imports only what a node needs, to keep its start fast."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from odradek.host.log_lines import TEXT, log_to_stderr
 
 
 def start_node(file: str, overrides: Sequence[str], log_format: str = TEXT) -> int:
-    """Serves until it is told to stop. Returns the process's exit code."""
+    """Run the node until it is stopped. Returns the exit code of the process."""
     config = load_config(file, overrides)
     log_to_stderr(log_format)
     from odradek.node.run import run_node
@@ -16,14 +16,14 @@ def start_node(file: str, overrides: Sequence[str], log_format: str = TEXT) -> i
 
 
 def load_config(file: str, overrides: Sequence[str] = ()) -> NodeConfig:
-    """Raises ConfigErrors, UserError or OSError."""
+    """Load server.properties with overrides. Raises ConfigErrors, UserError or OSError."""
     given: dict[str, str] = {}
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             from odradek.text.errors import UserError
 
-            raise UserError(f"--override {text!r} is not of the form key=value")
+            raise UserError(f"--override {text!r} is not in the form KEY=VALUE.")
         given[key.strip()] = value
     with open(file, encoding="utf-8", errors="replace") as source:
         return NodeConfig.load(source.read(), file, given)

@@ -1,4 +1,4 @@
-"""Which nodes a cluster of `odradek up` has, and what each of them is. Knows no files and no ports."""
+"""The nodes of a local cluster and their roles. Does not know about files and ports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from odradek.text.errors import UserError
 
 BROKER, CONTROLLER = "broker", "controller"
 
-# Fewer than three brokers would not outlive the loss of one voter, so one votes alone; more than three voters only
-# make every change of the metadata wait for more disks.
+# Two voters tolerate no failure, so fewer than three brokers have one voter. More than three voters only make every
+# metadata write wait for more disks.
 _COMBINED_VOTERS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
     roles: Mapping[int, frozenset[str]]
-    """Of each node, in the order of their ids."""
+    """The roles of each node, in the order of their ids."""
 
     @classmethod
     def new(cls, brokers: int, controllers: int | None) -> "Topology":
-        """Combined nodes, of which the first vote, or controllers of their own with the lowest ids."""
+        """Create combined nodes, the first of which are voters, or dedicated controllers with the lowest ids."""
         if controllers is not None:
             numbers = range(1, controllers + brokers + 1)
             return cls({number: frozenset({CONTROLLER if number <= controllers else BROKER}) for number in numbers})
@@ -44,26 +44,26 @@ class Topology:
         return not set(self.brokers) & set(self.controllers)
 
     def grown(self, brokers: int | None, controllers: int | None) -> "Topology":
-        """With more brokers, which is all that can change later. Raises UserError. None: as it is."""
+        """Add brokers; nothing else can change later. None keeps the number. Raises UserError."""
         self._check_controllers(controllers)
-        there = len(self.brokers)
-        wanted = there if brokers is None else brokers
-        if wanted < there:
+        current = len(self.brokers)
+        target = current if brokers is None else brokers
+        if target < current:
             raise UserError(
-                f"the cluster has {_counted(there, 'broker')}, and --brokers {wanted} would leave out one that holds "
-                "data: leave the option away, or choose another --data-dir, or --fresh to delete everything"
+                f"The cluster has {_counted(current, 'broker')}; --brokers {target} would remove brokers with data. "
+                "Remove the option, choose another --data-dir, or use --fresh to delete the cluster."
             )
         first = max(self.roles) + 1
-        added = {number: frozenset({BROKER}) for number in range(first, first + wanted - there)}
+        added = {number: frozenset({BROKER}) for number in range(first, first + target - current)}
         return Topology({**self.roles, **added})
 
-    def _check_controllers(self, wanted: int | None) -> None:
-        if wanted is None or (self.is_separated and wanted == len(self.controllers)):
+    def _check_controllers(self, count: int | None) -> None:
+        if count is None or (self.is_separated and count == len(self.controllers)):
             return
-        are = "of their own" if self.is_separated else "that are brokers too"
+        kind = "dedicated" if self.is_separated else "combined"
         raise UserError(
-            f"the cluster has {_counted(len(self.controllers), 'controller')} {are}, not {wanted} of their own: leave "
-            "--controllers away (`odradek quorum add` gives a controller a vote), or choose another --data-dir"
+            f"The cluster has {_counted(len(self.controllers), f'{kind} controller')}, not {count} dedicated. Remove "
+            "--controllers (`odradek quorum add` adds a voter), or choose another --data-dir."
         )
 
 

@@ -1,1 +1,1 @@
-"""Text for people: tables, amounts, times and error messages."""
+"""Formats tables, amounts, times and error messages."""

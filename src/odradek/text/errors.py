@@ -1,15 +1,21 @@
-"""A mistake or a failure, told to a person in one line that ends with what to do about it."""
+"""Error messages for users: one line that says what failed, why, and what to do."""
 
 import errno
 import os
 
 
 class UserError(Exception):
-    """Something a person can mend; the message is the whole line."""
+    """An error that the user can fix. The message is the whole line, in complete sentences."""
+
+
+def as_sentence(text: str) -> str:
+    """Capitalize the first letter and end with a full stop, unless the text ends with another mark."""
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
-    """What was probably meant."""
+    """Return the known name closest to a misspelled one, or None if none is close."""
     from difflib import get_close_matches
 
     by_lower = {name.lower(): name for name in known}
@@ -18,27 +24,31 @@ def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
 
 
 def explain_os_error(error: OSError) -> str:
-    path = f" {os.fspath(error.filename)!r}" if isinstance(error.filename, str | os.PathLike) else ""
+    path = f"{os.fspath(error.filename)!r}" if isinstance(error.filename, str | os.PathLike) else ""
     match error.errno:
         case errno.EADDRINUSE:
-            return f"{_reason(error)}: stop what listens there, or choose another port"
+            return f"{_reason(error)}. Stop the process that uses the port, or choose another port."
         case errno.EACCES | errno.EPERM:
-            return f"no permission for{path or ' this'}: give it to this user (chown, chmod), or choose another path"
+            return f"Permission denied{_colon(path)}. Change the permissions (chown, chmod) or choose another path."
         case errno.ENOSPC | errno.EDQUOT:
-            return f"no space left on the disk of{path or ' this path'}: free some, or choose another path"
+            return f"No space left on the disk{_colon(path)}. Free some space or choose another path."
         case errno.EROFS:
-            return f"{path.strip() or 'the path'} lies on a read-only file system: choose another path"
+            return f"Read-only file system{_colon(path)}. Choose another path."
         case errno.ENOENT:
-            return f"there is no{path or ' such file'}: check the path"
+            return f"File not found{_colon(path)}. Check the path."
         case errno.EISDIR:
-            return f"{path.strip() or 'the path'} is a directory: name a file in it"
+            return f"{path or 'The path'} is a directory. Choose a file."
         case errno.ENOTDIR | errno.EEXIST:
-            return f"{path.strip() or 'the path'} is not a directory: choose another path"
+            return f"{path or 'The path'} is not a directory. Choose another path."
         case errno.EMFILE | errno.ENFILE:
-            return "too many open files: raise the limit (ulimit -n 100000), and try again"
-    return f"{_reason(error)}{':' if path else ''}{path}"
+            return "Too many open files. Raise the limit (ulimit -n 100000) and try again."
+    return f"{_reason(error)}{_colon(path)}."
+
+
+def _colon(path: str) -> str:
+    return f": {path}" if path else ""
 
 
 def _reason(error: OSError) -> str:
     reason = error.strerror or str(error)
-    return reason[:1].lower() + reason[1:]
+    return reason[:1].upper() + reason[1:]

@@ -1,7 +1,4 @@
-"""A bar for long work, on standard error and only for a person: where no terminal is, nothing is drawn.
-
-rich is imported only then.
-"""
+"""Progress bars on standard error. Without a terminal nothing is drawn and rich is not imported."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,8 +12,9 @@ Reach = Callable[[int, int], None]
 
 @contextmanager
 def progress(what: str, total: int | None, *, unit: str, wanted: bool = True) -> Iterator[Advance]:
-    """Yields what is called with each step's amount. `total` None: how much it will be is not known. `unit` "bytes"
-    is shown as kB and MB, anything else as it is counted.
+    """Yield a function to call with the amount of each step.
+
+    `total` is None if the total is unknown. The unit "bytes" is shown as kB and MB, any other unit as a count.
     """
     if not wanted or not is_terminal(sys.stderr):
         yield lambda amount: None
@@ -41,7 +39,7 @@ def progress(what: str, total: int | None, *, unit: str, wanted: bool = True) ->
 
 @contextmanager
 def gauge(what: str, *, wanted: bool = True) -> Iterator[Reach]:
-    """A bar for bytes that others move: yields what is called with how many there are now, and of how many."""
+    """Yield a function to call with the bytes copied so far and the total, for work that other processes do."""
     if not wanted or not is_terminal(sys.stderr):
         yield lambda reached, total: None
         return

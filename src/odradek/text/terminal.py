@@ -1,7 +1,7 @@
-"""Text from elsewhere on a person's terminal: control characters are shown, never obeyed.
+"""Prints untrusted text on a terminal: control characters are escaped, never interpreted.
 
-A record may hold escape sequences that move the cursor, rewrite what was printed, or type into the shell; and
-characters that turn the direction of the text around.
+A record may contain escape sequences that move the cursor, overwrite earlier output or type into the shell, and
+characters that reverse the direction of the text.
 """
 
 import json
@@ -16,7 +16,7 @@ _CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u
 
 
 def neutralise(text: str) -> str:
-    """The text with every control character spelled out: `\\x1b` instead of an escape."""
+    """Escape every control character: `\\x1b` instead of an escape."""
     return _CONTROL.sub(_spell, text)
 
 
@@ -26,7 +26,7 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def json_line(value: Any) -> str:
-    """JSON in one line that is also safe on a terminal; readable in any language."""
+    """Encode as JSON on one line that is safe to print on a terminal. Non-ASCII text stays readable."""
     return _CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", json.dumps(value, ensure_ascii=False))
 
 
@@ -35,6 +35,6 @@ def is_terminal(stream: IO[Any]) -> bool:
 
 
 def say(text: str) -> None:
-    """A remark to the person, beside the output."""
+    """Print a message to standard error, apart from the output."""
     for line in text.split("\n"):
         print(neutralise(line), file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""The console that `odradek up` opens with its cluster: a process of its own, begun once the cluster serves.
+"""The console that `odradek up` starts with its cluster: a separate process, started once the cluster is ready.
 
-So it takes nothing from the cluster's start, and whatever becomes of it, the nodes go on.
+It does not slow down the cluster's start, and if it fails, the nodes keep running.
 """
 
 import asyncio
@@ -18,25 +18,27 @@ from odradek.text.errors import UserError
 from odradek.text.terminal import say
 
 DEFAULT_PORT: Final = 8080
-MISSING: Final = "the console is not installed here: pip install 'odradek[console]'"
+MISSING: Final = "The console is not installed. Install it with: pip install 'odradek[console]'"
 
 READY: Final = b"ready "
-# Pages that are open are told that it goes; longer than this nobody waits for them.
+# The console notifies open pages before it exits; this is how long it may take.
 _STOP_S: Final = 2.0
 
 
 def is_installed() -> bool:
-    """Looked for, not imported: that takes longer than a node's start."""
+    """Look for the package without importing it, which takes longer than starting a node."""
     return importlib.util.find_spec("nicegui") is not None
 
 
 def check_console_port(port: int | None) -> None:
     if port and not is_free(port):
-        raise UserError(f"port {port} is taken: choose another --console-port, or leave it out")
+        raise UserError(
+            f"Cannot bind {HOST}:{port}: address already in use. Choose another port with --console-port."
+        )
 
 
-class ConsoleBeside:
-    """`port` None: the usual one, or any that is free where that is taken."""
+class ConsoleProcess:
+    """The console's process. If `port` is None, it listens on the default port or, if that is in use, on a free one."""
 
     def __init__(
         self,
@@ -53,11 +55,11 @@ class ConsoleBeside:
         self._command: Final = command
 
     async def run(self) -> None:
-        """Until it ends, which is told, or this is cancelled, which ends it."""
+        """Run the console until it exits, which is reported. Cancelling this stops it."""
         try:
             await self._run()
         except OSError as error:
-            say(f"the console could not be started: {error.strerror or error}; the cluster goes on")
+            say(f"Cannot start the console: {error.strerror or error}. The cluster keeps running.")
 
     async def _run(self) -> None:
         port = self._port
@@ -71,11 +73,11 @@ class ConsoleBeside:
                 str(port),
                 "--audit-log",
                 str(self._audit_log),
-                # Closed by our end, however that comes: the console then ends too.
+                # The pipe closes when this process ends for any reason; the console then exits too.
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                # Ctrl-C in a terminal is for us alone.
+                # Ctrl-C in a terminal must reach only this process, which then stops the console.
                 start_new_session=True,
             )
         try:
@@ -84,12 +86,12 @@ class ConsoleBeside:
                 if line.startswith(READY):
                     print(f"console {line.removeprefix(READY).decode().strip()}", flush=True)
             await process.wait()
-            say(f"the console has ended (its log is {str(self._log)!r}); the cluster goes on")
+            say(f"The console has exited. The cluster keeps running. See its log: {self._log}")
         finally:
-            await _end(process)
+            await _stop(process)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
     with contextlib.suppress(ProcessLookupError):
