@@ -20,7 +20,7 @@ from odradek.client.address import parse_bootstrap
 from odradek.client.admin import EARLIEST, Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.delete_records import delete_records
-from odradek.client.leases import HeldSegments, LeaseCredentials, LeaseDesk, LeaseKeeper, NoLease
+from odradek.client.leases import Lease, LeaseClient, LeaseCredentials, LeaseRenewer, NoLease
 from odradek.pipelines.arrow.sources import OffsetsNotThere
 from tests.leasing_process import OTHER, SPARK, LeasingProcess
 from tests.metrics_scrape import get
@@ -80,9 +80,9 @@ def test_who_gives_a_lease_back_and_hangs_up(broker: LeasingProcess, cluster: Cl
     """Its names are gone with it, or it is still known, and ends by itself."""
     create(cluster, "hung-up")
     fill(broker, "hung-up", 3_000)
-    desk = LeaseDesk(cluster, LeaseCredentials(*SPARK), duration_ms=60_000)
+    leases = LeaseClient(cluster, LeaseCredentials(*SPARK), duration_ms=60_000)
     for _ in range(20):
-        held = desk.ask(TopicPartition("hung-up", 0), start=0, end=2**62, read_committed=True)
+        held = leases.request(TopicPartition("hung-up", 0), start=0, end=2**62, read_committed=True)
         assert held is not None
         with socket.create_connection(("127.0.0.1", broker.http_port)) as connection:
             told = base64.b64encode(":".join(SPARK).encode()).decode()
@@ -144,15 +144,15 @@ def test_files_give_what_brokers_give_also_of_transactions(broker: LeasingProces
         held = ask(cluster, "mixed", read_committed=read_committed)
         undecided = Admin(cluster).offsets({TopicPartition("mixed", 0): -1}, read_committed=True)
         assert (held.files[-1].limit <= undecided[TopicPartition("mixed", 0)]) == read_committed
-        LeaseKeeper(LeaseCredentials(*SPARK)).release([held])
+        LeaseRenewer(LeaseCredentials(*SPARK)).release([held])
     open_one.abort_transaction(30)
 
 
-def ask(cluster: Cluster, topic: str, **options: Any) -> HeldSegments:
+def ask(cluster: Cluster, topic: str, **options: Any) -> Lease:
     options = {"start": 0, "end": 2**62, "read_committed": True} | options
     duration_ms = options.pop("duration_ms", 60_000)
     credentials = options.pop("credentials", LeaseCredentials(*SPARK))
-    held = LeaseDesk(cluster, credentials, duration_ms=duration_ms).ask(TopicPartition(topic, 0), **options)
+    held = LeaseClient(cluster, credentials, duration_ms=duration_ms).request(TopicPartition(topic, 0), **options)
     assert held is not None
     return held
 
@@ -276,17 +276,17 @@ def test_who_gets_a_lease_and_for_how_long(
     assert "no segments are read from files" in caplog.text
 
     kept, left = ask(cluster, "secret", duration_ms=6_000), ask(cluster, "secret", duration_ms=6_000)
-    keeper, others = LeaseKeeper(LeaseCredentials(*SPARK)), LeaseKeeper(LeaseCredentials("other", SPARK[1]))
+    renewer, others = LeaseRenewer(LeaseCredentials(*SPARK)), LeaseRenewer(LeaseCredentials("other", SPARK[1]))
     others.release([kept])
     assert Path(left.files[0].path).exists()
 
     def is_over() -> bool:
-        keeper.keep(kept)
+        renewer.renew_if_due(kept)
         return not Path(left.files[0].path).exists()
 
     wait_until(is_over)
     assert all(Path(one.path).exists() for one in kept.files)
-    keeper.release([kept])
+    renewer.release([kept])
     wait_until_nothing_is_leased(broker)
 
 

@@ -39,8 +39,8 @@ class Told:
 class _Loyal(Cluster):
     """Stays with its broker as long as that one answers, whichever one Metadata names for changes."""
 
-    def ask_controller(self, api_key: int, build: BuildRequest) -> Message:
-        return self.ask_any(api_key, build)
+    def send_to_controller(self, api_key: int, build: BuildRequest) -> Message:
+        return self.send_to_any(api_key, build)
 
 
 class _Client:

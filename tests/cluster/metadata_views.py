@@ -38,7 +38,7 @@ def _settings(client: Cluster, topics: list[str]) -> dict[str, str]:
             "DescribeConfigsRequest", resources=asked, include_synonyms=False, include_documentation=False
         )
 
-    response = client.ask_any(ApiKey.DESCRIBE_CONFIGS, build)
+    response = client.send_to_any(ApiKey.DESCRIBE_CONFIGS, build)
     return {result.resource_name: result.configs[0].value for result in response.results if result.configs}
 
 

@@ -1,4 +1,4 @@
-"""`odradek reassign` on four nodes: a broker is drained while it is written to, and filled again."""
+"""`odradek reassign` on four nodes: a broker is drained under writes and filled again."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster
 
 @pytest.fixture
 def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
-    """Whole, and with a topic that no other test has touched."""
+    """The cluster with all nodes running and a fresh topic."""
     assignment = [[1 + (number + step) % 3 for step in range(3)] for number in range(PARTITIONS)]
     topic = NewTopic(TOPIC, PARTITIONS, replica_assignment=assignment, config={"min.insync.replicas": "2"})
     admin = AdminClient({"bootstrap.servers": four_nodes.bootstrap})
@@ -39,22 +39,22 @@ def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
 
 
 class Writer(threading.Thread):
-    """An idempotent producer that writes until it is told to stop, and remembers what was acknowledged where."""
+    """An idempotent producer that writes until it is stopped and records the acknowledged offsets."""
 
     def __init__(self, cluster: RealCluster) -> None:
         super().__init__(daemon=True)
         self._producer = Producer(
             {"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
         )
-        self._enough = threading.Event()
+        self._stop_requested = threading.Event()
         self.acknowledged: dict[tuple[int, int], bytes] = {}
         self.errors: list[Any] = []
         self._sent = 0
 
     def run(self) -> None:
-        while not self._enough.is_set():
+        while not self._stop_requested.is_set():
             self.write(20)
-            self._enough.wait(0.02)
+            self._stop_requested.wait(0.02)
 
     def write(self, count: int) -> None:
         for _ in range(count):
@@ -64,7 +64,7 @@ class Writer(threading.Thread):
         assert self._producer.flush(30) == 0
 
     def stop(self) -> None:
-        self._enough.set()
+        self._stop_requested.set()
         self.join(60)
         assert not self.is_alive()
         assert self.errors == []
@@ -96,7 +96,7 @@ def read_all(cluster: RealCluster, count: int) -> dict[tuple[int, int], bytes]:
 
 
 def odradek(cluster: RealCluster, *arguments: str) -> Any:
-    """What a command says in JSON."""
+    """Run a command and return its last JSON output."""
     finished = call(*arguments, "-b", cluster.bootstrap, "--format", "json")
     assert finished.returncode == 0, finished
     return [json.loads(line) for line in finished.stdout.splitlines()][-1]
@@ -108,20 +108,20 @@ def replicas(cluster: RealCluster) -> list[list[int]]:
 
 
 def leaders(cluster: RealCluster) -> dict[int, int]:
-    """How many partitions each broker leads."""
+    """Return the number of partitions that each broker leads."""
     return {one["broker"]: one["leaders"] for one in odradek(cluster, "cluster", "balance")["brokers"]}
 
 
-def wait_until_held_by(cluster: RealCluster, node_ids: list[int]) -> None:
-    """The controller has said so; brokers hear of it a moment later."""
+def wait_for_replicas_on(cluster: RealCluster, node_ids: list[int]) -> None:
+    """Wait until the brokers have applied the reassignment."""
     wait_for(f"replicas on {node_ids}", lambda: all(sorted(held) == node_ids for held in replicas(cluster)))
 
 
-def copies(cluster: RealCluster, node_id: int) -> list[Path]:
+def replica_dirs(cluster: RealCluster, node_id: int) -> list[Path]:
     return [path for log_dir in cluster.nodes[node_id].log_dirs for path in log_dir.glob(f"{TOPIC}-[0-9]")]
 
 
-def test_a_broker_is_drained_and_filled_under_a_writer(cluster: RealCluster, tmp_path: Path) -> None:
+def test_a_broker_is_drained_and_filled_under_writes(cluster: RealCluster, tmp_path: Path) -> None:
     writer = Writer(cluster)
     writer.write(1200)
     writer.start()
@@ -131,39 +131,39 @@ def test_a_broker_is_drained_and_filled_under_a_writer(cluster: RealCluster, tmp
     assert len(drained["moves"]) == PARTITIONS
     assert drained["bytes_to_copy"] > 1_200_000
     assert drained["seconds_at_throttle"] == drained["bytes_to_copy"] / 1000
-    assert 3 in replicas(cluster)[0], "a plan moved something"
+    assert 3 in replicas(cluster)[0], "planning must not reassign anything"
     assert odradek(cluster, "reassign", "apply", file, "--yes")["begun"] == PARTITIONS
     watched = odradek(cluster, "reassign", "status", "--watch")
     assert watched["moves"] == []
-    wait_until_held_by(cluster, [1, 2, 4])
-    wait_for("the old copies to be gone", lambda: not copies(cluster, 3))
+    wait_for_replicas_on(cluster, [1, 2, 4])
+    wait_for("the old replicas to be deleted", lambda: not replica_dirs(cluster, 3))
     assert odradek(cluster, "reassign", "apply", file, "--yes")["begun"] == 0
 
     odradek(cluster, "topic", "elect")
-    wait_for("leaders at home", lambda: leaders(cluster) == {1: 2, 2: 2, 3: 0, 4: 2})
+    wait_for("preferred leaders", lambda: leaders(cluster) == {1: 2, 2: 2, 3: 0, 4: 2})
     balance = odradek(cluster, "cluster", "balance")
     assert {one["broker"]: one["replicas"] for one in balance["brokers"]} == {1: 6, 2: 6, 3: 0, 4: 6}
     assert balance["largest"][0]["bytes"] > 200_000
 
-    # 3 shares its rack with 4: half of what 4 has is all it can get.
+    # Broker 3 shares its rack with broker 4, so it can get replicas only from there.
     filled = odradek(cluster, "reassign", "plan", "--add-broker", "3", "--out", file)
     assert {tuple(set(move["from"]) - set(move["to"])) for move in filled["moves"]} == {(4,)}
     odradek(cluster, "reassign", "apply", file, "--yes")
     odradek(cluster, "reassign", "status", "--watch")
-    assert len(copies(cluster, 3)) == 3
-    wait_for("the old copies to be gone", lambda: len(copies(cluster, 4)) == 3)
+    assert len(replica_dirs(cluster, 3)) == 3
+    wait_for("the old replicas to be deleted", lambda: len(replica_dirs(cluster, 4)) == 3)
     writer.stop()
     assert read_all(cluster, len(writer.acknowledged)) == writer.acknowledged
 
 
-def test_a_move_that_cannot_end_is_shown_and_called_off(cluster: RealCluster, tmp_path: Path) -> None:
+def test_a_blocked_reassignment_is_shown_and_cancelled(cluster: RealCluster, tmp_path: Path) -> None:
     Writer(cluster).write(60)
     file = tmp_path / "plan.json"
     address = cluster.bootstrap
-    assert "no broker 9" in mistake("reassign", "plan", "--drain", "9", "-b", address)
-    assert "no broker 9" in mistake("reassign", "plan", "--add-broker", "9", "-b", address)
+    assert "broker 9 does not exist" in mistake("reassign", "plan", "--drain", "9", "-b", address)
+    assert "broker 9 is not online" in mistake("reassign", "plan", "--add-broker", "9", "-b", address)
     assert "would be left" in mistake("reassign", "plan", "--drain", "1,2", "-b", address)
-    # Groups may have been here, and have a topic of their own.
+    # __consumer_offsets may exist, so only this topic is planned.
     odradek(cluster, "reassign", "plan", "--drain", "3", "--topic", TOPIC, "--out", str(file))
     cluster.nodes[4].kill()
     wait_for("node 4 to be fenced", lambda: cluster.fenced() == {4})
@@ -172,7 +172,7 @@ def test_a_move_that_cannot_end_is_shown_and_called_off(cluster: RealCluster, tm
     seen = odradek(cluster, "reassign", "status")
     assert {tuple(move["adding"]) for move in seen["moves"]} == {(4,)}
     assert (seen["copied_bytes"], seen["seconds_left"]) == (0, None)
-    assert "is being moved already" in mistake("reassign", "plan", "--even", "-b", address)
+    assert "is already being reassigned" in mistake("reassign", "plan", "--even", "-b", address)
     assert len(odradek(cluster, "reassign", "cancel", "--yes")["cancelled"]) == PARTITIONS
     assert odradek(cluster, "reassign", "status")["moves"] == []
-    wait_until_held_by(cluster, [1, 2, 3])
+    wait_for_replicas_on(cluster, [1, 2, 3])

@@ -16,8 +16,8 @@ import odradek
 from odradek.base.ids import TopicPartition
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
-from odradek.client.leases import PATH, LeaseCredentials, LeaseDesk, LeaseKeeper, NoLease
-from odradek.client.node_http import NoEndpoint, ask_endpoint, find_endpoint
+from odradek.client.leases import PATH, LeaseClient, LeaseCredentials, LeaseRenewer, NoLease
+from odradek.client.node_http import NoEndpoint, find_endpoint, query_endpoint
 from odradek.client.reassignments import Reassignments
 from odradek.pipelines.arrow.leased import LeasedSegments
 from odradek.pipelines.arrow.reading import record_batches
@@ -224,7 +224,7 @@ def ask_each(stage: Stage, client: Cluster, partition: TopicPartition) -> dict[i
         cluster_id = client.layout().cluster_id
         try:
             options: dict[str, Any] = {"method": "POST", "headers": CREDENTIALS.headers, "timeout_s": 30}
-            ask_endpoint(endpoint, PATH + query, cluster_id, node.node_id, **options)
+            query_endpoint(endpoint, PATH + query, cluster_id, node.node_id, **options)
             granted[node.node_id] = True
         except NoEndpoint as refused:
             assert refused.status == 409 and f"is not the leader of {partition}" in str(refused)
@@ -245,22 +245,22 @@ def test_only_the_leader_grants(stage: Stage) -> None:
 def test_a_leader_that_has_just_changed_is_found(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who refuses one partition is still asked for others; and the answer of an old leader is not the last word."""
     with stage.cluster.client() as client:
-        desk = LeaseDesk(client, CREDENTIALS, duration_ms=60_000)
+        leases = LeaseClient(client, CREDENTIALS, duration_ms=60_000)
         before = client.layout([TOPIC])
         stage.move_leader()
         fresh = client.layout
         answers = iter([before])
         monkeypatch.setattr(client, "layout", lambda topics=(): next(answers, None) or fresh(topics))
-        held = desk.ask(FIRST, start=0, end=2**62, read_committed=True)
+        held = leases.request(FIRST, start=0, end=2**62, read_committed=True)
         assert held is not None and held.node_id == stage.leader().node_id
-        LeaseKeeper(CREDENTIALS).release([held])
+        LeaseRenewer(CREDENTIALS).release([held])
 
         # Where nobody knows better it is told, and forgotten.
         monkeypatch.setattr(client, "layout", lambda topics=(): before)
         with pytest.raises(NoLease, match=f"is not the leader of {FIRST}"):
-            desk.ask(FIRST, start=0, end=2**62, read_committed=True)
+            leases.request(FIRST, start=0, end=2**62, read_committed=True)
         monkeypatch.setattr(client, "layout", fresh)
-        assert desk._refusals == {}
+        assert leases._refusals == {}
 
 
 @pytest.mark.tier("proof")
@@ -324,7 +324,7 @@ def test_a_leader_that_slept_while_another_was_elected(stage: Stage) -> None:
         with pytest.MonkeyPatch.context() as planted:
             planted.setattr(client, "layout", lambda topics=(): before)
             try:
-                held = LeaseDesk(client, CREDENTIALS).ask(FIRST, start=0, end=2**62, read_committed=True)
+                held = LeaseClient(client, CREDENTIALS).request(FIRST, start=0, end=2**62, read_committed=True)
             except NoLease as refused:
                 held = None
                 assert "is not the leader of" in str(refused) or "has changed" in str(refused)

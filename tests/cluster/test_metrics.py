@@ -111,7 +111,7 @@ def test_balance_tells_rates_and_names_who_has_none(observed: Observed) -> None:
     assert described["without_traffic"] == [{"broker": 3, "reason": "it has no http.address"}]
     shown = call("cluster", "balance", "-b", observed.cluster.bootstrap)
     assert "/s" in shown.stdout
-    assert "broker 3 tells nothing of its traffic: it has no http.address" in shown.stderr
+    assert "Broker 3 reports no traffic: http.address is not set" in shown.stderr
 
 
 def test_a_broker_that_is_gone_is_missed_and_welcomed_back(observed: Observed) -> None:

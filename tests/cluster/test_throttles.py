@@ -146,7 +146,7 @@ def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, t
     wait_for_throttles(cluster, "by-odradek", "0:1", "0:2", str(BYTES_PER_S))
     watch.assert_took(SECONDS)
     over = call("reassign", "status", "-b", cluster.bootstrap)
-    assert "replication throttles are taken off" in over.stderr
+    assert "Removed the replication throttles." in over.stderr
     wait_for_throttles(cluster, "by-odradek")
 
 

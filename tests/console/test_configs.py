@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from odradek.client.admin import Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
-from odradek.client.config_description import wait_until_told
+from odradek.client.config_description import wait_until_applied
 from tests.console.browser import Visitor
 
 
@@ -30,7 +30,7 @@ def test_a_config_is_changed_and_taken_back_with_the_difference_shown(
     # Two people edit one config: the second one is told of the first.
     anybody.row("retention.ms").get_by_role("button").click()
     Admin(client).alter_configs(resource, changes={"retention.ms": "2000000"})
-    wait_until_told(client, resource, "retention.ms", lambda now: now.value == "2000000")
+    wait_until_applied(client, resource, "retention.ms", lambda now: now.value == "2000000")
     anybody.fill("New value", "3000000")
     anybody.answer("Preview")
     anybody.expect(page.get_by_role("alert"), "somebody else has changed retention.ms meanwhile")

@@ -13,7 +13,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.client.address import parse_bootstrap
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster as Client
 from odradek.client.connection import milliseconds
 from odradek.client.groups import Groups
@@ -51,10 +51,10 @@ def create_topics(client: Client) -> None:
             return chosen.new("CreateTopicsRequest", topics=topics, timeout=milliseconds(60_000), validate_only=False)
 
         def create(build: Callable[[Schema], Message] = build) -> None:
-            for result in client.ask_controller(ApiKey.CREATE_TOPICS, build).topics:
+            for result in client.send_to_controller(ApiKey.CREATE_TOPICS, build).topics:
                 # Whoever asks again may find done what was not answered in time.
                 if result.error_code is not ErrorCode.topic_already_exists:
-                    raise_refusal(result)
+                    raise_for_error(result)
 
         client.retry("creating topics", create)
 

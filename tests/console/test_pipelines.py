@@ -57,7 +57,7 @@ def test_a_job_is_shown_beside_and_its_start_refused_for_want_of_a_topic(
     page.get_by_role("button", name="Start ingest nowhere").click()
     at_desk.expect(page.get_by_role("dialog"), "Runs `odradek job ingest` for topic nowhere")
     at_desk.answer("Start job")
-    at_desk.expect(page.locator("main .o-bad"), "ingest nowhere: there is no topic 'nowhere'")
+    at_desk.expect(page.locator("main .o-bad"), "ingest nowhere: Topic 'nowhere' does not exist")
     at_desk.expect(at_desk.cell("1:", "state"), "failed")
     assert "ungeziefer" not in page.content()
 

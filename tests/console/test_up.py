@@ -36,7 +36,7 @@ def test_up_opens_the_console_where_a_broker_is_drained_and_forgotten(browser: A
             assert process.wait(60) == 0
         assert process.stderr is not None
         (told,) = process.stderr.read().splitlines()
-        assert "the others go on" in told
+        assert "The other nodes keep running" in told
     assert "Unregister broker" in (data_dir / "console-audit.jsonl").read_text()
     left = [pid for pid in os.listdir("/proc") if pid.isdecimal() and str(tmp_path) in command_line_of(pid)]
     assert left == []

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from odradek.client.cluster import Cluster
-from odradek.client.producer_transactions import Membership, TransactionTerms
+from odradek.client.producer_transactions import TransactionHandle, TransactionTerms
 from odradek.pipelines.spark.exactly_once.requests import Request
 from odradek.pipelines.spark.options import exactly_once_options
 from odradek.pipelines.spark.sink.exactly_once_rows import BegunBatch, ExactlyOnceRows, TaskDone
@@ -72,7 +72,7 @@ class CrashingRows(ExactlyOnceRows):
         return self.crash_file.with_suffix(".dead")
 
     def _handler(
-        self, cluster: Cluster, terms: TransactionTerms, write_rows: Callable[[Membership], None] | None
+        self, cluster: Cluster, terms: TransactionTerms, write_rows: Callable[[TransactionHandle], None] | None
     ) -> Callable[[Request], Any]:
         handle = super()._handler(cluster, terms, write_rows)
         count = 0

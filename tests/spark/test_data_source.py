@@ -102,7 +102,7 @@ def test_columns_and_tasks(spark: SparkSession, broker: NodeProcess, orders: str
 @pytest.mark.tier("proof")
 def test_what_is_wrong_is_said(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
     for options, said in (
-        ({"subscribe": "ordres"}, "there is no topic 'ordres'"),
+        ({"subscribe": "ordres"}, "Topic 'ordres' does not exist"),
         ({"subscribe": orders, "startingOffsets": "newest"}, "is no JSON"),
         ({"subscribe": orders, "startingOffsets": '{"orders": {"0": 5}}'}, "orders-1, orders-2 are missing"),
     ):

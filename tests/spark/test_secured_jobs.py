@@ -191,6 +191,6 @@ def test_who_is_not_known_or_not_trusted_is_told_in_one_line(
         refused = commands.run(*command, *reached)
         assert refused.returncode == 2, commands.said
         (line,) = refused.stderr.splitlines()
-        assert said in line and "check the file of --command-config" in line
+        assert said in line and "Check the security settings in the --command-config file" in line
     assert PASSWORD not in commands.said and "guess" not in commands.said
     assert PASSWORD.encode() not in commands.left() and b"guess" not in commands.left()

@@ -198,8 +198,8 @@ def test_a_declarative_pipeline_of_spark(
     pipeline = DeclaredPipeline(tmp_path, broker.bootstrap)
     file = str(pipeline.file)
     told = cli.mistake("pipeline", "run", file, "--command-config", file, *remote)
-    assert "each of their flows names its options itself" in told
-    assert "only `run` and `validate` know" in cli.mistake("pipeline", "status", file)
+    assert "Set the options in the pipeline's flows" in told
+    assert "Only `run` and `validate` support it" in cli.mistake("pipeline", "status", file)
     for count in (10, 30):
         put(broker, TOPIC, *range(20 if count > 10 else 10))
         done = cli.ok("pipeline", "run", file, "--format", "json", *remote)

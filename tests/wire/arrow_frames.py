@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from odradek.client.address import parse_bootstrap
 from odradek.client.cluster import Cluster
-from odradek.client.producer_transactions import Membership, transaction_terms
+from odradek.client.producer_transactions import TransactionHandle, transaction_terms
 from odradek.pipelines.jobs.once import SinkBatch
 from odradek.pipelines.jobs.rewrite.task import COUNT
 from odradek.pipelines.spark.exactly_once import driver
@@ -99,7 +99,7 @@ def write_frame_once(rows: ArrowFrame, options: Mapping[str, str], batch: SinkBa
         sent = TopicRows(ClientOptions(bootstrap_servers=bootstrap), options["topic"], "none")
 
         def run(steps: Any, task: Any | None = None) -> Any:
-            def write_rows(member: Membership) -> None:
+            def write_rows(member: TransactionHandle) -> None:
                 assert task is not None
                 sent.send(cluster, task.to_batches(), member)
 

@@ -11,7 +11,7 @@ def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytes
     return Cli(monkeypatch, capfdbinary, broker.bootstrap)
 
 
-def test_a_topics_configs(cli: Cli, topic: str) -> None:
+def test_configs_of_a_topic(cli: Cli, topic: str) -> None:
     cli.ok("topic", "create", topic)
     cli.ok("config", "set", "--topic", topic, "retention.ms=5000", "cleanup.policy=compact,delete")
     wait_for(cli, "retention.ms", "--topic", topic, expected=("5000", "DYNAMIC_TOPIC_CONFIG"))
@@ -22,7 +22,7 @@ def test_a_topics_configs(cli: Cli, topic: str) -> None:
     assert len(cli.ok("config", "get", "--topic", topic, "--all", "--format", "json").json) > 25
 
 
-def test_a_brokers_configs(cli: Cli) -> None:
+def test_configs_of_brokers(cli: Cli) -> None:
     key = "log.segment.delete.delay.ms"
     cli.ok("config", "set", "--broker", "1", f"{key}=2000")
     wait_for(cli, key, "--broker", "1", expected=("2000", "DYNAMIC_BROKER_CONFIG"))
@@ -35,13 +35,13 @@ def test_a_brokers_configs(cli: Cli) -> None:
     wait_for(cli, key, "--broker", "1", expected=("60000", "DEFAULT_CONFIG"))
 
 
-def wait_for(cli: Cli, key: str, *whose: str, expected: tuple[str, str]) -> None:
-    """Until value and source are these. A broker hears of a change a moment after the controller made it, and Apache
-    Kafka shows the new source before the new value is in force.
+def wait_for(cli: Cli, key: str, *resource: str, expected: tuple[str, str]) -> None:
+    """Wait for value and source. Brokers apply a change after the controller has committed it, and Apache Kafka shows
+    the new source before the new value takes effect.
     """
     deadline = time.monotonic() + 10
     while True:
-        outcome = cli("config", "get", key, *whose, "--format", "json")
+        outcome = cli("config", "get", key, *resource, "--format", "json")
         if outcome.code == 0 and (outcome.json[0]["value"], outcome.json[0]["source"]) == expected:
             return
         assert time.monotonic() < deadline, outcome
@@ -51,16 +51,16 @@ def wait_for(cli: Cli, key: str, *whose: str, expected: tuple[str, str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("get",), "say whose configs"),
-        (("get", "--broker", "1", "--topic", "x"), "say whose configs"),
-        (("get", "--broker", "9"), "there is no broker 9: choose one of 1"),
-        (("get", "--topic", "no-such-topic"), "there is no topic"),
-        (("get", "num.partition", "--broker", "1"), "did you mean 'num.partitions'?"),
-        (("set", "--broker", "1"), "nothing to change"),
-        (("set", "--broker", "1", "log.cleaner.threads"), "key=value"),
+        (("get",), "Specify exactly one of"),
+        (("get", "--broker", "1", "--topic", "x"), "Specify exactly one of"),
+        (("get", "--broker", "9"), "Broker 9 is not online. Online brokers: 1."),
+        (("get", "--topic", "no-such-topic"), "does not exist"),
+        (("get", "num.partition", "--broker", "1"), "Did you mean 'num.partitions'?"),
+        (("set", "--broker", "1"), "Nothing to change"),
+        (("set", "--broker", "1", "log.cleaner.threads"), "KEY=VALUE"),
         (("set", "--broker", "1", "log.cleaner.threads=none"), "Not a number"),
         (("set", "--broker", "1", "node.id=2"), "node.id"),
     ],
 )
-def test_mistakes_are_told_in_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
+def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
     assert expected in cli.mistake("config", *arguments)

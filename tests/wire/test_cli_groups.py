@@ -1,4 +1,4 @@
-"""`odradek group` with real consumers, and beside kafka-consumer-groups: the same figures, the same plans."""
+"""`odradek group` with real consumers, compared with kafka-consumer-groups."""
 
 import csv
 import threading
@@ -21,7 +21,7 @@ PARTITIONS = 3
 RECORDS = 30  # in each partition
 FIRST_MS = 1_600_000_000_000
 STEP_MS = 60_000
-LOOKS_MAX = 5
+SAMPLES_MAX = 5
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytes
 
 @pytest.fixture
 def orders(broker: NodeProcess, topic: str) -> str:
-    """A topic of three partitions, each with thirty records, one for every minute of half an hour of 2020."""
+    """A topic with three partitions of thirty records each, with one minute between timestamps."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result(30)
     write(broker.bootstrap, topic, RECORDS)
@@ -52,10 +52,10 @@ def write(bootstrap: str, topic: str, count: int) -> None:
 
 
 def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
-    """In the name of nobody, as somebody who is assigned by hand does."""
+    """Commit without joining the group, as a consumer with manual assignment does."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     positions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-    # A group's coordinator may still be on its way.
+    # The group's coordinator may not be available yet.
     until(lambda: bool(consumer.list_topics(timeout=10).brokers), 30)
     consumer.commit(offsets=positions, asynchronous=False)
     consumer.close()
@@ -69,7 +69,7 @@ def committed(bootstrap: str, group: str, topic: str) -> dict[int, int]:
 
 
 def rows(printed: str, first: str) -> list[dict[str, str]]:
-    """The table whose heading begins so, in what a tool of Kafka printed."""
+    """Parse the table with this first heading from the output of a Kafka tool."""
     lines = [line for line in printed.splitlines() if line.strip()]
     start = next((number for number, line in enumerate(lines) if line.startswith(first)), len(lines))
     heading = lines[start].split() if start < len(lines) else []
@@ -77,7 +77,7 @@ def rows(printed: str, first: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_who_reads_and_how_far_they_are(
+def test_list_describe_lag_and_delete_match_kafkas_tool(
     broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str, protocol: str
 ) -> None:
     with members(
@@ -132,18 +132,18 @@ def test_who_reads_and_how_far_they_are(
         assert f"{orders}:" in shown
         assert orders in cli.ok("group", "lag", "--group", group, "--interval", "0").output.decode()
 
-        assert f"{group} stays" in cli.mistake("group", "delete", group)
+        assert f"Cannot delete group {group}" in cli.mistake("group", "delete", group)
         assert "GROUP_SUBSCRIBED_TO_TOPIC" in cli.mistake("group", "delete", group, "--topic", f"{orders}:1")
-        assert "stop them first" in cli.mistake(
+        assert "Stop the members first" in cli.mistake(
             "group", "reset", group, "--to-earliest", "--all-topics", "--execute", "-y"
         )
     until(lambda: described(cli, group)["state"] == "Empty", 30)
     assert "has no members" in cli.ok("group", "describe", group).remarks
     assert committed(broker.bootstrap, group, orders) == {0: 10, 1: 20, 2: 30}
 
-    assert "deleted" in cli.ok("group", "delete", group, "--topic", f"{orders}:1").remarks
+    assert "Deleted the committed offsets" in cli.ok("group", "delete", group, "--topic", f"{orders}:1").remarks
     assert committed(broker.bootstrap, group, orders) == {0: 10, 2: 30}
-    assert f"{group}: deleted" in cli.ok("group", "delete", group, "-y").remarks
+    assert f"Deleted group {group}." in cli.ok("group", "delete", group, "-y").remarks
     assert group not in tools.consumer_groups("--list").split()
 
 
@@ -152,8 +152,8 @@ def described(cli: Cli, group: str) -> Any:
     return found
 
 
-# What is wished for, and where a group that has committed 5 and 15 of 30 records is to go on.
-WISHES: dict[str, tuple[list[str], list[int]]] = {
+# Options, and the expected offsets of a group that has committed 5 and 15 of 30 records.
+RESETS: dict[str, tuple[list[str], list[int]]] = {
     "earliest": (["--to-earliest"], [0, 0]),
     "latest": (["--to-latest"], [30, 30]),
     "current": (["--to-current"], [5, 15]),
@@ -168,16 +168,18 @@ WISHES: dict[str, tuple[list[str], list[int]]] = {
     "duration": (["--by-duration", "P9999DT1H1M1.5S"], [0, 0]),
     "short duration": (["--by-duration", "PT1M"], [30, 30]),
 }
-# Kafka's tool is asked for all of them on Kafka: on Odradek, for those that ask the broker in different ways.
-ASKED_OF_BOTH = ("offset", "forward", "time")
+# Against Kafka, its tool runs for all of them; against Odradek, for those that send different requests.
+COMPARED_ON_BOTH = ("offset", "forward", "time")
 
 
-def test_plans_are_kafkas(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
+def test_reset_plans_match_kafkas_tool(
+    broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str
+) -> None:
     before = {0: 5, 1: 15}
     commit(broker.bootstrap, group, orders, before)
-    for name, (wish, expected) in WISHES.items():
+    for name, (options, expected) in RESETS.items():
         scope = ["--topic", f"{orders}:0,1"]
-        ours = cli.ok("group", "reset", group, *wish, *scope, "--format", "json")
+        ours = cli.ok("group", "reset", group, *options, *scope, "--format", "json")
         (plan,) = ours.json
         assert plan["executed"] is False
         assert [(one["topic"], one["partition"], one["before"]) for one in plan["offsets"]] == [
@@ -185,24 +187,26 @@ def test_plans_are_kafkas(broker: NodeProcess, cli: Cli, tools: KafkaTools, orde
             (orders, 1, 15),
         ]
         assert [one["after"] for one in plan["offsets"]] == expected, name
-        if broker.name == "kafka" or name in ASKED_OF_BOTH:
-            printed = tools.consumer_groups("--reset-offsets", "--group", group, *wish, *scope, "--dry-run")
+        if broker.name == "kafka" or name in COMPARED_ON_BOTH:
+            printed = tools.consumer_groups("--reset-offsets", "--group", group, *options, *scope, "--dry-run")
             theirs = {int(one["PARTITION"]): int(one["NEW-OFFSET"]) for one in rows(printed, "GROUP")}
             assert theirs == dict(enumerate(expected)), name
-        assert ("beyond" in name) == ("it is reset to there instead of" in ours.remarks)
-        assert (name in ("time after the last record", "short duration")) == ("is reset to the end" in ours.remarks)
-        assert "nothing has happened yet: --execute does it" in ours.remarks
+        assert ("beyond" in name) == ("and is reset to that offset instead of" in ours.remarks)
+        assert (name in ("time after the last record", "short duration")) == ("is reset to its end" in ours.remarks)
+        assert "This was a dry run. Use --execute" in ours.remarks
     assert committed(broker.bootstrap, group, orders) == before
 
 
-def test_a_reset_is_carried_out(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
+def test_reset_commits_the_new_offsets(
+    broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str
+) -> None:
     commit(broker.bootstrap, group, orders, {0: 5, 1: 15})
     outcome = cli.ok("group", "reset", group, "--shift-by", "-5", "--all-topics", "--execute")
-    assert "2 offsets reset" in outcome.remarks
-    assert "moved by" in outcome.output.decode()
+    assert "Reset 2 offsets." in outcome.remarks
+    assert "shift" in outcome.output.decode()
     assert committed(broker.bootstrap, group, orders) == {0: 0, 1: 10}
 
-    # A partition of which nothing was committed yet, by name.
+    # A partition without a committed offset, by name.
     cli.ok("group", "reset", group, "--to-latest", "--topic", f"{orders}:2", "--execute", "-y")
     theirs = rows(tools.consumer_groups("--describe", "--group", group), "GROUP")
     assert {one["PARTITION"]: (one["CURRENT-OFFSET"], one["LAG"]) for one in theirs} == {
@@ -210,10 +214,10 @@ def test_a_reset_is_carried_out(broker: NodeProcess, cli: Cli, tools: KafkaTools
         "1": ("10", "20"),
         "2": ("30", "0"),
     }
-    assert "cannot be shifted" in cli.mistake("group", "reset", f"{group}-2", "--shift-by", "1", "--topic", orders)
+    assert "cannot shift" in cli.mistake("group", "reset", f"{group}-2", "--shift-by", "1", "--topic", orders)
 
 
-def test_offsets_go_through_kafkas_file(
+def test_offset_files_are_compatible_with_kafkas_tool(
     broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str, tmp_path: Path
 ) -> None:
     commit(broker.bootstrap, group, orders, {0: 1, 1: 2, 2: 3})
@@ -228,10 +232,10 @@ def test_offsets_go_through_kafkas_file(
     file = tmp_path / "offsets.csv"
     file.write_text(f'"{orders}",0,4\n{orders},1,5\n\n{orders},2,600\n')
     outcome = cli.ok("group", "reset", group, "--from-file", str(file), "--execute")
-    assert f"{orders}-2 ends at 30: it is reset to there instead of 600" in outcome.remarks
+    assert f"{orders}-2 ends at 30 and is reset to that offset instead of 600" in outcome.remarks
     assert committed(broker.bootstrap, group, orders) == {0: 4, 1: 5, 2: 30}
 
-    # What is exported for several groups can be read by both.
+    # Both tools can read a file with several groups.
     commit(broker.bootstrap, f"{group}-2", orders, {0: 9})
     both = cli.ok("group", "reset", group, f"{group}-2", *scope).output.decode()
     file.write_text(both)
@@ -249,16 +253,16 @@ def test_offsets_go_through_kafkas_file(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "names no offset of group"),
-        ("TOPIC,0\n", "offsets.csv:1: topic,partition,offset is expected"),
-        ("TOPIC,0,1\nTOPIC,one,1\n", "offsets.csv:2: 'one' is not the number of a partition"),
+        ("", "contains no offsets of group"),
+        ("TOPIC,0\n", "offsets.csv:1: expected topic,partition,offset"),
+        ("TOPIC,0,1\nTOPIC,one,1\n", "offsets.csv:2: 'one' is not a partition number"),
         ("TOPIC,0,first\n", "offsets.csv:1: 'first' is not an offset"),
         ("TOPIC,0,9223372036854775808\n", "is not an offset"),
-        ("TOPIC,0,1\nTOPIC,0,2\n", "TOPIC-0 is there twice"),
+        ("TOPIC,0,1\nTOPIC,0,2\n", "duplicate partition TOPIC-0"),
         ("TOPIC,77,1\n", "has no partition 77"),
-        ("no-such-topic,0,1\n", "there is no topic 'no-such-topic'"),
-        ('"TOPIC,0,1\n', "is not CSV"),
-        ("somebody-else,TOPIC,0,1\n", "names no offset of group"),
+        ("no-such-topic,0,1\n", "Topic 'no-such-topic' does not exist"),
+        ('"TOPIC,0,1\n', "is not a CSV file"),
+        ("somebody-else,TOPIC,0,1\n", "contains no offsets of group"),
     ],
 )
 def test_malformed_files_change_nothing(
@@ -275,51 +279,51 @@ def test_malformed_files_change_nothing(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("describe", "no-such-group"), "there is no group 'no-such-group'"),
-        (("lag", "no-such-group"), "there is no group 'no-such-group'"),
-        (("delete", "no-such-group"), "there is no group 'no-such-group'"),
-        (("describe",), "name one or more, or give --all-groups"),
-        (("describe", "a", "--all-groups"), "name one or more, or give --all-groups"),
-        (("list", "--state", "asleep"), "--state 'asleep' is none of"),
-        (("list", "--type", "odd"), "--type 'odd' is none of"),
+        (("describe", "no-such-group"), "Group 'no-such-group' does not exist"),
+        (("lag", "no-such-group"), "Group 'no-such-group' does not exist"),
+        (("delete", "no-such-group"), "Group 'no-such-group' does not exist"),
+        (("describe",), "Specify one or more groups, or --all-groups"),
+        (("describe", "a", "--all-groups"), "Specify one or more groups, or --all-groups"),
+        (("list", "--state", "asleep"), "--state: unknown value 'asleep'"),
+        (("list", "--type", "odd"), "--type: unknown value 'odd'"),
         (("lag", "a", "--interval", "-1"), "--interval"),
-        (("reset", "a", "--all-topics"), "give one of --to-earliest"),
-        (("reset", "a", "--all-topics", "--to-earliest", "--to-latest"), "give only one of --to-earliest"),
-        (("reset", "a", "--to-earliest"), "give either --topic or --all-topics"),
-        (("reset", "a", "--to-earliest", "--topic", "a", "--all-topics"), "give either --topic or --all-topics"),
-        (("reset", "a", "--to-earliest", "--all-topics", "--execute", "--dry-run"), "exclude each other"),
-        (("reset", "a", "--to-earliest", "--topic", "x:"), "is neither a topic nor of the form topic:0,1"),
-        (("reset", "a", "--to-earliest", "--topic", "x:0,one"), "is neither a topic nor of the form topic:0,1"),
-        (("reset", "a", "--to-earliest", "--topic", "no-such-topic"), "there is no topic 'no-such-topic'"),
-        (("reset", "a", "--to-datetime", "yesterday", "--all-topics"), "--to-datetime 'yesterday' is not a time"),
-        (("reset", "a", "--by-duration", "1h", "--all-topics"), "--by-duration '1h' is not a span of time"),
-        (("reset", "a", "--from-file", "no-such-file"), "there is no 'no-such-file'"),
-        (("reset", "a", "--from-file", "x", "--topic", "y"), "leave out --topic"),
+        (("reset", "a", "--all-topics"), "with one of --to-earliest"),
+        (("reset", "a", "--all-topics", "--to-earliest", "--to-latest"), "with only one of --to-earliest"),
+        (("reset", "a", "--to-earliest"), "Specify either --topic or --all-topics"),
+        (("reset", "a", "--to-earliest", "--topic", "a", "--all-topics"), "Specify either --topic or --all-topics"),
+        (("reset", "a", "--to-earliest", "--all-topics", "--execute", "--dry-run"), "mutually exclusive"),
+        (("reset", "a", "--to-earliest", "--topic", "x:"), "Write TOPIC or TOPIC:0,1."),
+        (("reset", "a", "--to-earliest", "--topic", "x:0,one"), "Write TOPIC or TOPIC:0,1."),
+        (("reset", "a", "--to-earliest", "--topic", "no-such-topic"), "Topic 'no-such-topic' does not exist"),
+        (("reset", "a", "--to-datetime", "yesterday", "--all-topics"), "--to-datetime 'yesterday' is not a timestamp"),
+        (("reset", "a", "--by-duration", "1h", "--all-topics"), "--by-duration '1h' is not an ISO 8601 duration"),
+        (("reset", "a", "--from-file", "no-such-file"), "File not found: 'no-such-file'"),
+        (("reset", "a", "--from-file", "x", "--topic", "y"), "--from-file and --topic are mutually exclusive"),
         (("reset", "a", "--to-offset", "many", "--all-topics"), "--to-offset"),
-        (("delete", "a", "b", "--topic", "x"), "name one group"),
-        (("list", "-b", "127.0.0.1:1"), "check --bootstrap"),
+        (("delete", "a", "b", "--topic", "x"), "Specify one group"),
+        (("list", "-b", "127.0.0.1:1"), "Check --bootstrap"),
     ],
 )
-def test_mistakes_are_told_in_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
+def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
     assert expected in cli.mistake("group", *arguments)
 
 
-def test_groups_that_are_not_there(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
-    assert "nothing to reset" in cli.ok("group", "reset", group, "--to-earliest", "--all-topics", "--execute").remarks
+def test_unknown_groups(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
+    assert "Nothing to reset" in cli.ok("group", "reset", group, "--to-earliest", "--all-topics", "--execute").remarks
     planned = cli.ok("group", "reset", group, "--to-offset", "3", "--topic", orders)
-    assert f"there is no group '{group}' yet: resetting it creates it" in planned.remarks
+    assert f"Group '{group}' does not exist yet. The reset creates it." in planned.remarks
     assert group not in tools.consumer_groups("--list").split()
     cli.ok("group", "reset", group, "--to-offset", "3", "--topic", orders, "--execute", "-y")
     assert committed(broker.bootstrap, group, orders) == {0: 3, 1: 3, 2: 3}
-    assert f"did you mean '{group}'?" in cli.mistake("group", "describe", group[:-1])
+    assert f"Did you mean '{group}'?" in cli.mistake("group", "describe", group[:-1])
 
 
-def test_a_topic_that_was_deleted(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:
+def test_offsets_of_a_deleted_topic(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:
     commit(broker.bootstrap, group, orders, {0: 3})
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.delete_topics([orders])[orders].result(30)
     until(lambda: described_lag(cli, group)["partitions"] == [], 30, what="the end of its offsets")
-    assert "nothing to reset" in cli.ok("group", "reset", group, "--to-latest", "--all-topics").remarks
+    assert "Nothing to reset" in cli.ok("group", "reset", group, "--to-latest", "--all-topics").remarks
 
 
 def described_lag(cli: Cli, group: str, interval: str = "0") -> Any:
@@ -328,7 +332,7 @@ def described_lag(cli: Cli, group: str, interval: str = "0") -> Any:
 
 
 class Drip(threading.Thread):
-    """Writes and commits at a steady pace until it is stopped."""
+    """Produces and commits at a constant rate until it is stopped."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, produced_per_s: int, consumed_per_s: int) -> None:
         super().__init__()
@@ -368,15 +372,15 @@ def started(broker: NodeProcess, orders: str, group: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("produced", "consumed", "trend"), [(20, 100, "shrinks"), (100, 20, "grows")])
-def test_how_the_lag_changes(
+def test_rates_and_trend_of_the_lag(
     broker: NodeProcess, cli: Cli, orders: str, started: str, produced: int, consumed: int, trend: str
 ) -> None:
     expected = [consumed, produced, consumed - produced] if trend == "shrinks" else [consumed, produced]
     words = " s " if trend == "shrinks" else "grows"
     with Drip(broker.bootstrap, started, orders, produced, consumed):
         time.sleep(0.5)
-        # What stands still for a moment on a busy machine drips faster in the next.
-        for _ in range(LOOKS_MAX):
+        # On a busy machine the rates vary, so several samples may be needed.
+        for _ in range(SAMPLES_MAX):
             found = described_lag(cli, started, "3")
             shown = cli.ok("group", "lag", started, "--interval", "1").output.decode()
             rates = rates_in(found)
@@ -389,13 +393,13 @@ def test_how_the_lag_changes(
 
 
 def rates_in(found: Any) -> list[float]:
-    """Records consumed and produced per second; how fast the lag shrinks, if it is said when it will be gone."""
+    """Return the consumed and produced records per second, and the rate at which the lag shrinks if it does."""
     (partition,) = found["partitions"]
     rates = [partition["consumed_per_second"], partition["produced_per_second"]]
     return rates if found["seconds_left"] is None else [*rates, found["lag"] / found["seconds_left"]]
 
 
-def test_a_group_that_has_caught_up(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:
+def test_lag_of_a_group_that_has_caught_up(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:
     commit(broker.bootstrap, group, orders, dict.fromkeys(range(PARTITIONS), RECORDS))
     found = described_lag(cli, group, "0.5")
     assert (found["lag"], found["trend"], found["seconds_left"]) == (0, "caught up", 0.0)

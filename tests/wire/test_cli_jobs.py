@@ -1,4 +1,4 @@
-"""`odradek job` before Spark starts: what is wrong is said in one line, and nothing is written."""
+"""Errors of `odradek job` before Spark starts: one line each, and nothing is written."""
 
 import json
 import sys
@@ -26,16 +26,16 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
-def test_topics_that_are_not_there(cli: Cli, topic: str, table: Path) -> None:
-    assert f"there is no topic '{topic}'" in cli.mistake("job", "ingest", topic, str(table))
+def test_missing_topics(cli: Cli, topic: str, table: Path) -> None:
+    assert f"Topic '{topic}' does not exist" in cli.mistake("job", "ingest", topic, str(table))
     cli.ok("topic", "create", topic)
-    assert "there is no topic 'dead'" in cli.mistake("job", "ingest", topic, str(table), "--dead-letters", "dead")
+    assert "Topic 'dead' does not exist" in cli.mistake("job", "ingest", topic, str(table), "--dead-letters", "dead")
     assert "no job has filled this table" in cli.mistake("job", "audit", topic, str(table))
-    assert "there is no topic 'other'" in cli.mistake("job", "audit", topic, "--against", "other")
-    assert "either a table, or a topic" in cli.mistake("job", "audit", topic)
+    assert "Topic 'other' does not exist" in cli.mistake("job", "audit", topic, "--against", "other")
+    assert "Specify either a table or --against" in cli.mistake("job", "audit", topic)
 
 
-def test_options_that_do_not_work(cli: Cli, topic: str, table: Path) -> None:
+def test_invalid_options(cli: Cli, topic: str, table: Path) -> None:
     cli.ok("topic", "create", topic)
     said = cli.mistake("job", "ingest", topic, str(table), "--schema", "id number")
     assert "no type 'number'" in said
@@ -48,11 +48,13 @@ def test_options_that_do_not_work(cli: Cli, topic: str, table: Path) -> None:
     schema.write_text('{"type": "record", "name": "A", "fields": [{"name": "a", "type": "A"}]}')
     avro = ("--values", "avro", "--schema-file", str(schema))
     assert "never ends: A holds itself" in cli.mistake("job", "ingest", topic, str(table), *avro)
-    assert "exclude each other" in cli.mistake("job", "ingest", topic, str(table), "--follow", "--to", "end")
-    assert "--as iceberg only" in cli.mistake("job", "ingest", topic, str(table), "--catalog", "sqlite:///x.db")
+    assert "mutually exclusive" in cli.mistake("job", "ingest", topic, str(table), "--follow", "--to", "end")
+    assert "require --as iceberg" in cli.mistake("job", "ingest", topic, str(table), "--catalog", "sqlite:///x.db")
 
 
-def test_without_records_no_spark(cli: Cli, topic: str, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_is_not_started_without_records(
+    cli: Cli, topic: str, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", "nowhere")
     cli.ok("topic", "create", topic)
     done = cli.ok("job", "ingest", topic, str(table), "--format", "json").json
@@ -60,14 +62,14 @@ def test_without_records_no_spark(cli: Cli, topic: str, table: Path, monkeypatch
     page = table.parent / "skew.html"
     assert "There are no records." in cli.ok("job", "skew", topic, "--report", str(page)).remarks
     assert f"Skew of {topic}" in page.read_text()
-    assert "--report: there is no directory" in cli.mistake("job", "skew", topic, "--report", str(page / "none" / "x"))
+    assert "--report: directory not found" in cli.mistake("job", "skew", topic, "--report", str(page / "none" / "x"))
     status = RunStatus.read(JobState(table, topic).directory)
     assert status is not None and (status.state, status.what) == ("done", f"{topic} → {table}")
     assert f"{topic} does not run" in cli.ok("job", "stop", str(table)).remarks
     assert "there is none; see --name" in cli.mistake("job", "stop", str(table.parent))
 
 
-def test_a_job_is_not_taken_for_another(cli: Cli, topic: str, table: Path, tmp_path: Path) -> None:
+def test_the_state_of_another_job_is_rejected(cli: Cli, topic: str, table: Path, tmp_path: Path) -> None:
     for name in (topic, f"{topic}-2"):
         cli.ok("topic", "create", name)
     cli.ok("job", "ingest", topic, str(table))
@@ -84,20 +86,20 @@ def test_a_job_is_not_taken_for_another(cli: Cli, topic: str, table: Path, tmp_p
     assert "without Spark's log" in cli.mistake("job", "ingest", topic, str(foreign), "--as", "parquet")
 
 
-def test_a_pipeline_is_not_taken_for_another(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
+def test_the_state_of_another_pipeline_is_rejected(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
     for name in ("first", "second"):
         sinks = f"{{out: {{from: all_of_it, topic: {topic}-out}}}}"
         (tmp_path / f"{name}.yaml").write_text(
             f"{{name: {name}, bootstrap: '{broker.bootstrap}', state: state, sinks: {sinks},"
             f" sources: {{all_of_it: {{topic: {topic}}}}}}}"
         )
-    assert f"there is no topic {topic!r}" in cli.mistake("pipeline", "run", str(tmp_path / "first.yaml"))
+    assert f"Topic {topic!r} does not exist" in cli.mistake("pipeline", "run", str(tmp_path / "first.yaml"))
     told = cli.mistake("pipeline", "run", str(tmp_path / "second.yaml"))
     assert "holds the state of another pipeline, 'first'" in told
     assert told.endswith("name another directory with `state`")
 
 
-def test_records_and_topics_that_are_gone(broker: NodeProcess, cli: Cli, topic: str, table: Path) -> None:
+def test_deleted_records_and_topics(broker: NodeProcess, cli: Cli, topic: str, table: Path) -> None:
     cli.ok("topic", "create", topic)
     cli.ok("job", "ingest", topic, str(table))
     cli.ok("produce", topic, "{}", "{}", "{}")
@@ -111,7 +113,9 @@ def test_records_and_topics_that_are_gone(broker: NodeProcess, cli: Cli, topic: 
     assert "deleted and created again" in cli.mistake("job", "ingest", topic, str(table))
 
 
-def test_what_spark_needs(cli: Cli, topic: str, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_of_spark(
+    cli: Cli, topic: str, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cli.ok("topic", "create", topic)
     cli.ok("produce", topic, "{}")
     monkeypatch.setenv("JAVA_HOME", "nowhere")
@@ -135,17 +139,17 @@ def test_what_spark_needs(cli: Cli, topic: str, table: Path, tmp_path: Path, mon
     assert json.loads((table / "_odradek" / topic / "job.json").read_text())["topic"] == topic
 
 
-def test_a_rewrite_that_cannot_be(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
+def test_invalid_rewrites(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
     target, state = f"{topic}-2", ("--state", str(tmp_path))
     rewrite = ("job", "rewrite", topic, target, *state)
-    assert f"there is no topic '{topic}'" in cli.mistake(*rewrite)
+    assert f"Topic '{topic}' does not exist" in cli.mistake(*rewrite)
     cli.ok("topic", "create", topic)
     assert "cannot be rewritten into itself" in cli.mistake("job", "rewrite", topic, topic, *state)
     assert "there is no file" in cli.mistake(*rewrite, "--without-keys", str(tmp_path / "none"))
-    assert "is not a span of time" in cli.mistake(*rewrite, "--deduplicate", "soon")
+    assert "is not an ISO 8601 duration" in cli.mistake(*rewrite, "--deduplicate", "soon")
     assert "exclude each other" in cli.mistake(*rewrite, "--key", "value", "--key-field", "id")
     assert "leave .task. away" in cli.mistake(*rewrite, "--name", "a.task.b")
-    assert "--tables is of use with" in cli.mistake(*rewrite, "--tables", str(tmp_path))
+    assert "--tables requires --without-keys" in cli.mistake(*rewrite, "--tables", str(tmp_path))
     said = cli.mistake("job", "audit", topic, "--against", target, "--rewritten", *state)
     assert f"no job 'rewrite-{topic}-{target}' has rewritten" in said
     assert "there is no rewrite" in cli.mistake("job", "switch", topic, target, *state)

@@ -1,4 +1,4 @@
-"""`odradek pipeline` before Spark starts: files that are written, and what is wrong with them."""
+"""`odradek pipeline` before Spark starts: example files and their errors."""
 
 from pathlib import Path
 
@@ -15,24 +15,24 @@ def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytes
     return Cli(monkeypatch, capfdbinary, broker.bootstrap)
 
 
-def test_an_example_is_written_once_and_its_topics_are_looked_for(cli: Cli, tmp_path: Path) -> None:
+def test_the_example_is_written_once_and_its_topics_are_checked(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     assert "odradek pipeline init" in cli.mistake("pipeline", "run", str(file))
     cli.ok("pipeline", "init", str(file))
     assert "already" in cli.mistake("pipeline", "init", str(file))
     for command in ("validate", "run"):
         said = cli.mistake("pipeline", command, str(file))
-        assert all(f"no topic '{topic}'" in said for topic in ("orders", "totals", "orders-dead"))
+        assert all(f"Topic '{topic}' does not exist" in said for topic in ("orders", "totals", "orders-dead"))
 
 
-def test_all_that_is_wrong_with_a_file_is_said(cli: Cli, tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text("name: shop\nsources: {a: {topic: t, schema: id}}\nsinks: {b: {from: c, table: d}}\n")
     said = cli.mistake("pipeline", "validate", str(file))
     assert "sources.a.schema" in said and "sinks.b.from: there is no 'c'" in said
 
 
-def test_how_far_it_is(cli: Cli, tmp_path: Path, topic: str) -> None:
+def test_status_of_a_pipeline(cli: Cli, tmp_path: Path, topic: str) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(f"name: shop\nsources: {{a: {{topic: {topic}}}}}\nsinks: {{b: {{from: a, table: d}}}}\n")
     assert cli("pipeline", "status", str(file)).code == 1
@@ -49,7 +49,7 @@ def test_how_far_it_is(cli: Cli, tmp_path: Path, topic: str) -> None:
     assert (shown["runs"], shown["queries"][0]["lag"]) == (True, 3)
 
 
-def test_a_state_of_another_pipeline_is_refused(cli: Cli, tmp_path: Path, topic: str) -> None:
+def test_the_state_of_another_pipeline_is_rejected(cli: Cli, tmp_path: Path, topic: str) -> None:
     state = tmp_path / "state"
     state.mkdir()
     (state / "pipeline").write_text("other\nx y\n")

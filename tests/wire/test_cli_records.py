@@ -28,7 +28,7 @@ def consumed(cli: Cli, topic: str, *options: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in outcome.lines]
 
 
-def test_values_of_the_command_line(cli: Cli, orders: str) -> None:
+def test_values_from_the_command_line(cli: Cli, orders: str) -> None:
     outcome = cli.ok("produce", orders, "one", "two", "-p", "1", "-k", "key", "-H", "a=1", "-H", "b=2")
     assert "2 records" in outcome.remarks
     assert "partition 1 offsets 0-1" in outcome.remarks
@@ -39,7 +39,7 @@ def test_values_of_the_command_line(cli: Cli, orders: str) -> None:
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_lines_of_standard_input(cli: Cli, orders: str, compression: str) -> None:
+def test_lines_from_standard_input(cli: Cli, orders: str, compression: str) -> None:
     lines = b"".join(b"k%d:value %d\n" % (number % 10, number) for number in range(5000))
     summary = cli.ok("produce", orders, "-K", ":", "-z", compression, "--format", "json", stdin=lines).json
     assert summary["records"] == 5000
@@ -54,7 +54,7 @@ def test_lines_of_standard_input(cli: Cli, orders: str, compression: str) -> Non
     assert all(numbers == sorted(numbers) for numbers in by_key.values())
 
 
-def test_bytes_come_back_as_they_went(cli: Cli, orders: str) -> None:
+def test_bytes_are_unchanged(cli: Cli, orders: str) -> None:
     line = bytes(byte for byte in range(256) if byte not in b"\r\n")
     cli.ok("produce", orders, "-p", "0", stdin=line + b"\n")
     assert cli.ok("consume", orders, "--no-follow").output == line + b"\n"
@@ -62,7 +62,7 @@ def test_bytes_come_back_as_they_went(cli: Cli, orders: str) -> None:
 
 
 @pytest.mark.parametrize("acks", ["all", "1", "0"])
-def test_acks(cli: Cli, orders: str, acks: str) -> None:
+def test_every_acks_setting_stores_the_record(cli: Cli, orders: str, acks: str) -> None:
     cli.ok("produce", orders, "x", "--acks", acks, "-p", "0")
     deadline = time.monotonic() + 10
     while not consumed(cli, orders):
@@ -70,15 +70,15 @@ def test_acks(cli: Cli, orders: str, acks: str) -> None:
     assert [record["value"] for record in consumed(cli, orders)] == ["x"]
 
 
-def test_tombstones(cli: Cli, topic: str) -> None:
+def test_null_values_are_tombstones(cli: Cli, topic: str) -> None:
     cli.ok("topic", "create", topic, "-c", "cleanup.policy=compact")
     cli.ok("produce", topic, "-K", "=", "--null", "", stdin=b"a=1\na=\n")
     assert [(record["key"], record["value"]) for record in consumed(cli, topic)] == [("a", "1"), ("a", None)]
-    # A compacted topic cannot do without keys, and says so.
+    # A compacted topic rejects records without a key.
     assert "--key" in cli.mistake("produce", topic, "no key")
 
 
-def test_where_to_begin(cli: Cli, orders: str) -> None:
+def test_start_positions(cli: Cli, orders: str) -> None:
     start = 1_700_000_000_000
     for number in range(10):
         cli.ok("produce", orders, str(number), "-p", "0", "--timestamp", str(start + number * 1000))
@@ -100,53 +100,53 @@ def test_where_to_begin(cli: Cli, orders: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("consume", "{}", "-p", "2"), "has no partition 2: it has 2, from 0 to 1"),
+        (("consume", "{}", "-p", "2"), "has no partition 2, only partitions 0 to 1"),
         (("consume", "{}", "--from", "99", "-p", "0"), "OFFSET_OUT_OF_RANGE"),
-        (("consume", "{}", "--from", "midnight"), "is no place"),
-        (("consume", "{}", "--from", "2026-99-99"), "is not a time"),
-        (("consume", "{}", "--show", "colour"), "is no field"),
-        (("consume", "{}x"), "did you mean"),
-        (("produce", "{}x", "value"), "did you mean"),
+        (("consume", "{}", "--from", "midnight"), "is not a position"),
+        (("consume", "{}", "--from", "2026-99-99"), "is not a timestamp"),
+        (("consume", "{}", "--show", "colour"), "unknown field"),
+        (("consume", "{}x"), "Did you mean"),
+        (("produce", "{}x", "value"), "Did you mean"),
         (("produce", "{}", "value", "-p", "5"), "has no partition 5"),
-        (("produce", "{}", "v", "-k", "a", "-K", ":"), "exclude each other"),
+        (("produce", "{}", "v", "-k", "a", "-K", ":"), "mutually exclusive"),
         (("produce", "{}", "v", "-K", ":"), "no key separator"),
         (("produce", "{}", "v", "--acks", "2"), "--acks"),
-        (("produce", "{}", "v", "--timestamp", "now"), "is not a time"),
+        (("produce", "{}", "v", "--timestamp", "now"), "is not a timestamp"),
     ],
 )
-def test_mistakes_are_told_in_one_line(cli: Cli, orders: str, arguments: tuple[str, ...], expected: str) -> None:
+def test_errors_are_one_line(cli: Cli, orders: str, arguments: tuple[str, ...], expected: str) -> None:
     assert expected in cli.mistake(*(argument.replace("{}", orders) for argument in arguments))
 
 
-def test_a_record_that_is_too_large_is_refused_with_what_to_do(cli: Cli, topic: str) -> None:
+def test_a_record_that_is_too_large_is_rejected_with_advice(cli: Cli, topic: str) -> None:
     cli.ok("topic", "create", topic, "-c", "max.message.bytes=1000")
     assert "max.message.bytes" in cli.mistake("produce", topic, "x" * 2000)
 
 
-def test_following_shows_records_as_they_come_and_ends_at_a_signal(broker: NodeProcess, cli: Cli, orders: str) -> None:
+def test_follow_prints_new_records_until_interrupted(broker: NodeProcess, cli: Cli, orders: str) -> None:
     command = [sys.executable, "-m", "odradek", "consume", orders, "-b", broker.bootstrap]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
-        assert follower.stdout is not None
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
         try:
             for number in range(3):
                 cli.ok("produce", orders, f"value {number}")
-                assert follower.stdout.readline() == b"value %d\n" % number
-            follower.send_signal(signal.SIGINT)
-            assert follower.wait(10) == 130
+                assert process.stdout.readline() == b"value %d\n" % number
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
         finally:
-            follower.kill()
-        assert follower.stderr is not None
-        assert follower.stderr.read() == b""
+            process.kill()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
 
 
-def test_a_reader_that_goes_away_is_no_mistake(broker: NodeProcess, cli: Cli, orders: str) -> None:
+def test_a_closed_output_pipe_is_not_an_error(broker: NodeProcess, cli: Cli, orders: str) -> None:
     cli.ok("produce", orders, stdin=b"line\n" * 50_000)
     command = f"{sys.executable} -m odradek consume {orders} -b {broker.bootstrap} --no-follow | head -n 1"
     finished = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, timeout=60)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"line\n", b"")
 
 
-def test_what_the_broker_wrote_can_be_dumped(broker: NodeProcess, cli: Cli, orders: str) -> None:
+def test_the_brokers_log_can_be_dumped(broker: NodeProcess, cli: Cli, orders: str) -> None:
     cli.ok("produce", orders, "first", "second", "-p", "0", "-k", "key", "-z", "zstd")
     directory = broker.log_dirs[0] / f"{orders}-0"
     entries = [
@@ -164,14 +164,14 @@ def test_what_the_broker_wrote_can_be_dumped(broker: NodeProcess, cli: Cli, orde
     assert b'"type": "LeaderChange' in lines
 
 
-def test_damage_in_a_file_is_found(tmp_path: Path, broker: NodeProcess, cli: Cli, orders: str) -> None:
+def test_corruption_in_a_file_is_found(tmp_path: Path, broker: NodeProcess, cli: Cli, orders: str) -> None:
     cli.ok("produce", orders, "value", "-p", "0")
     cli.ok("produce", orders, "value", "-p", "0")
     data = bytearray((broker.log_dirs[0] / f"{orders}-0" / "00000000000000000000.log").read_bytes())
     data[65] ^= 1
-    damaged = tmp_path / "00000000000000000000.log"
-    damaged.write_bytes(data[:-5])
-    outcome = cli("log", "dump", str(damaged), "--format", "json")
+    corrupt = tmp_path / "00000000000000000000.log"
+    corrupt.write_bytes(data[:-5])
+    outcome = cli("log", "dump", str(corrupt), "--format", "json")
     assert outcome.code == 1
     first, second = map(json.loads, outcome.lines)
     assert (first["is_valid"], second["kind"]) == (False, "damage")

@@ -1,4 +1,4 @@
-"""`odradek txn` with real producers, and beside kafka-transactions."""
+"""`odradek txn` with real producers, compared with kafka-transactions."""
 
 import time
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def payments(broker: NodeProcess, topic: str) -> str:
 
 @pytest.fixture
 def producer(broker: NodeProcess, topic: str) -> Producer:
-    """Of the transactional id that is called as the topic."""
+    """A producer whose transactional ID is the name of the topic."""
     made = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "linger.ms": 0})
     made.init_transactions(60)
     return made
@@ -43,7 +43,7 @@ def producer(broker: NodeProcess, topic: str) -> Producer:
 
 @pytest.fixture
 def unverified(broker: NodeProcess) -> Iterator[RawConnection]:
-    """A connection to a broker that writes whatever calls itself transactional."""
+    """A connection to a broker that does not verify transactional batches."""
     with RawConnection(broker.port) as connection:
         assert alter_configs(connection, BROKER_RESOURCE, "", {VERIFICATION: "false"})[0] is ErrorCode.none
         yield connection
@@ -81,7 +81,7 @@ def read_committed(bootstrap: str, topic: str) -> list[bytes]:
     return found
 
 
-def test_a_transactions_life(
+def test_a_transaction_from_begin_to_commit_matches_kafkas_tool(
     cli: Cli, tools: KafkaTools, broker: NodeProcess, payments: str, producer: Producer
 ) -> None:
     new = described(cli, payments)
@@ -144,10 +144,10 @@ def test_a_transactions_life(
     assert writes["start_offset"] == 0
     assert cli.ok("txn", "producers", "-t", payments, "--partition", "0").output
 
-    # It is not idle for long enough, and its coordinator knows it.
+    # It has not been idle for long enough, and its coordinator knows it.
     hanging = ("txn", "find-hanging", "--topic", payments, "--format", "json")
     assert cli.ok(*hanging).json == cli.ok(*hanging, "--max-transaction-timeout", "0").json == []
-    assert "no transaction hangs" in cli.ok(*hanging[:-2]).remarks
+    assert "No hanging transactions." in cli.ok(*hanging[:-2]).remarks
 
     producer.commit_transaction(60)
     until(lambda: described(cli, payments)["state"] == "CompleteCommit", 30)
@@ -155,7 +155,7 @@ def test_a_transactions_life(
     assert producers(cli, payments)[0]["start_offset"] is None
 
 
-def test_lists_and_filters(cli: Cli, tools: KafkaTools, payments: str, producer: Producer) -> None:
+def test_list_with_filters(cli: Cli, tools: KafkaTools, payments: str, producer: Producer) -> None:
     assert listed(cli)[payments]["state"] == "Empty"
     theirs = {one["TransactionalId"]: one for one in rows(tools.transactions("list"))}
     assert {
@@ -172,7 +172,7 @@ def test_lists_and_filters(cli: Cli, tools: KafkaTools, payments: str, producer:
     assert payments in listed(cli, "--duration-filter", "0")
     assert payments not in listed(cli, "--duration-filter", "3600000")
     assert payments.encode() in cli.ok("txn", "list").output
-    assert "no such transaction" in cli.ok("txn", "list", "--duration-filter", "3600000").remarks
+    assert "No matching transactions." in cli.ok("txn", "list", "--duration-filter", "3600000").remarks
     producer.abort_transaction(60)
 
 
@@ -182,7 +182,7 @@ def is_stored(answer: Any) -> bool:
     return error is ErrorCode.none
 
 
-def test_a_transaction_that_hangs_is_found_and_aborted(
+def test_a_hanging_transaction_is_found_and_aborted(
     cli: Cli, tools: KafkaTools, broker: NodeProcess, payments: str, unverified: RawConnection
 ) -> None:
     old_ms = int(time.time() * 1000) - 3_600_000
@@ -195,8 +195,8 @@ def test_a_transaction_that_hangs_is_found_and_aborted(
             producer_epoch=0,
             base_sequence=number,
         )
-        request = {**produce_fields(payments, stray), "transactional_id": "nobody-remembers"}
-        # Apache Kafka's broker may not know yet that it leads what was just created.
+        request = {**produce_fields(payments, stray), "transactional_id": "unknown-to-the-coordinator"}
+        # Apache Kafka's broker may not know yet that it leads the new partition.
         until(lambda request=request: is_stored(unverified.ask(Api.PRODUCE, 9, request)))
     plain = batch(TestRecord(b"kept"), timestamp=old_ms)
     assert unverified.ask(Api.PRODUCE, 9, produce_fields(payments, plain)).responses
@@ -214,15 +214,15 @@ def test_a_transaction_that_hangs_is_found_and_aborted(
     assert str(STRAY_PRODUCER_ID).encode() in cli.ok("txn", "find-hanging", "-t", payments).output
 
     where = ("txn", "abort", "--topic", payments, "--partition", "0")
-    assert "no transaction is open in" in cli.mistake(*where, "--start-offset", "1")
-    assert "--producer-id, --producer-epoch and --coordinator-epoch" in cli.mistake(*where, "--producer-id", "4711")
-    assert f"producer {STRAY_PRODUCER_ID} is aborted" in cli.ok(*where, "--start-offset", "0").remarks
+    assert "starts at offset" in cli.mistake(*where, "--start-offset", "1")
+    assert "--producer-id with --producer-epoch and --coordinator-epoch" in cli.mistake(*where, "--producer-id", "4711")
+    assert f"Aborted the transaction of producer {STRAY_PRODUCER_ID}" in cli.ok(*where, "--start-offset", "0").remarks
     assert read_committed(broker.bootstrap, payments) == [b"kept"]
     assert cli.ok("txn", "find-hanging", "-t", payments, "--format", "json").json == []
-    assert "no transaction is open in" in cli.mistake(*where, "--start-offset", "0")
+    assert "starts at offset" in cli.mistake(*where, "--start-offset", "0")
 
 
-def test_an_epoch_that_is_not_the_producers(cli: Cli, payments: str, producer: Producer) -> None:
+def test_abort_with_a_wrong_producer_epoch_is_rejected(cli: Cli, payments: str, producer: Producer) -> None:
     producer.begin_transaction()
     producer.produce(payments, b"value", partition=0)
     assert producer.flush(30) == 0
@@ -237,13 +237,16 @@ def test_an_epoch_that_is_not_the_producers(cli: Cli, payments: str, producer: P
 @pytest.mark.parametrize(
     "command", [("abort", "--transactional-id"), ("forceTerminateTransaction", "--transactionalId")]
 )
-def test_a_transactional_id_is_fenced(
+def test_abort_by_transactional_id_fences_the_producer(
     cli: Cli, broker: NodeProcess, payments: str, producer: Producer, command: tuple[str, str]
 ) -> None:
     producer.begin_transaction()
     producer.produce(payments, b"value", partition=0)
     assert producer.flush(30) == 0
-    assert f"{payments}: aborted, and its producer fenced" in cli.ok("txn", *command, payments, "-y").remarks
+    assert (
+        f"Aborted the transaction of {payments} and fenced its producer."
+        in cli.ok("txn", *command, payments, "-y").remarks
+    )
     until(lambda: producers(cli, payments)[0]["start_offset"] is None, 30)
     with pytest.raises(KafkaException, match="fenced"):
         producer.commit_transaction(60)
@@ -253,27 +256,27 @@ def test_a_transactional_id_is_fenced(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("describe",), "which transactional id?"),
-        (("describe", "no-such-id"), "there is no transactional id 'no-such-id'"),
-        (("abort", "--transactional-id", "no-such-id"), "there is no transactional id 'no-such-id'"),
-        (("abort", "--transactional-id", "x", "--topic", "y"), "leave out --topic"),
-        (("abort",), "which transaction?"),
-        (("abort", "--topic", "x"), "which transaction?"),
-        (("abort", "--topic", "no-such-topic", "--partition", "0", "--start-offset", "0"), "there is no topic"),
+        (("describe",), "Specify one or more transactional IDs"),
+        (("describe", "no-such-id"), "Transactional ID 'no-such-id' does not exist"),
+        (("abort", "--transactional-id", "no-such-id"), "Transactional ID 'no-such-id' does not exist"),
+        (("abort", "--transactional-id", "x", "--topic", "y"), "Remove --topic and --partition"),
+        (("abort",), "Specify --topic, --partition and --start-offset"),
+        (("abort", "--topic", "x"), "Specify --topic, --partition and --start-offset"),
+        (("abort", "--topic", "no-such-topic", "--partition", "0", "--start-offset", "0"), "does not exist"),
         (("abort", "--topic", "x", "--partition", "-1"), "--partition"),
-        (("list", "--state", "asleep"), "--state 'asleep' is none of"),
+        (("list", "--state", "asleep"), "--state: unknown value 'asleep'"),
         (("list", "--transactional-id-pattern", "("), "INVALID_REGULAR_EXPRESSION"),
-        (("producers", "--topic", "no-such-topic", "--partition", "0"), "there is no topic"),
+        (("producers", "--topic", "no-such-topic", "--partition", "0"), "does not exist"),
         (("producers",), "--topic"),
-        (("find-hanging", "--partition", "0"), "give --topic too"),
-        (("find-hanging", "--topic", "no-such-topic"), "there is no topic"),
-        (("list", "-b", "127.0.0.1:1"), "check --bootstrap"),
+        (("find-hanging", "--partition", "0"), "--partition requires --topic"),
+        (("find-hanging", "--topic", "no-such-topic"), "does not exist"),
+        (("list", "-b", "127.0.0.1:1"), "Check --bootstrap"),
     ],
 )
-def test_mistakes_are_told_in_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
+def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
     assert expected in cli.mistake("txn", *arguments)
 
 
-def test_a_partition_that_is_not_there(cli: Cli, payments: str) -> None:
+def test_unknown_partition_and_partition_without_producers(cli: Cli, payments: str) -> None:
     assert "has no partition 7" in cli.mistake("txn", "producers", "--topic", payments, "--partition", "7")
-    assert "remembers no producer" in cli.ok("txn", "producers", "--topic", payments, "--partition", "1").remarks
+    assert "has no active producers" in cli.ok("txn", "producers", "--topic", payments, "--partition", "1").remarks

@@ -21,7 +21,7 @@ from tests.wire.up_process import (
 )
 
 
-def test_a_cluster_from_nothing_and_again(tmp_path: Path) -> None:
+def test_a_new_cluster_is_started_stopped_and_restarted(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     bootstrap = f"127.0.0.1:{port}"
     with up(data_dir, port) as process:
@@ -32,7 +32,7 @@ def test_a_cluster_from_nothing_and_again(tmp_path: Path) -> None:
         assert all(bootstrap in hint for hint in hints[1:])
         assert {path.name for path in (data_dir / "node-1").iterdir()} == {"server.properties", "pid", "log", "data"}
         pid = node_pid(data_dir)
-        # The hints work as they stand.
+        # The printed commands work.
         for hint in hints[1:3]:
             subprocess.run(hint, shell=True, check=True, capture_output=True, timeout=60)
         process.send_signal(signal.SIGINT)
@@ -49,7 +49,7 @@ def test_a_cluster_from_nothing_and_again(tmp_path: Path) -> None:
         assert call("topic", "list", "-b", bootstrap, "--format", "json").stdout == "[]\n"
 
 
-def test_edits_are_kept_and_the_port_can_change(tmp_path: Path) -> None:
+def test_edited_properties_are_kept_and_the_port_can_change(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
@@ -68,36 +68,38 @@ def test_edits_are_kept_and_the_port_can_change(tmp_path: Path) -> None:
     assert not data_dir.exists()
 
 
-def test_one_directory_serves_one_cluster_at_a_time(tmp_path: Path) -> None:
+def test_a_running_data_directory_is_rejected(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         line = mistake("up", "--data-dir", str(data_dir), "--port", str(free_row()))
-        assert f"is running (pid {node_pid(data_dir)})" in line
-        assert "is running" in mistake("up", "--data-dir", str(data_dir), "--fresh")
-        assert f"port {port} is taken" in mistake("up", "--data-dir", str(tmp_path / "other"), "--port", str(port))
+        assert f"is already running (pid {node_pid(data_dir)})" in line
+        assert "is already running" in mistake("up", "--data-dir", str(data_dir), "--fresh")
+        assert f"Cannot bind 127.0.0.1:{port}: address already in use" in mistake(
+            "up", "--data-dir", str(tmp_path / "other"), "--port", str(port)
+        )
         assert serves(port)
 
 
-def test_a_node_that_dies_is_told_and_ends_it_all(tmp_path: Path) -> None:
+def test_the_death_of_the_only_node_ends_the_command(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port) as process:
         os.kill(node_pid(data_dir), signal.SIGKILL)
         assert process.wait(START_TIMEOUT_S) == 2
         assert process.stderr is not None
-        assert "node 1 was ended by SIGKILL" in process.stderr.read()
-    # What was killed comes back.
+        assert "Node 1 was killed by SIGKILL" in process.stderr.read()
+    # The killed node can be restarted.
     with up(data_dir, port):
         assert serves(port)
 
 
-def test_a_node_whose_supervisor_was_killed_is_found(tmp_path: Path) -> None:
+def test_a_node_of_a_killed_supervisor_is_detected(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port) as process:
         pid = node_pid(data_dir)
         process.kill()
         process.wait(START_TIMEOUT_S)
         try:
-            assert f"is running (pid {pid})" in mistake("up", "--data-dir", str(data_dir), "--port", str(port))
+            assert f"is already running (pid {pid})" in mistake("up", "--data-dir", str(data_dir), "--port", str(port))
         finally:
             os.kill(pid, signal.SIGTERM)
             wait_until_gone(pid)
@@ -105,16 +107,16 @@ def test_a_node_whose_supervisor_was_killed_is_found(tmp_path: Path) -> None:
         assert serves(port)
 
 
-def test_directories_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_directories_are_not_touched(tmp_path: Path) -> None:
     foreign = tmp_path / "node-1"
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("years of work")
     for options in ((), ("--fresh",)):
-        assert "was not made by `odradek up`" in mistake("up", "--data-dir", str(tmp_path), *options)
+        assert "was not created by `odradek up`" in mistake("up", "--data-dir", str(tmp_path), *options)
     assert (foreign / "thesis.tex").read_text() == "years of work"
 
 
-def test_a_directory_of_another_node(tmp_path: Path) -> None:
+def test_a_directory_of_another_node_is_rejected(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
@@ -123,7 +125,7 @@ def test_a_directory_of_another_node(tmp_path: Path) -> None:
     assert "belongs to node 5 of cluster" in mistake("up", "--data-dir", str(data_dir), "--port", str(port))
 
 
-def test_a_configuration_that_was_broken_by_hand(tmp_path: Path) -> None:
+def test_errors_in_an_edited_configuration_are_reported(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
@@ -134,23 +136,23 @@ def test_a_configuration_that_was_broken_by_hand(tmp_path: Path) -> None:
     assert "num.partitions" in line
 
 
-def test_a_directory_without_permission(tmp_path: Path) -> None:
+def test_a_directory_without_write_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    # Root may write everywhere, unless it gives up that right.
+    # Root may write everywhere unless it drops that capability.
     powerless = ["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []
     command = [*powerless, *ODRADEK, "up", "--data-dir", str(tmp_path / "cluster")]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
     tmp_path.chmod(0o700)
     assert finished.returncode == 2
-    assert "no permission for" in finished.stderr
+    assert "Permission denied" in finished.stderr
 
 
-def test_a_path_that_cannot_be_a_directory(tmp_path: Path) -> None:
+def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "is not a directory" in mistake("up", "--data-dir", str(tmp_path / "file"))
 
 
-def test_start_needs_formatted_directories_of_its_own(tmp_path: Path) -> None:
+def test_start_needs_formatted_directories_and_free_ports(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
@@ -164,7 +166,7 @@ def test_start_needs_formatted_directories_of_its_own(tmp_path: Path) -> None:
     assert str(port) in started.stderr.splitlines()[-1]
 
 
-def test_start_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_start_runs_until_sigterm(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass

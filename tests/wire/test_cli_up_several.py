@@ -1,4 +1,4 @@
-"""`odradek up` with several nodes: brokers that are controllers too, and controllers of their own."""
+"""`odradek up` with several nodes: combined nodes and dedicated controllers."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from tests.wire.up_process import (
     wait_until_gone,
 )
 
-# Brokers leave through the controllers before those go; nobody has to be waited out.
+# Brokers shut down in a controlled way before the controllers stop, so no timeout expires.
 STOP_WITHIN_S = 25
 
 
@@ -38,15 +38,15 @@ def active_controller(bootstrap: str) -> int:
     return next(number for number, node in nodes(bootstrap).items() if node["controller"] == "active")
 
 
-def wait_for(what: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
-    while not what():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
 def stop(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTERM) -> str:
-    """What it said besides its output; it stopped as it should."""
+    """Stop the process cleanly and return its messages."""
     before = time.monotonic()
     process.send_signal(number)
     assert process.wait(START_TIMEOUT_S) == 0
@@ -54,7 +54,7 @@ def stop(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTE
     return "".join(remarks(process))
 
 
-def test_three_brokers_that_vote(tmp_path: Path) -> None:
+def test_three_combined_nodes(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row(4)
     bootstrap = f"127.0.0.1:{port}"
     with up(data_dir, port, "--brokers", "3", brokers=3) as process:
@@ -73,12 +73,12 @@ def test_three_brokers_that_vote(tmp_path: Path) -> None:
     for pid in pids:
         wait_until_gone(pid)
 
-    # Later runs need not be told how many there are; a broker more finds them.
+    # Later runs keep the number of brokers, and more can be added.
     with up(data_dir, port, brokers=3) as process:
         shown = call("consume", "orders", "-b", bootstrap, "--no-follow")
         assert sorted(shown.stdout.splitlines()) == ["value 0", "value 1", "value 2"]
         stop(process)
-    assert "would leave out one that holds data" in mistake("up", "--data-dir", str(data_dir), "--brokers", "2")
+    assert "would remove brokers with data" in mistake("up", "--data-dir", str(data_dir), "--brokers", "2")
     with up(data_dir, port, "--brokers", "4", brokers=4) as process:
         found = nodes(f"127.0.0.1:{port + 3}")
         assert (found[4]["roles"], found[4]["broker"]) == (["broker"], "online")
@@ -86,7 +86,7 @@ def test_three_brokers_that_vote(tmp_path: Path) -> None:
 
 
 @pytest.mark.tier("proof")
-def test_controllers_of_their_own(tmp_path: Path) -> None:
+def test_dedicated_controllers(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row(2)
     bootstrap = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
     with up(data_dir, port, "--controllers", "3", "--brokers", "2", brokers=2) as process:
@@ -96,7 +96,7 @@ def test_controllers_of_their_own(tmp_path: Path) -> None:
 
         killed = active_controller(bootstrap)
         os.kill(node_pid(data_dir, killed), signal.SIGKILL)
-        assert f"node {killed} was ended by SIGKILL" in next(remarks(process), "")
+        assert f"Node {killed} was killed by SIGKILL" in next(remarks(process), "")
         # Another controller has to be elected first.
         assert call("topic", "create", "after", "-b", bootstrap, "--timeout", "60").returncode == 0
         assert active_controller(bootstrap) != killed
@@ -108,17 +108,17 @@ def test_controllers_of_their_own(tmp_path: Path) -> None:
         stop(process)
 
 
-def test_a_broker_that_dies_is_told_and_comes_back(tmp_path: Path) -> None:
+def test_a_killed_broker_is_reported_and_can_be_restarted(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row(2)
     bootstrap = f"127.0.0.1:{port}"
     with up(data_dir, port, "--brokers", "2", brokers=2) as process:
         assert [node["controller"] for node in nodes(bootstrap).values()] == ["active", None]
         os.kill(node_pid(data_dir, 2), signal.SIGKILL)
         line = next(remarks(process), "")
-        assert line.startswith("node 2 was ended by SIGKILL")
+        assert line.startswith("Node 2 was killed by SIGKILL")
         wait_for(lambda: nodes(bootstrap)[2]["broker"] == "fenced")
         file = data_dir / "node-2" / "server.properties"
-        assert f"`odradek start {file}` brings it back" in line
+        assert f"Restart it with `odradek start {file}`." in line
         with subprocess.Popen([*ODRADEK, "start", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as node:
             assert node.stdout is not None
             assert node.stdout.readline() == f"ready bootstrap=127.0.0.1:{port + 1}\n".encode()
@@ -132,7 +132,7 @@ def test_a_broker_that_dies_is_told_and_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.tier("proof")
-def test_one_broker_becomes_three(tmp_path: Path) -> None:
+def test_a_cluster_grows_from_one_broker_to_three(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row(3)
     bootstrap = f"127.0.0.1:{port}"
     with up(data_dir, port):
@@ -146,9 +146,9 @@ def test_one_broker_becomes_three(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [("--brokers", "3"), ("--controllers", "1", "--brokers", "2")])
-def test_a_port_in_use_is_named_before_anything_is_made(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_a_port_in_use_is_reported_before_files_are_written(tmp_path: Path, options: tuple[str, ...]) -> None:
     data_dir, port = tmp_path / "cluster", free_row(4)
     with up(tmp_path / "other", port + 1):
         line = mistake("up", "--data-dir", str(data_dir), "--port", str(port), *options)
-    assert f"port {port + 1} is taken" in line
+    assert f"Cannot bind 127.0.0.1:{port + 1}: address already in use" in line
     assert list(data_dir.iterdir()) == []

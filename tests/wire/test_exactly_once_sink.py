@@ -14,7 +14,7 @@ from odradek.client.admin import EARLIEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumer
 from odradek.client.produce import Producer
-from odradek.client.producer_transactions import Membership, transaction_terms
+from odradek.client.producer_transactions import TransactionHandle, transaction_terms
 from odradek.client.transactions import Transactions
 from odradek.pipelines.spark.exactly_once import driver
 from odradek.pipelines.spark.exactly_once.requests import BatchLost, Fenced, NotDecided, NotMyTurn, Request
@@ -50,7 +50,7 @@ class Query:
         self.around: Around = lambda handle, request: handle(request)
 
     def drive(self, steps: Any, rows: list[bytes] | None = None) -> Any:
-        def write_rows(member: Membership) -> None:
+        def write_rows(member: TransactionHandle) -> None:
             producer = Producer(self.cluster, transaction=member)
             for number, row in enumerate(rows or []):
                 producer.add(self.topic, Record(None, row), number % PARTITIONS)

@@ -81,7 +81,7 @@ def test_one_client_then_one_topic(node: JsonNode, cli: Cli) -> None:
     use(node, "orders", "another")
     assert node.requests() == []
     assert "no-such" in cli.mistake("config", "set", "--loggers", "1", "no-such=DEBUG")
-    assert "there is no broker 9" in cli.mistake("config", "get", "--loggers", "9")
+    assert "Broker 9 is not online" in cli.mistake("config", "get", "--loggers", "9")
 
 
 def test_kafkas_tool_and_every_request(node: JsonNode, apache_kafka_libs: Path) -> None:

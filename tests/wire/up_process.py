@@ -1,4 +1,4 @@
-"""`odradek up` as a process of its own, and the command line beside it."""
+"""Runs `odradek up` and other commands as processes."""
 
 import signal
 import subprocess
@@ -13,22 +13,22 @@ from tests.node_process import free_ports, is_alive
 ODRADEK = (sys.executable, "-m", "odradek")
 START_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 120
-# What it says where nodes take their time, as they do on a busy machine.
-REMINDERS = ("is still starting", "still stopping")
+# Messages about slow nodes, which appear on a busy machine.
+REMINDERS = ("is still starting", "Still stopping")
 
 
 def free_row(count: int = 2) -> int:
-    """The first of so many free ports in a row."""
+    """Return the first of `count` consecutive free ports."""
     for _ in range(50):
         ports = free_ports(count)
         if ports[-1] - ports[0] == count - 1:
             return ports[0]
-    raise AssertionError(f"no {count} ports in a row are free")
+    raise AssertionError(f"found no {count} consecutive free ports")
 
 
 @contextmanager
 def up(data_dir: Path, port: int, *options: str, brokers: int = 1) -> Iterator[subprocess.Popen[str]]:
-    """`odradek up`, once it says that so many brokers are ready."""
+    """Run `odradek up` and wait until all brokers are ready."""
     command = [*ODRADEK, "up", "--no-console", "--data-dir", str(data_dir), "--port", str(port), *options]
     addresses = ",".join(f"127.0.0.1:{port + number}" for number in range(brokers))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -43,7 +43,7 @@ def up(data_dir: Path, port: int, *options: str, brokers: int = 1) -> Iterator[s
 
 
 def remarks(process: "subprocess.Popen[str]") -> Iterator[str]:
-    """The lines that it says besides its output, up to its end; reminders are left out."""
+    """Yield the lines of standard error until the process ends, without reminders."""
     assert process.stderr is not None
     return (line for line in process.stderr if not any(reminder in line for reminder in REMINDERS))
 

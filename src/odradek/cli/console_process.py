@@ -32,9 +32,7 @@ def is_installed() -> bool:
 
 def check_console_port(port: int | None) -> None:
     if port and not is_free(port):
-        raise UserError(
-            f"Cannot bind {HOST}:{port}: address already in use. Choose another port with --console-port."
-        )
+        raise UserError(f"Cannot bind {HOST}:{port}: address already in use. Choose another port with --console-port.")
 
 
 class ConsoleProcess:

@@ -172,7 +172,7 @@ def plans_as_json(plans: Sequence[GroupPlan], *, executed: bool) -> list[dict[st
 
 
 def _check_partitions(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
-    layouts = cluster.retry("looking for topics", lambda: cluster.topics([one.topic for one in partitions]))
+    layouts = cluster.retry("looking up topics", lambda: cluster.topics([one.topic for one in partitions]))
     for one in partitions:
         count = len(layouts[one.topic].partitions)
         if one.partition >= count:
@@ -181,7 +181,7 @@ def _check_partitions(cluster: Cluster, partitions: Sequence[TopicPartition]) ->
 
 def _existing_partitions(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
     """Leave out partitions of deleted topics: their committed offsets remain for a while."""
-    layout = cluster.retry("looking for topics", lambda: cluster.layout({one.topic for one in committed}))
+    layout = cluster.retry("looking up topics", lambda: cluster.layout({one.topic for one in committed}))
     known = {TopicPartition(topic.name, one.id) for topic in layout.topics.values() for one in topic.partitions}
     for topic in sorted({one.topic for one in committed if one not in known}):
         say(f"Topic {topic!r} or some of its partitions no longer exist. Their committed offsets are kept.")

@@ -1,6 +1,5 @@
 """`odradek job`: Spark jobs between topics, tables and files, run by `odradek.pipelines.jobs`."""
 
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -29,9 +28,7 @@ app = typer.Typer(no_args_is_help=True, help="Run Spark jobs between topics and 
 
 To = Annotated[
     str | None,
-    typer.Option(
-        "--to", "-t", metavar="POSITION", help="Stop position: end, an offset or an ISO 8601 timestamp."
-    ),
+    typer.Option("--to", "-t", metavar="POSITION", help="Stop position: end, an offset or an ISO 8601 timestamp."),
 ]
 
 
@@ -76,9 +73,7 @@ def ingest(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name", help="Job name. Default: the topic name. Required if several jobs write to one table."
-        ),
+        typer.Option("--name", help="Job name. Default: the topic name. Required if several jobs write to one table."),
     ] = None,
     schema: Annotated[
         str | None,
@@ -239,7 +234,7 @@ def audit(
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Compare a topic with its table or with another topic. Exit code 1 if records are missing, duplicated or changed."""
+    """Compare a topic with its table or with another topic. Exit code 1 if records are missing, duplicated or wrong."""
     if (table is None) == (against is None):
         raise UserError("Specify either a table or --against TOPIC.")
     if rewritten and against is None:
@@ -269,7 +264,9 @@ def load(
         Path, typer.Argument(metavar="SOURCE", show_default=False, help="Delta table, or Parquet or JSON files.")
     ],
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
-    key: Annotated[str | None, typer.Option("--key", "-k", metavar="COLUMN", help="Column with the record keys.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="COLUMN", help="Column with the record keys.")
+    ] = None,
     value: Annotated[
         str | None,
         typer.Option("--value", metavar="COLUMN", help="Column with the record values. Default: the row as JSON."),

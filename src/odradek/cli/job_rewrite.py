@@ -37,9 +37,7 @@ class KeylessChoice(StrEnum):
     DROP = "drop"
 
 
-State = Annotated[
-    Path, typer.Option("--state", metavar="DIRECTORY", help="Directory for the job's state.")
-]
+State = Annotated[Path, typer.Option("--state", metavar="DIRECTORY", help="Directory for the job's state.")]
 SourceTopic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 TargetTopic = Annotated[
     str,
@@ -71,9 +69,7 @@ def rewrite(
     ] = KeylessChoice.REFUSE,
     deduplicate: Annotated[
         str | None,
-        typer.Option(
-            "--deduplicate", metavar="DURATION", help="Drop duplicates within this period, such as PT10M."
-        ),
+        typer.Option("--deduplicate", metavar="DURATION", help="Drop duplicates within this period, such as PT10M."),
     ] = None,
     same_by: Annotated[
         str | None,
@@ -93,8 +89,9 @@ def rewrite(
     tables: Annotated[
         list[Path] | None,
         typer.Option(
-            "--tables", metavar="DIRECTORY", help="Also search the tables below this directory for dropped keys. "
-            "Repeatable.",
+            "--tables",
+            metavar="DIRECTORY",
+            help="Also search the tables below this directory for dropped keys. Repeatable.",
         ),
     ] = None,
     search: Annotated[

@@ -44,7 +44,7 @@ def dump_files(
     ] = False,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Print batches, index entries, aborted transactions, producer state and metadata. Exit code 1 if a file is corrupt."""
+    """Print batches, index entries, aborted transactions, producers and metadata. Exit code 1 if a file is corrupt."""
     files = find_files(paths)
     is_corrupt = False
     total = sum(path.stat().st_size for path in files)

@@ -120,7 +120,9 @@ def build_app(names: Sequence[str]) -> "typer.Typer":
 
     @app.callback()
     def root(
-        version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="Show the version."),
+        version: bool = typer.Option(
+            False, "--version", is_eager=True, callback=_show_version, help="Show the version."
+        ),
     ) -> None:
         del version
 

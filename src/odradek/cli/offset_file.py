@@ -31,7 +31,9 @@ def read_offsets(path: Path, groups: Sequence[str]) -> dict[str, dict[TopicParti
     try:
         rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{str(path)!r} is not a CSV file ({error}). Write topic,partition,offset on each line.") from None
+        raise UserError(
+            f"{str(path)!r} is not a CSV file ({error}). Write topic,partition,offset on each line."
+        ) from None
     for number, row in enumerate(rows, 1):
         if not row:
             continue

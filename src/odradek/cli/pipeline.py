@@ -14,7 +14,9 @@ from odradek.text.output import OutputFormat
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster
 
-app = typer.Typer(no_args_is_help=True, help="Run Spark pipelines defined in YAML: topics through SQL to tables and topics.")
+app = typer.Typer(
+    no_args_is_help=True, help="Run Spark pipelines defined in YAML: topics through SQL to tables and topics."
+)
 
 File = Annotated[Path, typer.Argument(metavar="[FILE]", show_default=True, help="Pipeline file.")]
 DEFAULT_FILE = Path("pipeline.yaml")
@@ -83,7 +85,9 @@ def _open_cluster(pipeline: Any, timeout_s: float, command_config: Path | None) 
 
 def _read(file: Path) -> Any:
     if not file.is_file():
-        raise UserError(f"Pipeline file not found: {str(file)!r}. Create an example with `odradek pipeline init {file}`.")
+        raise UserError(
+            f"Pipeline file not found: {str(file)!r}. Create an example with `odradek pipeline init {file}`."
+        )
     if _is_declarative(file):
         raise UserError(f"{str(file)!r} is a Spark Declarative Pipeline. Only `run` and `validate` support it.")
     return jobs_module("pipeline.definition").read_pipeline(file)

@@ -51,7 +51,9 @@ def command(
     values: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[VALUE…]", show_default=False, help="Record values. Default: one record per line of standard input."
+            metavar="[VALUE…]",
+            show_default=False,
+            help="Record values. Default: one record per line of standard input.",
         ),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="Key of all records.")] = None,

@@ -15,7 +15,7 @@ from odradek.cli.reassignment_status import NO_REASSIGNMENTS, show_status
 from odradek.client.cluster import Cluster
 from odradek.client.explain import explain_refusal
 from odradek.client.placement import PlacedPartition, Skew, loads_of, skew_of
-from odradek.client.reassignment_plan import CannotPlan, Move, Purpose, plan_moves
+from odradek.client.reassignment_plan import CannotPlan, PlannedReassignment, Purpose, plan_reassignments
 from odradek.client.reassignments import Reassignment, Reassignments
 from odradek.client.survey import Survey, survey
 from odradek.client.throttles import ReplicationThrottles
@@ -31,9 +31,7 @@ app = typer.Typer(help="Plan, apply, monitor and cancel partition reassignments.
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic. Repeatable.")
 ]
-PreserveThrottles = Annotated[
-    bool, typer.Option("--preserve-throttles", help="Do not remove replication throttles.")
-]
+PreserveThrottles = Annotated[bool, typer.Option("--preserve-throttles", help="Do not remove replication throttles.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")]
 
 
@@ -70,14 +68,14 @@ def plan(
         raise UserError(f"Broker {min(both)} is both in --drain and in --add-broker. Remove it from one of them.")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         if topic:
-            cluster.retry("looking for topics", lambda: cluster.topics(topic))
+            cluster.retry("looking up topics", lambda: cluster.topics(topic))
         found = _survey(cluster)
         _check_brokers(found, purpose)
         _check_not_ongoing(Reassignments(cluster).ongoing(), None)
     placed = found.placed()
     try:
         with progress("Planning", len(placed), unit="partitions"):
-            moves = plan_moves(placed, found.racks, found.online, purpose, topics=topic or None)
+            moves = plan_reassignments(placed, found.racks, found.online, purpose, topics=topic or None)
     except CannotPlan as error:
         raise UserError(f"{error}. Add brokers or drain fewer.") from None
     if out is not None and moves:
@@ -183,7 +181,7 @@ def cancel(
     """Cancel ongoing reassignments. The partitions return to their previous replicas."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         if topic:
-            cluster.retry("looking for topics", lambda: cluster.topics(topic))
+            cluster.retry("looking up topics", lambda: cluster.topics(topic))
         reassignments = Reassignments(cluster)
         selected = [one for one in reassignments.ongoing() if not topic or one.partition.topic in topic]
         if selected and not yes and is_terminal(sys.stdin):
@@ -238,7 +236,7 @@ def _check_not_ongoing(ongoing: Sequence[Reassignment], among: set[TopicPartitio
         )
 
 
-def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, file: Path) -> list[Move]:
+def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, file: Path) -> list[PlannedReassignment]:
     """Return the part of a plan that is not in place yet."""
     partitions = found.partitions
     moves = []
@@ -253,16 +251,20 @@ def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, f
                 )
         if layout.replicas != replicas:
             size_bytes = found.size_of(partition, layout)
-            moves.append(Move(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes))
+            moves.append(
+                PlannedReassignment(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes)
+            )
     return moves
 
 
-def _as_move(ongoing: Reassignment) -> Move:
+def _as_move(ongoing: Reassignment) -> PlannedReassignment:
     before = tuple(broker for broker in ongoing.replicas if broker not in ongoing.adding)
-    return Move(partition=ongoing.partition, before=before, after=ongoing.target, size_bytes=0)
+    return PlannedReassignment(partition=ongoing.partition, before=before, after=ongoing.target, size_bytes=0)
 
 
-def _skews(placed: Sequence[PlacedPartition], moves: Sequence[Move], brokers: frozenset[int]) -> tuple[Skew, Skew]:
+def _skews(
+    placed: Sequence[PlacedPartition], moves: Sequence[PlannedReassignment], brokers: frozenset[int]
+) -> tuple[Skew, Skew]:
     after = {move.partition: move.after for move in moves}
     planned = [
         PlacedPartition(
@@ -274,14 +276,14 @@ def _skews(placed: Sequence[PlacedPartition], moves: Sequence[Move], brokers: fr
     return skew_before, skew_after
 
 
-def _print_moves(moves: Sequence[Move]) -> None:
+def _print_moves(moves: Sequence[PlannedReassignment]) -> None:
     print_table(
         ("partition", "from", "to", "bytes to copy"),
         [(str(move.partition), move.before, move.after, format_bytes(move.bytes_to_copy)) for move in moves],
     )
 
 
-def _cost(moves: Sequence[Move], throttle: int | None) -> str:
+def _cost(moves: Sequence[PlannedReassignment], throttle: int | None) -> str:
     copied = sum(move.bytes_to_copy for move in moves)
     line = f"{_counted(len(moves))}, {format_bytes(copied)} to copy"
     if throttle is not None:
@@ -289,7 +291,9 @@ def _cost(moves: Sequence[Move], throttle: int | None) -> str:
     return line
 
 
-def _plan_as_json(moves: Sequence[Move], throttle: int | None, before: Skew, after: Skew) -> dict[str, Any]:
+def _plan_as_json(
+    moves: Sequence[PlannedReassignment], throttle: int | None, before: Skew, after: Skew
+) -> dict[str, Any]:
     copied = sum(move.bytes_to_copy for move in moves)
     return {
         "moves": [_move_as_json(move) for move in moves],
@@ -302,7 +306,7 @@ def _plan_as_json(moves: Sequence[Move], throttle: int | None, before: Skew, aft
     }
 
 
-def _move_as_json(move: Move) -> dict[str, Any]:
+def _move_as_json(move: PlannedReassignment) -> dict[str, Any]:
     return {
         "topic": move.partition.topic,
         "partition": move.partition.partition,

@@ -34,9 +34,7 @@ def read_plan(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
             f"{str(path)!r} is not valid JSON ({error}). Create a plan with `odradek reassign plan --out FILE`."
         ) from None
     if not isinstance(plan, dict) or plan.get("version") != _VERSION or not isinstance(plan.get("partitions"), list):
-        raise UserError(
-            f'{str(path)!r} is not a reassignment plan. Expected: {{"version": 1, "partitions": […]}}.'
-        )
+        raise UserError(f'{str(path)!r} is not a reassignment plan. Expected: {{"version": 1, "partitions": […]}}.')
     found: dict[TopicPartition, tuple[int, ...]] = {}
     for number, entry in enumerate(plan["partitions"], 1):
         try:

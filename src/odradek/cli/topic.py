@@ -37,9 +37,7 @@ def create(
     name: Name,
     partitions: Annotated[
         int | None,
-        typer.Option(
-            "--partitions", "-p", min=1, help="Number of partitions. Default: num.partitions of the cluster."
-        ),
+        typer.Option("--partitions", "-p", min=1, help="Number of partitions. Default: num.partitions of the cluster."),
     ] = None,
     replication_factor: Annotated[
         int | None,

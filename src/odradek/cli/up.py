@@ -47,7 +47,7 @@ def command(
             "--port",
             min=1,
             max=65534,
-            help=f"Port of the first broker; the other brokers use the next ports. Default: {DEFAULT_PORT}, or as before.",
+            help=f"Port of the first broker; others use the next ports. Default: {DEFAULT_PORT}, or as before.",
         ),
     ] = None,
     data_dir: Annotated[

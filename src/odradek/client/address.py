@@ -1,4 +1,4 @@
-"""Host and port as people write them in a bootstrap list."""
+"""Parses the host:port addresses of a bootstrap list."""
 
 from typing import NamedTuple
 
@@ -14,33 +14,33 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """`host:port`, `host`, `[::1]:port`; a listener's `PLAINTEXT://` in front is what people paste, and harmless.
+    """Parse `host:port`, `host` or `[::1]:port`. A listener prefix such as `PLAINTEXT://` is ignored.
 
-    Raises ValueError with a sentence for the person who wrote it.
+    Raises ValueError with a message for the user.
     """
     given = text.strip()
     bare = given.rsplit("://", 1)[-1]
     if bare.startswith("["):
         host, bracket, rest = bare[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
-            raise ValueError(f"{given!r} is not an address: write [{host}]:{DEFAULT_PORT}")
+            raise ValueError(f"{given!r} is not an address. Write [{host}]:{DEFAULT_PORT}.")
         port_text = rest[1:]
     elif bare.count(":") > 1:
-        raise ValueError(f"{given!r} is not an address: put an IPv6 host in brackets, as in [{bare}]:{DEFAULT_PORT}")
+        raise ValueError(f"{given!r} is not an address. Put an IPv6 host in brackets: [{bare}]:{DEFAULT_PORT}.")
     else:
         host, _, port_text = bare.partition(":")
     if not host:
-        raise ValueError(f"{given!r} names no host: write host:port, as in localhost:{DEFAULT_PORT}")
+        raise ValueError(f"{given!r} has no host. Write HOST:PORT, such as localhost:{DEFAULT_PORT}.")
     if not port_text:
         return Address(host, DEFAULT_PORT)
     if not (port_text.isascii() and port_text.isdigit()) or not 0 < int(port_text) < 65536:
-        raise ValueError(f"{given!r} has no port between 1 and 65535 behind its host")
+        raise ValueError(f"{given!r} has no valid port. Use a port between 1 and 65535.")
     return Address(host, int(port_text))
 
 
 def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """A comma-separated list, without repetitions and in its order."""
+    """Parse a comma-separated list, in order and without duplicates."""
     addresses = tuple(dict.fromkeys(parse_address(part) for part in text.split(",") if part.strip()))
     if not addresses:
-        raise ValueError(f"the bootstrap list is empty: write host:port, as in localhost:{DEFAULT_PORT}")
+        raise ValueError(f"the list of addresses is empty. Write HOST:PORT, such as localhost:{DEFAULT_PORT}.")
     return addresses

@@ -1,4 +1,4 @@
-"""Topics, configs and offsets, asked for and changed over the wire. Refusals are KafkaErrors, in the broker's words."""
+"""Admin operations on topics, configs and offsets. Errors are KafkaError with the broker's message."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from odradek.client.connection import BuildRequest, milliseconds
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-# Timestamps that ListOffsets takes for something else.
+# Timestamps with a special meaning in ListOffsets.
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -40,14 +40,14 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a config belongs to. A broker's name is its id, or empty for the default of all brokers."""
+    """The resource of a config. The name of a broker is its id, or empty for the cluster-wide default."""
 
     type: ResourceType
     name: str
 
     @property
     def owner(self) -> int | None:
-        """The only broker that knows its own configs; None where any will do."""
+        """The broker that must serve the request because it alone knows its configs; None if any broker can."""
         is_of_one = self.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and self.name
         return int(self.name) if is_of_one else None
 
@@ -56,7 +56,7 @@ class Resource:
 class ConfigValue:
     name: str
     value: str | None
-    """None for what is sensitive, and for what has no value."""
+    """None for a sensitive config and for one without a value."""
     source: str
     is_default: bool
     is_sensitive: bool
@@ -76,7 +76,7 @@ class Admin:
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """-1 leaves a number to the cluster's own default."""
+        """Create a topic. -1 selects the cluster's default for a number."""
 
         def build(chosen: Schema) -> Message:
             topic = chosen.new(
@@ -100,7 +100,7 @@ class Admin:
 
     def delete_topic(self, name: str) -> None:
         def build(chosen: Schema) -> Message:
-            # Up to version 5 a topic is a bare name, from 6 on a structure that may hold an id instead.
+            # Up to version 5 a topic is a name, from version 6 a structure with a name or an id.
             by_state = chosen.knows("DeleteTopicState")
             return chosen.new(
                 "DeleteTopicsRequest",
@@ -112,7 +112,7 @@ class Admin:
         self._change(f"deleting topic {name!r}", ApiKey.DELETE_TOPICS, build, lambda response: response.responses)
 
     def create_partitions(self, topic: str, count: int) -> None:
-        """`count` is the number to reach, not the number to add."""
+        """Increase the number of partitions to `count`."""
 
         def build(chosen: Schema) -> Message:
             return chosen.new(
@@ -127,18 +127,18 @@ class Admin:
         )
 
     def configs(self, resource: Resource, names: Sequence[str] | None = None) -> list[ConfigValue]:
-        """All configs of a resource, or those of the given names, in the order of their names."""
+        """Return all configs of a resource, or those with the given names, sorted by name."""
         (found,) = self._configs([resource], names, resource.owner).values()
         return found
 
     def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, list[ConfigValue]]:
-        """Of many topics with one question."""
+        """Return the configs of many topics with one request."""
         return self._configs([Resource(ResourceType.TOPIC, topic) for topic in topics], names, None)
 
     def _configs(
         self, resources: Sequence[Resource], names: Sequence[str] | None, node_id: int | None
     ) -> dict[str, list[ConfigValue]]:
-        """By the resources' names, as this broker knows them, or any."""
+        """Return configs by resource name, from the given broker or any."""
 
         def build(chosen: Schema) -> Message:
             asked = tuple(
@@ -156,12 +156,12 @@ class Admin:
 
         def ask() -> dict[str, list[ConfigValue]]:
             if node_id is None:
-                response = self._cluster.ask_any(ApiKey.DESCRIBE_CONFIGS, build)
+                response = self._cluster.send_to_any(ApiKey.DESCRIBE_CONFIGS, build)
             else:
-                response = self._cluster.ask_broker(node_id, ApiKey.DESCRIBE_CONFIGS, build)
+                response = self._cluster.send_to_broker(node_id, ApiKey.DESCRIBE_CONFIGS, build)
             found = {}
             for result in response.results:
-                raise_refusal(result)
+                raise_for_error(result)
                 values = map(_config_value, result.configs)
                 found[result.resource_name] = sorted(values, key=lambda config: config.name)
             return found
@@ -176,7 +176,7 @@ class Admin:
         removals: Iterable[str] = (),
         validate_only: bool = False,
     ) -> None:
-        """Sets and removes single values; what is not named stays as it is."""
+        """Set and delete single configs; others keep their values."""
         operations = [(name, 0, value) for name, value in changes.items()] + [(name, 1, None) for name in removals]
 
         def build(chosen: Schema) -> Message:
@@ -194,19 +194,19 @@ class Admin:
         def ask() -> None:
             node_id = resource.owner
             if node_id is None:
-                response = self._cluster.ask_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
+                response = self._cluster.send_to_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
             else:
-                response = self._cluster.ask_broker(node_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
-            raise_refusal(response.responses[0])
+                response = self._cluster.send_to_broker(node_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
+            raise_for_error(response.responses[0])
 
         self._cluster.retry("changing configs", ask)
 
     def offsets(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """For each partition the offset of the first record at or after a timestamp (ms), or of EARLIEST or LATEST.
+        """Return the offset of the first record at or after each timestamp (ms), or for EARLIEST or LATEST.
 
-        -1: there is no such record.
+        -1 means that there is no such record.
         """
         found: dict[TopicPartition, int] = {}
 
@@ -246,9 +246,9 @@ class Admin:
             )
 
         found: dict[TopicPartition, int] = {}
-        for topic in self._cluster.ask_broker(leader, ApiKey.LIST_OFFSETS, build).topics:
+        for topic in self._cluster.send_to_broker(leader, ApiKey.LIST_OFFSETS, build).topics:
             for partition in topic.partitions:
-                raise_refusal(partition)
+                raise_for_error(partition)
                 found[TopicPartition(topic.name, partition.partition_index)] = partition.offset
         return found
 
@@ -256,9 +256,9 @@ class Admin:
         self, what: str, api_key: int, build: BuildRequest, results: Callable[[Message], Sequence[Message]]
     ) -> None:
         def ask() -> None:
-            raise_refusal(results(self._cluster.ask_controller(api_key, build))[0])
+            raise_for_error(results(self._cluster.send_to_controller(api_key, build))[0])
 
-        # The controller knows every topic there is: one that it does not know will not come by waiting.
+        # The controller knows every topic, so an unknown topic is not worth a retry.
         self._cluster.retry(what, ask, final=(ErrorCode.unknown_topic_or_partition,))
 
     @property
@@ -266,8 +266,8 @@ class Admin:
         return milliseconds(self._cluster.timeout_s * 1000)
 
 
-def raise_refusal(result: Message) -> None:
-    """Raises KafkaError if a part of a response carries one, with the broker's own words where it has any."""
+def raise_for_error(result: Message) -> None:
+    """Raise KafkaError if this part of a response has an error code, with the broker's message if there is one."""
     if result.error_code is not ErrorCode.none:
         raise KafkaError(result.error_code, getattr(result, "error_message", None))
 

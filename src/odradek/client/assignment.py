@@ -1,6 +1,6 @@
-"""A placement in the making: replicas are exchanged one by one, and what every broker carries is kept beside it.
+"""The replica assignment while a plan is made: replicas change one by one, and the load of every broker is kept.
 
-Knows what a step changes and which steps are allowed; nothing of why one is taken.
+Knows what a step changes and which steps are allowed, not the purpose of the plan.
 """
 
 from bisect import bisect_left, insort
@@ -9,20 +9,20 @@ from typing import Final, NamedTuple
 
 from odradek.client.placement import PlacedPartition, spread
 
-# Brokers whose bytes differ by less than this part of the average are even: nothing is copied for less.
-_EVEN_ENOUGH: Final = 0.1
+# Brokers whose bytes differ by less than this share of the mean count as balanced.
+_BYTES_TOLERANCE_SHARE: Final = 0.1
 
 
 class Change(NamedTuple):
-    """What the replicas of one partition, known by its number, are to be."""
+    """The new replicas of one partition, identified by its number."""
 
     number: int
     replicas: tuple[int, ...]
 
 
 class Assignment:
-    """`targets`: the brokers that may get something; only their burdens are counted. A broker without a rack stands for
-    a rack of its own.
+    """`targets` are the brokers that may receive replicas; only their load is counted. A broker without a rack counts
+    as a rack of its own.
     """
 
     def __init__(
@@ -35,15 +35,15 @@ class Assignment:
         self.leader_counts: Final = dict.fromkeys(self.targets, 0)
         self.bytes_on: Final = dict.fromkeys(self.targets, 0)
         self._racks: Final = racks
-        # By size, then by number.
+        # Sorted by size, then by number.
         self._held: Final[dict[int, list[tuple[int, int]]]] = {broker: [] for broker in self.targets}
-        # A dict for a set that keeps its order: the same cluster must give the same plan.
+        # A dict is used as an ordered set, so that the same cluster always gives the same plan.
         self._led: Final[dict[int, dict[int, None]]] = {broker: {} for broker in self.targets}
         for index, one in enumerate(placed):
             self.replicas.append(())
             self.apply(Change(index, one.replicas))
         mean_bytes = sum(self.bytes_on.values()) / max(1, len(self.targets))
-        self.bytes_tolerance: Final = int(mean_bytes * _EVEN_ENOUGH)
+        self.bytes_tolerance: Final = int(mean_bytes * _BYTES_TOLERANCE_SHARE)
 
     def apply(self, change: Change) -> None:
         index, after = change
@@ -67,7 +67,7 @@ class Assignment:
         return iter(self._led[broker])
 
     def nearest_in_size(self, broker: int, size_bytes: int) -> Iterator[int]:
-        """What this broker holds, the partition nearest to this size first, the smaller of two equally near."""
+        """Yield the broker's partitions, the nearest in size first, the smaller of two equally near ones."""
         held = self._held[broker]
         above = bisect_left(held, (size_bytes, -1))
         below = above - 1
@@ -80,7 +80,7 @@ class Assignment:
                 above += 1
 
     def replacement(self, index: int, leaving: int, coming: int) -> Change:
-        """The newcomer takes the place of the one that leaves; if that one led, whoever leads least comes first."""
+        """Replace one replica by another. If it was the preferred leader, the replica that leads least becomes it."""
         replicas = self.replicas[index]
         after = tuple(coming if broker == leaving else broker for broker in replicas)
         if replicas[0] == leaving:
@@ -89,7 +89,7 @@ class Assignment:
         return Change(index, after)
 
     def may_replace(self, index: int, leaving: int, coming: int) -> bool:
-        """Whether the newcomer is one, and brings no rack together with itself."""
+        """Return whether `coming` has no replica yet and would not share a rack with one."""
         replicas = self.replicas[index]
         if coming in replicas:
             return False
@@ -97,14 +97,14 @@ class Assignment:
         return self.shared_racks(after) <= self.shared_racks(replicas)
 
     def shared_racks(self, replicas: Sequence[int]) -> int:
-        """How many replicas lie on a rack that has one already."""
+        """Count the replicas on a rack that already has one."""
         return len(replicas) - len({self._rack(broker) for broker in replicas})
 
     def shares_its_rack(self, replicas: Sequence[int], broker: int) -> bool:
         return any(other != broker and self._rack(other) == self._rack(broker) for other in replicas)
 
     def makes_nothing_worse(self, changes: Sequence[Change]) -> bool:
-        """Whether no skew grows by these changes together; that of bytes may, while it is too small to matter."""
+        """Return whether these changes increase no skew. The skew of bytes may grow within the tolerance."""
         allowances = (0, 0, self.bytes_tolerance)
         for counts, deltas, allowance in zip(self._counts, self._deltas(changes), allowances, strict=True):
             if any(deltas.values()):
@@ -118,7 +118,7 @@ class Assignment:
         return self.replica_counts, self.leader_counts, self.bytes_on
 
     def _deltas(self, changes: Sequence[Change]) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
-        """What changes for each target: replicas, leaders, bytes."""
+        """Return the changes of replicas, leaders and bytes for each target."""
         replicas: dict[int, int] = {}
         leaders: dict[int, int] = {}
         sizes: dict[int, int] = {}
@@ -140,5 +140,5 @@ class Assignment:
 
 
 def first_in(replicas: Sequence[int], first: int) -> tuple[int, ...]:
-    """The same replicas with this one in front, the others in their order."""
+    """Move one replica to the front and keep the order of the others."""
     return (first, *(broker for broker in replicas if broker != first))

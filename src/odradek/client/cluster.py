@@ -1,6 +1,6 @@
-"""A cluster seen from outside: bootstrap, who leads what, a connection to each broker, new attempts until a deadline.
+"""A client of one cluster: bootstrap, metadata, one connection per broker, and retries until a deadline.
 
-Knows how to reach the right broker; nothing of what is asked there.
+Knows how to reach the right broker, not what is requested there.
 """
 
 import time
@@ -25,7 +25,7 @@ _LONGEST_PAUSE_S: Final = 0.5
 
 
 class Cluster:
-    """Not for use by several threads: one request is under way at a time."""
+    """Not thread-safe: one request is in flight at a time."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Cluster:
         security: Security = NOTHING,
         is_known: bool = False,
     ) -> None:
-        """`is_known`: the addresses are right, and whoever does not answer there will."""
+        """`is_known`: the bootstrap addresses are known to be right, so connection failures are retried."""
         self.bootstrap: Final = tuple(bootstrap)
         self.timeout_s: Final = timeout_s
         self._client_id: Final = client_id
@@ -59,7 +59,7 @@ class Cluster:
         self._connections.clear()
 
     def layout(self, topics: Iterable[str] | None = ()) -> ClusterLayout:
-        """Asks anew: about the given topics, all of them (None), or only the brokers."""
+        """Request fresh Metadata for the given topics, for all topics (None), or for the brokers only."""
         names = None if topics is None else tuple(dict.fromkeys(topics))
 
         def build(chosen: Schema) -> Message:
@@ -72,11 +72,11 @@ class Cluster:
                 include_topic_authorized_operations=False,
             )
 
-        self._layout = layout_from(self.ask_any(ApiKey.METADATA, build))
+        self._layout = layout_from(self.send_to_any(ApiKey.METADATA, build))
         return self._layout
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicLayout]:
-        """The layouts of these topics. Raises UnknownTopic for the first that there is not, with the names of all."""
+        """Return the layouts of these topics. Raises UnknownTopic for the first that does not exist."""
         layout = self.layout(names)
         for name, code in layout.refused.items():
             if code in (ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception):
@@ -85,7 +85,7 @@ class Cluster:
         return layout.topics
 
     def connection(self, address: Address) -> Connection:
-        """The connection to this broker, opened if there is none yet. Raises ConnectionFailed."""
+        """Return the connection to this broker, and open it if necessary. Raises ConnectionFailed."""
         found = self._connections.get(address)
         if found is None:
             found = self._connections[address] = Connection(
@@ -94,7 +94,7 @@ class Cluster:
         return found
 
     def forget(self, address: Address) -> None:
-        """Drops a connection that failed; the next request opens another."""
+        """Drop a failed connection; the next request opens a new one."""
         dropped = self._connections.pop(address, None)
         if dropped is not None:
             dropped.close()
@@ -102,7 +102,7 @@ class Cluster:
     def ask(
         self, address: Address, api_key: int, build: BuildRequest, *, highest: int | None = None, wait_s: float = 0.0
     ) -> Message:
-        """One request to one broker. `wait_s`: how long the broker itself was told that it may take."""
+        """Send one request to one broker. `wait_s` is the time that the request lets the broker wait."""
         connection = self.connection(address)
         try:
             answer = connection.ask(api_key, build, timeout_s=self.timeout_s + wait_s, highest=highest)
@@ -112,8 +112,8 @@ class Cluster:
         self._was_reached = True
         return answer
 
-    def ask_any(self, api_key: int, build: BuildRequest, *, highest: int | None = None) -> Message:
-        """Asks brokers in turn until one answers: known ones first, then the bootstrap list. Raises Unreachable."""
+    def send_to_any(self, api_key: int, build: BuildRequest, *, highest: int | None = None) -> Message:
+        """Try brokers in turn until one responds: known ones first, then the bootstrap list. Raises Unreachable."""
         failures: list[ConnectionFailed] = []
         for address in self._candidates():
             try:
@@ -122,25 +122,25 @@ class Cluster:
                 failures.append(error)
         raise Unreachable(failures)
 
-    def ask_controller(self, api_key: int, build: BuildRequest) -> Message:
-        """Asks the broker that Metadata names for changes: under KRaft any will do, it forwards them."""
+    def send_to_controller(self, api_key: int, build: BuildRequest) -> Message:
+        """Send to the broker that Metadata names as controller: under KRaft any broker, which forwards the request."""
         layout = self._layout or self.layout()
         named = layout.brokers.get(layout.controller_id)
         if named is None:
-            return self.ask_any(api_key, build)
+            return self.send_to_any(api_key, build)
         return self.ask(named.address, api_key, build)
 
-    def ask_broker(
+    def send_to_broker(
         self, node_id: int, api_key: int, build: BuildRequest, *, highest: int | None = None, wait_s: float = 0.0
     ) -> Message:
         return self.ask(self.address_of(node_id), api_key, build, highest=highest, wait_s=wait_s)
 
     def address_of(self, node_id: int) -> Address:
-        """Raises KafkaError(BROKER_NOT_AVAILABLE) for a broker that Metadata does not name."""
+        """Raise KafkaError(BROKER_NOT_AVAILABLE) for a broker that is not in Metadata."""
         layout = self._layout or self.layout()
         node = layout.brokers.get(node_id)
         if node is None:
-            raise KafkaError(ErrorCode.broker_not_available, f"broker {node_id} is not there")
+            raise KafkaError(ErrorCode.broker_not_available, f"broker {node_id} is not online")
         return node.address
 
     def retry(
@@ -151,10 +151,10 @@ class Cluster:
         timeout_s: float | None = None,
         final: Collection[ErrorCode] = (),
     ) -> T:
-        """The first result of `action`; failures that may pass are tried again, with a growing pause, until a deadline.
+        """Return the result of `action`, retried after retriable errors, with growing pauses, until a deadline.
 
-        A bootstrap list that never answered fails at once: it is more likely wrong than slow. `final`: errors that may
-        pass elsewhere, but not here.
+        If no bootstrap address has ever responded, it fails at once: the list is more likely wrong than slow. `final`
+        are error codes that are not retried here although they are retriable.
         """
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit_s
@@ -163,7 +163,7 @@ class Cluster:
             try:
                 return action()
             except (ConnectionFailed, Unreachable, NotYet, KafkaError) as error:
-                if not self._may_pass(error) or (isinstance(error, KafkaError) and error.code in final):
+                if not self._is_retriable(error) or (isinstance(error, KafkaError) and error.code in final):
                     raise
                 if time.monotonic() + pause_s >= deadline:
                     code = error.code if isinstance(error, KafkaError) else None
@@ -172,7 +172,7 @@ class Cluster:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             self._layout = None
 
-    def _may_pass(self, error: Exception) -> bool:
+    def _is_retriable(self, error: Exception) -> bool:
         if isinstance(error, KafkaError):
             return error.code.retriable
         return self._was_reached or isinstance(error, NotYet)

@@ -1,9 +1,9 @@
-"""Configs with all that a broker knows of them: value, where it comes from, what it would be otherwise, and help."""
+"""Describes configs in full: value, source, default and documentation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odradek.client.admin import ConfigSource, Resource, ResourceType, raise_refusal
+from odradek.client.admin import ConfigSource, Resource, ResourceType, raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ConnectionFailed, NotYet
 from odradek.wire.apis import ApiKey
@@ -14,26 +14,26 @@ from odradek.wire.schemas import Message, Schema
 class DescribedConfig:
     name: str
     value: str | None
-    """None for what is sensitive, and for what has no value."""
+    """None for a sensitive config and for one without a value."""
     source: str
     default: str | None
-    """None: not told, or there is none."""
+    """None if the broker does not report it or there is none."""
     documentation: str
     is_sensitive: bool
     is_read_only: bool
     is_own: bool
-    """Set for just this resource, so that it can be taken back."""
+    """Whether it is set for this resource and can be reset to the default."""
 
 
 def describe_configs(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
-    """All of a resource, in the order of their names."""
+    """Return all configs of a resource, sorted by name."""
     return cluster.retry("reading configs", lambda: _ask(cluster, resource, None, resource.owner))
 
 
-def wait_until_told(
-    cluster: Cluster, resource: Resource, name: str, is_told: Callable[[DescribedConfig], bool]
+def wait_until_applied(
+    cluster: Cluster, resource: Resource, name: str, is_applied: Callable[[DescribedConfig], bool]
 ) -> None:
-    """Until a change that the controllers have made is told by every broker that can be reached. Raises TimedOut."""
+    """Wait until every reachable broker has applied a change. Raises TimedOut."""
 
     def ask() -> None:
         has_answered = False
@@ -43,10 +43,10 @@ def wait_until_told(
             except ConnectionFailed:
                 continue
             has_answered = True
-            if not is_told(found):
-                raise NotYet(f"broker {broker} has not heard of it")
+            if not is_applied(found):
+                raise NotYet(f"broker {broker} has not applied it yet")
         if not has_answered:
-            raise NotYet("no broker answers")
+            raise NotYet("no broker responds")
 
     cluster.retry(f"the change of {name}", ask)
 
@@ -66,10 +66,10 @@ def _ask(
         )
 
     if broker is None:
-        response = cluster.ask_any(ApiKey.DESCRIBE_CONFIGS, build)
+        response = cluster.send_to_any(ApiKey.DESCRIBE_CONFIGS, build)
     else:
-        response = cluster.ask_broker(broker, ApiKey.DESCRIBE_CONFIGS, build)
-    raise_refusal(response.results[0])
+        response = cluster.send_to_broker(broker, ApiKey.DESCRIBE_CONFIGS, build)
+    raise_for_error(response.results[0])
     return sorted((_config(one, resource) for one in response.results[0].configs), key=lambda one: one.name)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.errors import ConnectionFailed
@@ -56,7 +56,7 @@ class Consumer:
         found: list[Consumed] = []
         try:
             for partition, answer in self._fetch(wait_ms):
-                raise_refusal(answer)
+                raise_for_error(answer)
                 found += self._take(partition, answer)
         except (KafkaError, ConnectionFailed):
             self._layouts.clear()

@@ -1,6 +1,6 @@
-"""Who coordinates a group or a transactional id: found over the wire, and asked there.
+"""Finds the coordinators of groups and transactional ids, and sends requests to them.
 
-Coordinators move and load; those who are asked in the meantime are asked again until the cluster's deadline.
+Coordinators move and load; meanwhile requests are retried until the cluster's deadline.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import KafkaError
 from odradek.client.address import Address
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.wire.apis import ApiKey
@@ -31,81 +31,83 @@ class Coordinator(NamedTuple):
         return f"{self.address} ({self.node_id})"
 
 
-# What a coordinator says of each key: an answer, or why there is none.
-Answers = Mapping[str, T | KafkaError]
+# The result of a coordinator for each key, or its error.
+Results = Mapping[str, T | KafkaError]
 
 
-def ask_coordinators(
+def query_coordinators(
     cluster: Cluster,
     kind: CoordinatorType,
     keys: Iterable[str],
     what: str,
-    ask: Callable[[Coordinator, Sequence[str]], Answers[T]],
+    query: Callable[[Coordinator, Sequence[str]], Results[T]],
     *,
     timeout_s: float | None = None,
 ) -> dict[str, T | KafkaError]:
-    """What `ask` hears of each key from its coordinator. Refusals that may pass are none yet, until the deadline."""
-    wanted = tuple(dict.fromkeys(keys))
+    """Run `query` for each key at its coordinator. Retriable errors are retried until the deadline."""
+    unique_keys = tuple(dict.fromkeys(keys))
     found: dict[str, T | KafkaError] = {}
 
     def attempt() -> dict[str, T | KafkaError]:
-        passing: KafkaError | None = None
-        left = [key for key in wanted if key not in found]
+        retriable: KafkaError | None = None
+        left = [key for key in unique_keys if key not in found]
         for coordinator, its_keys in _by_coordinator(cluster, kind, left).items():
-            for key, answer in ask(coordinator, its_keys).items():
-                if isinstance(answer, KafkaError) and answer.code.retriable:
-                    passing = answer
+            for key, result in query(coordinator, its_keys).items():
+                if isinstance(result, KafkaError) and result.code.retriable:
+                    retriable = result
                 else:
-                    found[key] = answer
-        if passing is not None:
-            raise passing
+                    found[key] = result
+        if retriable is not None:
+            raise retriable
         return found
 
     return cluster.retry(what, attempt, timeout_s=timeout_s)
 
 
 def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> Coordinator:
-    """Asks once. Raises KafkaError, also for what may pass."""
+    """Look it up once. Raises KafkaError, also for retriable errors."""
     (found,) = _by_coordinator(cluster, kind, (key,))
     return found
 
 
-def ask_every_broker(
-    cluster: Cluster, what: str, ask: Callable[[int], Sequence[T]], on_answer: Callable[[int], None]
+def query_every_broker(
+    cluster: Cluster, what: str, query: Callable[[int], Sequence[T]], on_response: Callable[[int], None]
 ) -> list[T]:
-    """What each broker says of what it coordinates. If one goes, or loads, all are asked anew: what it had may be with
-    one that was asked before.
+    """Collect the results of all brokers about what they coordinate.
+
+    If a broker fails or is loading, all brokers are queried again, because its coordinators may have moved to a broker
+    that was queried before.
     """
 
     def attempt() -> list[T]:
         found: list[T] = []
         for node_id in sorted(cluster.layout().brokers):
-            found += ask(node_id)
-            on_answer(1)
+            found += query(node_id)
+            on_response(1)
         return found
 
     return cluster.retry(what, attempt)
 
 
-def raise_if_refused(answer: T | KafkaError) -> T:
-    if isinstance(answer, KafkaError):
-        raise answer
-    return answer
+def raise_if_error(result: T | KafkaError) -> T:
+    if isinstance(result, KafkaError):
+        raise result
+    return result
 
 
-def answer_of(result: Message, read: Callable[[], T]) -> T | KafkaError:
-    """What `read` makes of a part of a response, or the refusal that it carries."""
+def result_or_error(result: Message, read: Callable[[], T]) -> T | KafkaError:
+    """Return the error of a part of a response, or the result of `read`."""
     try:
-        raise_refusal(result)
+        raise_for_error(result)
     except KafkaError as error:
         return error
     return read()
 
 
 def require_part(chosen: Schema, class_name: str) -> None:
-    """Raises ClientError if the version that the broker serves has no such part yet."""
+    """Raise ClientError if the broker's version of the API does not have this part yet."""
     if not chosen.knows(class_name):
-        raise ClientError("this broker is older than what can be asked from here: Apache Kafka 3.0 is the oldest")
+        raise ClientError("The broker is too old: Apache Kafka 3.0 is the oldest supported version")
 
 
 def _by_coordinator(cluster: Cluster, kind: CoordinatorType, keys: Sequence[str]) -> dict[Coordinator, list[str]]:
@@ -117,7 +119,7 @@ def _by_coordinator(cluster: Cluster, kind: CoordinatorType, keys: Sequence[str]
         return chosen.new("FindCoordinatorRequest", key_type=int(kind), coordinator_keys=tuple(keys))
 
     found: dict[Coordinator, list[str]] = {}
-    for one in cluster.ask_any(ApiKey.FIND_COORDINATOR, build).coordinators:
-        raise_refusal(one)
+    for one in cluster.send_to_any(ApiKey.FIND_COORDINATOR, build).coordinators:
+        raise_for_error(one)
         found.setdefault(Coordinator(one.node_id, Address(one.host, one.port)), []).append(one.key)
     return found

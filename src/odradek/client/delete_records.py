@@ -1,22 +1,22 @@
-"""Records deleted from the beginning of partitions, over the wire."""
+"""Deletes records from the start of partitions."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-# As far as everybody may read.
+# Delete up to the high watermark.
 ALL: Final = -1
 
 
 def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """What lies before the given offsets, or ALL; returns where each partition begins now."""
+    """Delete the records before the given offsets, or ALL. Returns the new start offset of each partition."""
     found: dict[TopicPartition, int] = {}
 
     def attempt() -> dict[TopicPartition, int]:
@@ -52,7 +52,7 @@ def _delete_at(
             timeout=milliseconds(cluster.timeout_s * 1000),
         )
 
-    for topic in cluster.ask_broker(leader, ApiKey.DELETE_RECORDS, build).topics:
+    for topic in cluster.send_to_broker(leader, ApiKey.DELETE_RECORDS, build).topics:
         for one in topic.partitions:
-            raise_refusal(one)
+            raise_for_error(one)
             found[TopicPartition(topic.name, one.partition_index)] = one.low_watermark

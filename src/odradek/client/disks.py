@@ -1,11 +1,11 @@
-"""The log dirs of a broker: how much each holds, and how much room its disk has."""
+"""The log dirs of a broker with their size and free disk space."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message
@@ -16,19 +16,19 @@ class LogDir:
     path: str
     has_failed: bool
     sizes: Mapping[TopicPartition, int]
-    """Without copies that are on their way into another log dir."""
+    """Without future replicas, which are being copied from another log dir."""
     total_bytes: int | None
-    """Of the disk; None: the broker does not tell, and so for what is usable."""
+    """Size of the disk; None if the broker does not report it. The same holds for the usable bytes."""
     usable_bytes: int | None
 
 
 def log_dirs_of(cluster: Cluster, broker: int) -> tuple[LogDir, ...]:
-    """Asks once: who looks every second has no time for a broker that is on its way out."""
-    response = cluster.ask_broker(
+    """Request once, without retries, because the console polls every second."""
+    response = cluster.send_to_broker(
         broker, ApiKey.DESCRIBE_LOG_DIRS, lambda chosen: chosen.new("DescribeLogDirsRequest", topics=None)
     )
     if hasattr(response, "error_code"):
-        raise_refusal(response)
+        raise_for_error(response)
     return tuple(_log_dir(result) for result in response.results)
 
 

@@ -31,7 +31,7 @@ class NotAuthenticated(ClientError):
     """The client or the broker could not be authenticated: retrying does not help."""
 
     def __init__(self, address: Address, reason: str) -> None:
-        super().__init__(f"Authentication failed with {address}: {reason}")
+        super().__init__(f"Cannot authenticate with {address}: {reason}")
 
 
 class NotSupportedByBroker(ClientError):

@@ -23,9 +23,7 @@ def explain(error: BaseException) -> str | None:
         case UnknownTopic():
             return explain_unknown_topic(error.topic, error.known)
         case TimedOut() if error.code is ErrorCode.coordinator_not_available:
-            return (
-                f"{error}. Check that enough brokers are running for the replication factor of the internal topics."
-            )
+            return f"{error}. Check that enough brokers are running for the replication factor of the internal topics."
         case Unreachable() | TimedOut():
             return f"{error}. Check --bootstrap and that the cluster is running (`odradek up` starts one)."
         case NotSupportedByBroker():
@@ -43,14 +41,16 @@ def explain(error: BaseException) -> str | None:
 
 def advise_on_security(message: str) -> str:
     """Add advice to the message of a NotAuthenticated."""
-    return f"{message}. Check the security settings in the --command-config file."
+    return f"{as_sentence(message)} Check the security settings in the --command-config file."
 
 
 def explain_unknown_topic(topic: str, known: tuple[str, ...]) -> str:
     suggestion = nearest(topic, known)
     if suggestion is not None:
         return f"Topic {topic!r} does not exist. Did you mean {suggestion!r}?"
-    return f"Topic {topic!r} does not exist. Create it with `odradek topic create {topic}`, or see `odradek topic list`."
+    return (
+        f"Topic {topic!r} does not exist. Create it with `odradek topic create {topic}`, or see `odradek topic list`."
+    )
 
 
 _ADVICE = {
@@ -88,7 +88,7 @@ _ADVICE = {
     ErrorCode.invalid_producer_epoch: "The producer has another epoch. `odradek txn producers` shows it.",
     ErrorCode.invalid_regular_expression: "Correct the pattern. It uses RE2 syntax.",
     ErrorCode.transaction_coordinator_fenced: "A newer coordinator has taken over and ends the transaction itself.",
-    ErrorCode.invalid_timestamp: "Check the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
+    ErrorCode.invalid_timestamp: "Check the topic's message.timestamp.before.max.ms and ….after.max.ms.",
 }
 
 

@@ -1,4 +1,4 @@
-"""A Fetch outside of any session: from where to read each partition, and how much of it."""
+"""Builds a Fetch request without a fetch session."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -21,7 +21,7 @@ def fetch_request(
     partition_bytes_max: int,
     read_committed: bool,
 ) -> Message:
-    """Partitions are answered in the order in which they stand here, as far as `bytes_max` reaches."""
+    """The response fills partitions in the given order until `bytes_max` is reached."""
     by_topic: dict[str, list[Message]] = {}
     for partition, position in positions.items():
         by_topic.setdefault(partition.topic, []).append(

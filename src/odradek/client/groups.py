@@ -1,4 +1,4 @@
-"""Groups, asked for and changed over the wire: who is in them, what they have committed, and that they go away."""
+"""Admin operations on groups: list, describe, read and commit offsets, delete."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from typing import Final, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, partitions_by_topic
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.coordinators import (
-    Answers,
     Coordinator,
     CoordinatorType,
-    answer_of,
-    ask_coordinators,
-    ask_every_broker,
-    raise_if_refused,
+    Results,
+    query_coordinators,
+    query_every_broker,
+    raise_if_error,
     require_part,
+    result_or_error,
 )
 from odradek.client.errors import NotSupportedByBroker
 from odradek.client.member_assignment import CONSUMER_PROTOCOL, assigned_partitions
@@ -33,7 +33,7 @@ CONSUMER: Final = "consumer"
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 
-# The last version that speaks of topics by name. Offsets may outlive a topic's id.
+# The last version with topic names. Committed offsets may outlive the id of a topic.
 _OFFSETS_BY_NAME: Final = 9
 _SHOWN_S_MAX: Final = 2.0
 _GROUPS_AT_ONCE: Final = 200
@@ -45,7 +45,7 @@ Offsets = dict[TopicPartition, int]
 class GroupListing:
     id: str
     type: str
-    """Empty if the broker is too old to say, and so is the state."""
+    """Empty if the broker is too old to report it, and so is the state."""
     state: str
     protocol_type: str
     coordinator_id: int
@@ -58,12 +58,12 @@ class GroupMember:
     client_id: str
     host: str
     assigned: tuple[TopicPartition, ...] | None
-    """None: written in a form that only the members understand."""
+    """None if the assignment is in a format that only the members understand."""
     rack: str | None = None
     epoch: int | None = None
-    """None in a classic group, and so for all that follows."""
+    """None in a classic group, as are the following fields."""
     target: tuple[TopicPartition, ...] | None = None
-    """What it is going to have once it has given up what it has to."""
+    """The target assignment, which the member reaches after it has revoked partitions."""
     subscribed: tuple[str, ...] = ()
     subscribed_pattern: str | None = None
 
@@ -75,11 +75,11 @@ class GroupDescription:
     state: str
     protocol_type: str
     assignor: str
-    """Empty while there is none."""
+    """Empty if there is none."""
     coordinator: Coordinator
     members: tuple[GroupMember, ...]
     epoch: int | None = None
-    """None for a classic group, whose generation nobody is told."""
+    """None for a classic group, whose generation is not reported."""
     assignment_epoch: int | None = None
 
     @property
@@ -96,31 +96,31 @@ class Groups:
         *,
         states: Collection[str] = (),
         types: Collection[str] = (),
-        on_answer: Callable[[int], None] = lambda amount: None,
+        on_response: Callable[[int], None] = lambda amount: None,
     ) -> list[GroupListing]:
-        """Of all brokers, in the order of their names; of the given states and types, or of any."""
+        """List the groups of all brokers, sorted by name, optionally with the given states and types only."""
 
         def ask(node_id: int) -> Sequence[GroupListing]:
             return self._list_at(node_id, tuple(states), tuple(types))
 
-        # A group that moves meanwhile may be seen twice.
-        found = {one.id: one for one in ask_every_broker(self._cluster, "listing groups", ask, on_answer)}
+        # A group whose coordinator moves meanwhile may be listed twice.
+        found = {one.id: one for one in query_every_broker(self._cluster, "listing groups", ask, on_response)}
         return [found[group_id] for group_id in sorted(found)]
 
     def describe(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
-        """A group that there is not is a refusal with GROUP_ID_NOT_FOUND."""
+        """Describe groups. An unknown group has the error GROUP_ID_NOT_FOUND."""
         wanted = tuple(dict.fromkeys(group_ids))
         found = self._in_slices("describing groups", wanted, self._describe_consumer_groups)
         others = [group_id for group_id in wanted if _is_none_such(found[group_id])]
         return found | self._in_slices("describing groups", others, self._describe_classic_groups)
 
     def offsets(self, group_ids: Iterable[str]) -> dict[str, Offsets]:
-        """What each group has committed; nothing for a group that there is not."""
+        """Return the committed offsets of each group; empty for an unknown group."""
         found = self._in_slices("reading committed offsets", tuple(dict.fromkeys(group_ids)), self._fetch_offsets)
-        return {group_id: raise_if_refused(answer) for group_id, answer in found.items()}
+        return {group_id: raise_if_error(answer) for group_id, answer in found.items()}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float | None = None) -> None:
-        """In the name of nobody: only a group without members takes it, and all of it or what is raised."""
+        """Commit offsets without being a member, which only a group without members accepts. Raises KafkaError."""
 
         def build(chosen: Schema) -> Message:
             topics = tuple(
@@ -149,19 +149,19 @@ class Groups:
                 topics=topics,
             )
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
             response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
             refused = _refusals(response)
             return {group_id: next(iter(refused.values()), None)}
 
-        raise_if_refused(self._ask("committing offsets", (group_id,), ask, timeout_s=timeout_s)[group_id])
+        raise_if_error(self._ask("committing offsets", (group_id,), ask, timeout_s=timeout_s)[group_id])
 
     def show_progress(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """For other tools to see how far somebody is who needs none of it, and does not wait long for that."""
+        """Commit offsets for monitoring only. Does not wait long, because the caller does not depend on them."""
         self.commit(group_id, offsets, timeout_s=_SHOWN_S_MAX)
 
     def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-        """Which partitions keep theirs, and why."""
+        """Delete committed offsets. Returns the errors of the partitions that keep theirs."""
 
         def build(chosen: Schema) -> Message:
             topics = tuple(
@@ -176,21 +176,21 @@ class Groups:
             )
             return chosen.new("OffsetDeleteRequest", group_id=group_id, topics=topics)
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[dict[TopicPartition, KafkaError]]:
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[dict[TopicPartition, KafkaError]]:
             response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_DELETE, build)
-            return {group_id: answer_of(response, lambda: _refusals(response))}
+            return {group_id: result_or_error(response, lambda: _refusals(response))}
 
-        return raise_if_refused(self._ask("deleting offsets", (group_id,), ask)[group_id])
+        return raise_if_error(self._ask("deleting offsets", (group_id,), ask)[group_id])
 
     def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError]:
-        """Which groups are still there, and why."""
+        """Delete groups. Returns the errors of those that were not deleted."""
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
             def build(chosen: Schema) -> Message:
                 return chosen.new("DeleteGroupsRequest", groups_names=tuple(keys))
 
             response = self._cluster.ask(coordinator.address, ApiKey.DELETE_GROUPS, build)
-            return {one.group_id: answer_of(one, lambda: None) for one in response.results}
+            return {one.group_id: result_or_error(one, lambda: None) for one in response.results}
 
         answers = self._in_slices("deleting groups", tuple(dict.fromkeys(group_ids)), ask)
         return {group_id: answer for group_id, answer in answers.items() if isinstance(answer, KafkaError)}
@@ -199,8 +199,8 @@ class Groups:
         def build(chosen: Schema) -> Message:
             return chosen.new("ListGroupsRequest", states_filter=states, types_filter=types)
 
-        response = self._cluster.ask_broker(node_id, ApiKey.LIST_GROUPS, build)
-        raise_refusal(response)
+        response = self._cluster.send_to_broker(node_id, ApiKey.LIST_GROUPS, build)
+        raise_for_error(response)
         listed = [
             GroupListing(
                 id=one.group_id,
@@ -211,10 +211,10 @@ class Groups:
             )
             for one in response.groups
         ]
-        # An old broker knows no filters.
+        # Old brokers do not support filters.
         return [one for one in listed if _is_among(one.state, states) and _is_among(one.type, types)]
 
-    def _describe_consumer_groups(self, coordinator: Coordinator, keys: Sequence[str]) -> Answers[GroupDescription]:
+    def _describe_consumer_groups(self, coordinator: Coordinator, keys: Sequence[str]) -> Results[GroupDescription]:
         def build(chosen: Schema) -> Message:
             return chosen.new(
                 "ConsumerGroupDescribeRequest", group_ids=tuple(keys), include_authorized_operations=False
@@ -224,16 +224,20 @@ class Groups:
             response = self._cluster.ask(coordinator.address, ApiKey.CONSUMER_GROUP_DESCRIBE, build)
         except NotSupportedByBroker:
             return dict.fromkeys(keys, KafkaError(ErrorCode.group_id_not_found))
-        return {one.group_id: answer_of(one, partial(_consumer_group, one, coordinator)) for one in response.groups}
+        return {
+            one.group_id: result_or_error(one, partial(_consumer_group, one, coordinator)) for one in response.groups
+        }
 
-    def _describe_classic_groups(self, coordinator: Coordinator, keys: Sequence[str]) -> Answers[GroupDescription]:
+    def _describe_classic_groups(self, coordinator: Coordinator, keys: Sequence[str]) -> Results[GroupDescription]:
         def build(chosen: Schema) -> Message:
             return chosen.new("DescribeGroupsRequest", groups=tuple(keys), include_authorized_operations=False)
 
         response = self._cluster.ask(coordinator.address, ApiKey.DESCRIBE_GROUPS, build)
-        return {one.group_id: answer_of(one, partial(_classic_group, one, coordinator)) for one in response.groups}
+        return {
+            one.group_id: result_or_error(one, partial(_classic_group, one, coordinator)) for one in response.groups
+        }
 
-    def _fetch_offsets(self, coordinator: Coordinator, keys: Sequence[str]) -> Answers[Offsets]:
+    def _fetch_offsets(self, coordinator: Coordinator, keys: Sequence[str]) -> Results[Offsets]:
         def build(chosen: Schema) -> Message:
             require_part(chosen, "OffsetFetchRequestGroup")
             groups = tuple(
@@ -243,10 +247,10 @@ class Groups:
             return chosen.new("OffsetFetchRequest", groups=groups, require_stable=False)
 
         response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_FETCH, build, highest=_OFFSETS_BY_NAME)
-        return {one.group_id: answer_of(one, partial(_committed, one)) for one in response.groups}
+        return {one.group_id: result_or_error(one, partial(_committed, one)) for one in response.groups}
 
     def _in_slices(
-        self, what: str, keys: Sequence[str], ask: Callable[[Coordinator, Sequence[str]], Answers[T]]
+        self, what: str, keys: Sequence[str], ask: Callable[[Coordinator, Sequence[str]], Results[T]]
     ) -> dict[str, T | KafkaError]:
         found: dict[str, T | KafkaError] = {}
         left = iter(keys)
@@ -258,11 +262,11 @@ class Groups:
         self,
         what: str,
         keys: Sequence[str],
-        ask: Callable[[Coordinator, Sequence[str]], Answers[T]],
+        ask: Callable[[Coordinator, Sequence[str]], Results[T]],
         *,
         timeout_s: float | None = None,
     ) -> dict[str, T | KafkaError]:
-        return ask_coordinators(self._cluster, CoordinatorType.GROUP, keys, what, ask, timeout_s=timeout_s)
+        return query_coordinators(self._cluster, CoordinatorType.GROUP, keys, what, ask, timeout_s=timeout_s)
 
 
 def _is_none_such(answer: object) -> bool:
@@ -275,7 +279,7 @@ def _is_among(value: str, wanted: Collection[str]) -> bool:
 
 def _classic_group(group: Message, coordinator: Coordinator) -> GroupDescription | KafkaError:
     if group.group_state == DEAD:
-        # How brokers before version 6 say that there is none.
+        # Before version 6, brokers report an unknown group as Dead.
         return KafkaError(ErrorCode.group_id_not_found, f"Group {group.group_id} not found.")
     understood = group.protocol_type == CONSUMER_PROTOCOL
     members = [
@@ -342,7 +346,7 @@ def _committed(group: Message) -> Offsets:
     found: Offsets = {}
     for topic in group.topics:
         for one in topic.partitions:
-            raise_refusal(one)
+            raise_for_error(one)
             if one.committed_offset >= 0:
                 found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
     return found

@@ -1,7 +1,6 @@
-"""Transactions that lie open in a log although no coordinator is ever going to end them: they hold up every reader
-of committed records, until somebody aborts them.
+"""Finds hanging transactions: open in a log, but no coordinator will end them, so they block read_committed consumers.
 
-Found as kafka-transactions finds them: open for longer than any transaction may last, and unknown to their coordinator.
+As in kafka-transactions, they are open for longer than the maximum timeout and unknown to their coordinator.
 """
 
 from collections.abc import Callable, Collection
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
-from odradek.client.coordinators import raise_if_refused
+from odradek.client.coordinators import raise_if_error
 from odradek.client.transactions import ProducerState, TransactionDescription, Transactions
 
 
@@ -26,11 +25,11 @@ def find_hanging(
     *,
     broker_id: int | None,
     idle_since_ms: int,
-    on_answer: Callable[[int], None] = lambda amount: None,
+    on_response: Callable[[int], None] = lambda amount: None,
 ) -> list[OpenTransaction]:
-    """Those of them of which the last record is older than `idle_since_ms`."""
+    """Return the hanging transactions whose last record is older than `idle_since_ms`."""
     transactions = Transactions(cluster)
-    found = transactions.producers(partitions, broker_id=broker_id, on_answer=on_answer)
+    found = transactions.producers(partitions, broker_id=broker_id, on_response=on_response)
     candidates = [
         OpenTransaction(partition=partition, producer=producer)
         for partition, producers in sorted(found.items())
@@ -52,12 +51,12 @@ def find_hanging(
 def _described(
     described: dict[str, TransactionDescription | KafkaError], name: str | None
 ) -> TransactionDescription | None:
-    answer = None if name is None else described[name]
-    if isinstance(answer, KafkaError) and answer.code is ErrorCode.transactional_id_not_found:
+    result = None if name is None else described[name]
+    if isinstance(result, KafkaError) and result.code is ErrorCode.transactional_id_not_found:
         return None
-    return None if answer is None else raise_if_refused(answer)
+    return None if result is None else raise_if_error(result)
 
 
 def _will_end(one: OpenTransaction, description: TransactionDescription | None) -> bool:
-    """Whether the coordinator is going to write the marker: it counts the partition among the transaction's."""
+    """Return whether the coordinator will write a marker: the partition is part of the transaction."""
     return description is not None and one.partition in description.partitions

@@ -1,6 +1,6 @@
-"""JSON from servers that somebody named: bounded in time and size, and from nobody else, as no redirection is followed.
+"""Requests JSON over HTTP, bounded in time and size. Redirects are not followed, so only the given server is contacted.
 
-Blocks.
+All calls block.
 """
 
 import http.client
@@ -11,35 +11,35 @@ from contextlib import closing
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
-ANSWER_S: Final = 3.0
-ANSWER_BYTES_MAX: Final = 1024 * 1024
+TIMEOUT_S: Final = 3.0
+RESPONSE_BYTES_MAX: Final = 1024 * 1024
 
 
-class NoAnswer(Exception):
-    """The message says who did not answer as it should, and how. `told`: what came with a status that is an error's."""
+class HttpRequestFailed(Exception):
+    """The server is unreachable or returned an error. `body` is the JSON body of an error response."""
 
-    def __init__(self, message: str, *, status: int | None = None, told: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, message: str, *, status: int | None = None, body: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.status: Final = status
-        self.told: Final = told or {}
+        self.body: Final = body or {}
 
 
 def address_of(url: str) -> SplitResult:
-    """Raises ValueError with a sentence for the person who wrote it."""
+    """Parse the URL of a server. Raises ValueError with a message for the user."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write http://HOST:PORT or https://HOST:PORT")
+        raise ValueError("not a valid URL. Write http://HOST:PORT or https://HOST:PORT")
     try:
         _ = parts.port
     except ValueError:
-        raise ValueError("its port is none between 1 and 65535") from None
+        raise ValueError("not a valid port. Use a port between 1 and 65535") from None
     return parts
 
 
-def ask_json(
+def request_json(
     url: str, *, headers: Mapping[str, str] | None = None, form: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """GET, or POST where there is a form. Raises NoAnswer."""
+    """Send a GET request, or a POST request with a form. Raises HttpRequestFailed."""
     parts = address_of(url)
     connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -49,36 +49,36 @@ def ask_json(
         body = urlencode(form)
         sent["Content-Type"] = "application/x-www-form-urlencoded"
     try:
-        with closing(connect(str(parts.hostname), parts.port, timeout=ANSWER_S)) as connection:
+        with closing(connect(str(parts.hostname), parts.port, timeout=TIMEOUT_S)) as connection:
             connection.request("GET" if form is None else "POST", path, body=body, headers=sent)
             response = connection.getresponse()
-            answer = _read(response, time.monotonic() + ANSWER_S)
+            content = _read(response, time.monotonic() + TIMEOUT_S)
     except (OSError, http.client.HTTPException) as error:
-        raise NoAnswer(f"{parts.hostname} does not answer ({error})") from None
-    told = _object(answer)
-    if response.status != http.client.OK or len(answer) > ANSWER_BYTES_MAX:
-        raise NoAnswer(f"{parts.hostname} answers {response.status}", status=response.status, told=told)
-    if told is None:
-        raise NoAnswer(f"{parts.hostname} answers with what is no JSON object")
-    return told
+        raise HttpRequestFailed(f"{parts.hostname} does not respond ({error})") from None
+    found = _parse_object(content)
+    if response.status != http.client.OK or len(content) > RESPONSE_BYTES_MAX:
+        raise HttpRequestFailed(f"{parts.hostname} returned HTTP {response.status}", status=response.status, body=found)
+    if found is None:
+        raise HttpRequestFailed(f"{parts.hostname} did not return a JSON object")
+    return found
 
 
 def _read(response: http.client.HTTPResponse, until_s: float) -> bytes:
-    """One byte more than is allowed where there are more. Who sends byte by byte is not waited for."""
-    answer = b""
-    while len(answer) <= ANSWER_BYTES_MAX:
-        part = response.read1(ANSWER_BYTES_MAX + 1 - len(answer))
+    """Read the body, up to one byte more than allowed. A server that sends byte by byte times out."""
+    content = b""
+    while len(content) <= RESPONSE_BYTES_MAX:
+        part = response.read1(RESPONSE_BYTES_MAX + 1 - len(content))
         if not part:
             break
-        answer += part
+        content += part
         if time.monotonic() > until_s:
-            raise TimeoutError("it takes too long")
-    return answer
+            raise TimeoutError("timed out")
+    return content
 
 
-def _object(answer: bytes) -> dict[str, Any] | None:
+def _parse_object(content: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(answer)
+        found = json.loads(content)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

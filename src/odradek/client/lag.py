@@ -1,6 +1,6 @@
-"""How far groups are behind, how fast that changes, and when they will have caught up: from two looks, or one.
+"""Measures the lag of groups, how fast it changes, and when they will have caught up, from one or two samples.
 
-What a group reads is what it has committed or is assigned; how fast it reads shows only in what it commits.
+A group reads the partitions with a committed offset and the assigned ones. Its speed is visible only in its commits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +21,13 @@ class Trend(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """At all groups at about the same moment."""
+class OffsetSample:
+    """The committed offsets and end offsets of all groups at about the same time."""
 
     at_s: float
     committed: Mapping[str, Offsets]
     ends: Offsets
-    """Of partitions that have a leader."""
+    """The end offsets of partitions with a leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,12 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Of one partition, or of several together."""
+    """The lag of one partition, or of several together."""
 
     records: int | None
-    """None: nothing is committed, or the partition has no end to be seen."""
+    """None if there is no committed offset or the end offset is unknown."""
     rates: Rates | None
-    """None until there were two looks."""
+    """None unless there are two samples."""
 
     @property
     def trend(self) -> Trend | None:
@@ -59,7 +59,7 @@ class Lag:
 
     @property
     def seconds_left(self) -> float | None:
-        """Until it is gone, if all goes on as between the looks. None: not known, or never."""
+        """Time until the lag is zero at the current rates. None if it is unknown or infinite."""
         if self.trend is Trend.CAUGHT_UP:
             return 0.0
         if self.trend is not Trend.SHRINKS or self.records is None or self.rates is None:
@@ -74,17 +74,17 @@ class PartitionLag:
     end: int | None
     lag: Lag
     member: GroupMember | None
-    """Who reads it now."""
+    """The member that the partition is assigned to."""
 
 
-def look_at(cluster: Cluster, groups: Sequence[GroupDescription], clock: Callable[[], float]) -> Look:
+def sample_offsets(cluster: Cluster, groups: Sequence[GroupDescription], clock: Callable[[], float]) -> OffsetSample:
     committed = Groups(cluster).offsets(group.id for group in groups)
     partitions = {partition for group in groups for partition in _partitions_of(group, committed[group.id])}
-    return Look(at_s=clock(), committed=committed, ends=_ends(cluster, partitions))
+    return OffsetSample(at_s=clock(), committed=committed, ends=_ends(cluster, partitions))
 
 
-def lags_of(group: GroupDescription, first: Look | None, last: Look) -> list[PartitionLag]:
-    """In the order of the partitions' names. `first` is None where there was one look only."""
+def lags_of(group: GroupDescription, first: OffsetSample | None, last: OffsetSample) -> list[PartitionLag]:
+    """Return the lag of each partition, sorted by name. `first` is None if there is only one sample."""
     readers = {partition: member for member in group.members for partition in member.assigned or ()}
     committed = last.committed[group.id]
     found = []
@@ -103,7 +103,7 @@ def lags_of(group: GroupDescription, first: Look | None, last: Look) -> list[Par
 
 
 def total_of(lags: Sequence[PartitionLag]) -> Lag:
-    """Of what is known of all of them."""
+    """Add up the known lags and rates."""
     known = [one.lag.records for one in lags if one.lag.records is not None]
     rates = [one.lag.rates for one in lags if one.lag.rates is not None]
     return Lag(
@@ -119,11 +119,11 @@ def _partitions_of(group: GroupDescription, committed: Offsets) -> set[TopicPart
 
 
 def _lag(committed: int | None, end: int | None) -> int | None:
-    # Records may be deleted, or lost by an unclean election, behind the back of who committed.
+    # The end offset may be below the committed one after an unclean leader election.
     return None if committed is None or end is None else max(0, end - committed)
 
 
-def _rates(group_id: str, partition: TopicPartition, first: Look | None, last: Look) -> Rates | None:
+def _rates(group_id: str, partition: TopicPartition, first: OffsetSample | None, last: OffsetSample) -> Rates | None:
     if first is None or last.at_s <= first.at_s:
         return None
     before, after = first.committed[group_id].get(partition), last.committed[group_id].get(partition)
@@ -131,7 +131,7 @@ def _rates(group_id: str, partition: TopicPartition, first: Look | None, last: L
     if before is None or after is None or began is None or ended is None:
         return None
     span_s = last.at_s - first.at_s
-    # A group that was reset to an earlier offset in between has consumed nothing.
+    # If the group was reset to an earlier offset in between, it counts as having consumed nothing.
     return Rates(consumed=max(0, after - before) / span_s, produced=max(0, ended - began) / span_s)
 
 

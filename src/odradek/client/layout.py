@@ -1,4 +1,4 @@
-"""What a Metadata response says, in plain values: brokers, topics, and who leads what."""
+"""Plain values of a Metadata response: brokers, topics, and the leaders of partitions."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -19,7 +19,7 @@ class BrokerNode:
 class PartitionLayout:
     id: int
     leader: int
-    """-1 while there is none."""
+    """-1 if there is none."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -32,7 +32,7 @@ class TopicLayout:
     id: UUID | None
     is_internal: bool
     partitions: tuple[PartitionLayout, ...]
-    """In the order of their ids, which are 0, 1, 2, …"""
+    """Sorted by id: 0, 1, 2, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ClusterLayout:
     brokers: dict[int, BrokerNode]
     topics: dict[str, TopicLayout]
     refused: dict[str, ErrorCode]
-    """Topics asked for by name of which the broker says only an error."""
+    """The error codes of requested topics that the broker did not describe."""
 
 
 def layout_from(response: Message) -> ClusterLayout:

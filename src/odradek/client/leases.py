@@ -1,6 +1,6 @@
-"""Leases on closed segments, as a reader asks for them at the HTTP address of the partition's leader.
+"""Requests leases on closed segments at the HTTP endpoint of the partition's leader.
 
-Nobody needs one: whatever goes wrong is NoLease, and then the brokers are asked for the records themselves.
+A lease is optional: on any failure (NoLease) the reader fetches the records from the brokers instead.
 """
 
 import base64
@@ -18,7 +18,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
-from odradek.client.node_http import NoEndpoint, ask_endpoint, find_endpoint
+from odradek.client.node_http import NoEndpoint, find_endpoint, query_endpoint
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _RENEW_S: Final = 1.0
 
 
 class NoLease(Exception):
-    """The message says why."""
+    """No lease was granted. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,8 +42,8 @@ class LeaseCredentials:
         return {"Authorization": "Basic " + base64.b64encode(f"{self.principal}:{self.secret}".encode()).decode()}
 
 
-class HeldFile(NamedTuple):
-    """The second name of a closed segment's file; its offsets are from `base_offset` on and below `limit`."""
+class LeasedFile(NamedTuple):
+    """A hard link to the file of a closed segment with the offsets from `base_offset` to below `limit`."""
 
     path: str
     base_offset: int
@@ -58,8 +58,8 @@ class Aborted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldSegments:
-    """What one lease lets somebody read. Travels to tasks."""
+class Lease:
+    """A lease on closed segments. It is sent to the tasks that read them."""
 
     partition: TopicPartition
     lease_id: str
@@ -68,19 +68,19 @@ class HeldSegments:
     endpoint: Address
     duration_ms: int
     renew_at_s: float
-    """By the clock of who asked: from then on it is time to renew it."""
+    """When the lease is due for renewal, by the clock of the client that requested it."""
     leader_epoch: int
     log_start_offset: int
-    files: tuple[HeldFile, ...]
+    files: tuple[LeasedFile, ...]
     aborted: tuple[Aborted, ...]
 
     @property
     def edges(self) -> list[int]:
-        """Offsets at which a file begins or ends."""
+        """The offsets at which a file starts or ends."""
         return [*(one.base_offset for one in self.files), self.files[-1].limit]
 
-    def part(self, start: int, end: int) -> "HeldSegments | None":
-        """What is needed of it for these offsets."""
+    def part(self, start: int, end: int) -> "Lease | None":
+        """Return the part of the lease that covers these offsets."""
         files = tuple(one for one in self.files if one.base_offset < end and one.limit > start)
         if not files:
             return None
@@ -88,18 +88,18 @@ class HeldSegments:
         return replace(self, files=files, aborted=aborted)
 
 
-class LeaseDesk:
-    """Asks for leases, as one principal."""
+class LeaseClient:
+    """Requests leases as one principal."""
 
     def __init__(self, cluster: Cluster, credentials: LeaseCredentials, *, duration_ms: int = DURATION_MS) -> None:
         self._cluster: Final = cluster
         self._credentials: Final = credentials
         self._duration_ms: Final = duration_ms
         self._endpoints: Final[dict[int, Address]] = {}
-        # Leaders that do not grant any on a topic are not asked for each of its partitions.
+        # A leader that grants no leases on a topic is not queried again for each of its partitions.
         self._refusals: Final[dict[tuple[int, str], str]] = {}
 
-    def ask(
+    def request(
         self,
         partition: TopicPartition,
         *,
@@ -107,9 +107,12 @@ class LeaseDesk:
         end: int,
         read_committed: bool,
         topic_id: str = "",
-    ) -> HeldSegments | None:
-        """None: no closed segment lies there. `topic_id`: of no other topic of this name. Raises NoLease."""
-        wanted = {
+    ) -> Lease | None:
+        """Request a lease. Returns None if no closed segment has these offsets. Raises NoLease.
+
+        `topic_id`, if given, excludes a recreated topic of the same name.
+        """
+        parameters = {
             "topic": partition.topic,
             "partition": partition.partition,
             "topic_id": topic_id,
@@ -119,63 +122,63 @@ class LeaseDesk:
             "duration_ms": self._duration_ms,
         }
         try:
-            return self._ask_leaders(partition, wanted)
+            return self._request_from_leaders(partition, parameters)
         except NoEndpoint as error:
             raise NoLease(f"{partition}: {error}") from error
         except (KafkaError, ClientError) as error:
             raise NoLease(f"{partition}: {error}") from error
         except (LookupError, TypeError, ValueError) as error:
-            raise NoLease(f"{partition}: its leader answers with what is no lease: {error!r}") from error
+            raise NoLease(f"{partition}: invalid lease from its leader: {error!r}") from error
 
-    def _ask_leaders(self, partition: TopicPartition, wanted: Mapping[str, Any]) -> HeldSegments | None:
-        """The leader, and the next one if leadership has just moved. Raises NoEndpoint."""
-        refused: NoEndpoint | None = None
-        asked: set[int] = set()
+    def _request_from_leaders(self, partition: TopicPartition, parameters: Mapping[str, Any]) -> Lease | None:
+        """Query the leader, and the next one if leadership has just moved. Raises NoEndpoint."""
+        rejection: NoEndpoint | None = None
+        tried: set[int] = set()
         while True:
             layout = self._cluster.layout([partition.topic])
             leader = layout.topics[partition.topic].partitions[partition.partition].leader
-            if refused is not None and leader in asked:
-                raise refused
+            if rejection is not None and leader in tried:
+                raise rejection
             if known := self._refusals.get((leader, partition.topic)):
                 raise NoEndpoint(known)
-            asked.add(leader)
+            tried.add(leader)
             try:
-                return self._ask_leader(layout.cluster_id, leader, partition, wanted)
+                return self._request_from_leader(layout.cluster_id, leader, partition, parameters)
             except NoEndpoint as error:
                 if error.status != HTTPStatus.CONFLICT:
                     self._refusals[leader, partition.topic] = str(error)
                     raise
-                # This is about the one partition: it may well grant leases on others.
-                refused = error
+                # A conflict concerns this partition only: the leader may grant leases on others.
+                rejection = error
 
-    def _ask_leader(
-        self, cluster_id: str | None, leader: int, partition: TopicPartition, wanted: Mapping[str, Any]
-    ) -> HeldSegments | None:
+    def _request_from_leader(
+        self, cluster_id: str | None, leader: int, partition: TopicPartition, parameters: Mapping[str, Any]
+    ) -> Lease | None:
         endpoint = self._endpoint(leader)
-        answer = ask_endpoint(
+        response = query_endpoint(
             endpoint,
-            f"{PATH}?{urlencode(wanted)}",
+            f"{PATH}?{urlencode(parameters)}",
             cluster_id,
             leader,
             timeout_s=_GRANT_S,
             method="POST",
             headers=self._credentials.headers,
         )
-        files = _files(answer["segments"])
+        files = _parse_files(response["segments"])
         if not files:
             return None
-        return HeldSegments(
+        return Lease(
             partition=partition,
-            lease_id=str(answer["lease"]),
+            lease_id=str(response["lease"]),
             node_id=leader,
             cluster_id=cluster_id,
             endpoint=endpoint,
             duration_ms=self._duration_ms,
             renew_at_s=time.time() + self._duration_ms / 3000,
-            leader_epoch=int(answer["leader_epoch"]),
-            log_start_offset=int(answer["log_start_offset"]),
+            leader_epoch=int(response["leader_epoch"]),
+            log_start_offset=int(response["log_start_offset"]),
             files=files,
-            aborted=tuple(Aborted(*map(int, one)) for one in answer["aborted"]),
+            aborted=tuple(Aborted(*map(int, one)) for one in response["aborted"]),
         )
 
     def _endpoint(self, leader: int) -> Address:
@@ -184,44 +187,44 @@ class LeaseDesk:
         return self._endpoints[leader]
 
 
-class LeaseKeeper:
-    """Renews leases when it is time to, and gives them back. A failure is told, and harms nobody but the reader."""
+class LeaseRenewer:
+    """Renews and releases leases. Failures are only logged: an expired lease affects only its reader."""
 
     def __init__(self, credentials: LeaseCredentials) -> None:
         self._credentials: Final = credentials
         self._renew_at_s: Final[dict[str, float]] = {}
 
-    def keep(self, held: HeldSegments) -> None:
-        """To be called again and again while it is read."""
+    def renew_if_due(self, lease: Lease) -> None:
+        """Call this repeatedly while the segments are being read."""
         now_s = time.time()
-        if now_s < self._renew_at_s.get(held.lease_id, held.renew_at_s):
+        if now_s < self._renew_at_s.get(lease.lease_id, lease.renew_at_s):
             return
-        self._renew_at_s[held.lease_id] = now_s + held.duration_ms / 3000
-        self._tell(held, "POST", f"?duration_ms={held.duration_ms}")
+        self._renew_at_s[lease.lease_id] = now_s + lease.duration_ms / 3000
+        self._send(lease, "POST", f"?duration_ms={lease.duration_ms}")
 
-    def release(self, leases: Sequence[HeldSegments]) -> None:
-        for held in leases:
-            self._tell(held, "DELETE", "")
+    def release(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            self._send(lease, "DELETE", "")
 
-    def _tell(self, held: HeldSegments, method: str, query: str) -> None:
+    def _send(self, lease: Lease, method: str, query: str) -> None:
         try:
-            ask_endpoint(
-                held.endpoint,
-                f"{PATH}/{held.lease_id}{query}",
-                held.cluster_id,
-                held.node_id,
+            query_endpoint(
+                lease.endpoint,
+                f"{PATH}/{lease.lease_id}{query}",
+                lease.cluster_id,
+                lease.node_id,
                 timeout_s=_RENEW_S,
                 method=method,
                 headers=self._credentials.headers,
             )
         except NoEndpoint as error:
-            _log.info("the lease on %s is left to end by itself: %s", held.partition, error)
+            _log.info("Lease on %s not updated, it will expire: %s", lease.partition, error)
 
 
-def _files(found: Any) -> tuple[HeldFile, ...]:
+def _parse_files(segments: Any) -> tuple[LeasedFile, ...]:
     files = tuple(
-        HeldFile(str(one["file"]), int(one["base_offset"]), int(one["limit"]), int(one["size"])) for one in found
+        LeasedFile(str(one["file"]), int(one["base_offset"]), int(one["limit"]), int(one["size"])) for one in segments
     )
     if any(one.limit != following.base_offset for one, following in pairwise(files)):
-        raise ValueError("its segments do not follow one another")
+        raise ValueError("its segments are not contiguous")
     return files

@@ -1,11 +1,11 @@
-"""How much every broker stores of each partition."""
+"""The sizes of partitions on each broker."""
 
 from collections.abc import Callable, Collection
 from functools import partial
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition, partitions_by_topic
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -18,15 +18,18 @@ def sizes_on(
     brokers: Collection[int],
     partitions: Collection[TopicPartition] | None = None,
     *,
-    on_answer: Callable[[int], None] = lambda amount: None,
+    on_response: Callable[[int], None] = lambda amount: None,
 ) -> dict[int, Sizes]:
-    """Bytes by broker and partition; of the given partitions, or of all. What lies in a log dir that has failed is not
-    known, and neither is a copy counted that is on its way into another log dir.
+    """Return bytes by broker and partition, for the given partitions or all of them.
+
+    Replicas in offline log dirs and future replicas of log dir moves are not counted.
     """
     found: dict[int, Sizes] = {}
     for broker in brokers:
-        found[broker] = cluster.retry(f"asking broker {broker} for sizes", partial(_ask, cluster, broker, partitions))
-        on_answer(1)
+        found[broker] = cluster.retry(
+            f"describing the log dirs of broker {broker}", partial(_ask, cluster, broker, partitions)
+        )
+        on_response(1)
     return found
 
 
@@ -40,9 +43,9 @@ def _ask(cluster: Cluster, broker: int, partitions: Collection[TopicPartition] |
         )
         return chosen.new("DescribeLogDirsRequest", topics=topics)
 
-    response = cluster.ask_broker(broker, ApiKey.DESCRIBE_LOG_DIRS, build)
+    response = cluster.send_to_broker(broker, ApiKey.DESCRIBE_LOG_DIRS, build)
     if hasattr(response, "error_code"):
-        raise_refusal(response)
+        raise_for_error(response)
     return {
         TopicPartition(topic.name, one.partition_index): one.partition_size
         for result in response.results

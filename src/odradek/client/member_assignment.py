@@ -1,6 +1,6 @@
-"""What the leader of a classic group gave its members, as consumers write it: bytes that the broker never looks into.
+"""Decodes the assignment of a member of a classic group, which is opaque to the broker.
 
-Whoever leads a group may write anything; what cannot be read is not known, and no reason to fail.
+The leader of a group may write any format, so an undecodable assignment is not an error.
 """
 
 import struct
@@ -20,7 +20,7 @@ _VERSION_MAX: Final = 3
 
 
 def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
-    """In the order of their names; None if it is nothing that a consumer would understand."""
+    """Return the partitions, sorted by name, or None if the format is unknown."""
     if not data:
         return ()
     if len(data) < _VERSION.size:
@@ -28,7 +28,7 @@ def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
     version = _VERSION.unpack_from(data)[0]
     if version < 0:
         return None
-    # A later version only appends what is not known here.
+    # Later versions only append fields.
     form = import_module(f"kio.schema.consumer_protocol_assignment.v{min(version, _VERSION_MAX)}.data")
     try:
         checked = message_walk(form.ConsumerProtocolAssignment, RESPONSE_ELEMENTS_MAX)(data, _VERSION.size)

@@ -1,12 +1,10 @@
-"""Who belongs to the cluster: brokers as they are registered, fenced ones too, and the controllers as they see each
-other.
-"""
+"""The members of the cluster: registered brokers, fenced ones included, and the controllers."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from odradek.client.address import Address
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -21,14 +19,14 @@ class Member:
     address: Address
     rack: str | None
     is_fenced: bool
-    """Registered, but without leave to serve: it is gone, or has not caught up yet."""
+    """Registered but not serving requests: the broker is down or has not caught up yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
     cluster_id: str
     controller_id: int
-    """Among controllers the active one; among brokers any that will do."""
+    """In the controllers' view the active controller; in the brokers' view any broker."""
     nodes: dict[int, Member]
 
 
@@ -37,14 +35,14 @@ def brokers(cluster: Cluster) -> Members:
 
 
 def controllers(cluster: Cluster) -> Members:
-    """What controllers tell at their own ports; brokers refuse with MISMATCHED_ENDPOINT_TYPE."""
+    """Return the controllers, as controllers report them. Brokers return MISMATCHED_ENDPOINT_TYPE."""
     return _describe(cluster, _CONTROLLERS)
 
 
 def unregister_broker(cluster: Cluster, node_id: int) -> None:
     def ask() -> None:
-        raise_refusal(
-            cluster.ask_controller(
+        raise_for_error(
+            cluster.send_to_controller(
                 ApiKey.UNREGISTER_BROKER, lambda chosen: chosen.new("UnregisterBrokerRequest", broker_id=node_id)
             )
         )
@@ -61,8 +59,8 @@ def _describe(cluster: Cluster, endpoint_type: int) -> Members:
             include_fenced_brokers=endpoint_type == _BROKERS,
         )
 
-    response = cluster.ask_any(ApiKey.DESCRIBE_CLUSTER, build)
-    raise_refusal(response)
+    response = cluster.send_to_any(ApiKey.DESCRIBE_CLUSTER, build)
+    raise_for_error(response)
     return Members(
         cluster_id=response.cluster_id,
         controller_id=response.controller_id,

@@ -1,6 +1,6 @@
-"""What a node tells over HTTP and no Kafka API carries.
+"""Queries the HTTP endpoint of a node for data that no Kafka API carries.
 
-A broker says where its endpoint is by its config `http.address`. Apache Kafka's have none.
+The broker config `http.address` holds the address of the endpoint. Apache Kafka's brokers have none.
 """
 
 import json
@@ -13,28 +13,28 @@ from odradek.client.admin import Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
 
 HTTP_ADDRESS: Final = "http.address"
-ANSWER_BYTES_MAX: Final = 64 << 20
+RESPONSE_BYTES_MAX: Final = 64 << 20
 _LOOPBACK: Final = "127.0.0.1"
 _EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
 
 
 class NoEndpoint(Exception):
-    """The message says why a broker cannot be asked."""
+    """The HTTP endpoint of a node cannot be used. The message states the reason."""
 
-    def __init__(self, why: str, *, status: int | None = None) -> None:
-        """`status`: of its answer, if there was one that is an error."""
-        super().__init__(why)
+    def __init__(self, reason: str, *, status: int | None = None) -> None:
+        """`status` is the HTTP status of an error response."""
+        super().__init__(reason)
         self.status: Final = status
 
 
-def ask_node(
+def query_node(
     cluster: Cluster, cluster_id: str | None, node_id: int, host: str, path: str, *, timeout_s: float
 ) -> dict[str, Any]:
-    """What this broker, which is reached at `host`, answers to GET. Raises NoEndpoint."""
-    return ask_endpoint(find_endpoint(cluster, node_id, host), path, cluster_id, node_id, timeout_s=timeout_s)
+    """Send a GET request to the endpoint of a broker with this advertised host. Raises NoEndpoint."""
+    return query_endpoint(find_endpoint(cluster, node_id, host), path, cluster_id, node_id, timeout_s=timeout_s)
 
 
-def ask_endpoint(
+def query_endpoint(
     address: Address,
     path: str,
     cluster_id: str | None,
@@ -44,24 +44,24 @@ def ask_endpoint(
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What this node of this cluster answers. Raises NoEndpoint, also if another one is there."""
+    """Return the JSON response of this node. Raises NoEndpoint, also if another node or cluster responds."""
     body = _exchange(address, method, path, headers or {}, timeout_s)
     try:
-        answer = json.loads(body)
-        # An address of the loopback interface may be that of quite another node here.
-        if (answer["node"], answer["cluster"]) == (node_id, cluster_id):
-            return dict(answer)
+        response = json.loads(body)
+        # A loopback address may belong to another node on this machine.
+        if (response["node"], response["cluster"]) == (node_id, cluster_id):
+            return dict(response)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise NoEndpoint(f"{address}{path} gives what cannot be read: {error!r}") from None
-    raise NoEndpoint(f"at {address} there is another node from here")
+        raise NoEndpoint(f"invalid response of {address}{path}: {error!r}") from None
+    raise NoEndpoint(f"another node responds at {address}")
 
 
 def find_endpoint(cluster: Cluster, node_id: int, reached_at: str) -> Address:
-    """Raises NoEndpoint."""
+    """Look up the address of the broker's HTTP endpoint. Raises NoEndpoint."""
     configs = Admin(cluster).configs(Resource(ResourceType.BROKER, str(node_id)), [HTTP_ADDRESS])
     text = next((one.value for one in configs if one.name == HTTP_ADDRESS), None)
     if not text:
-        raise NoEndpoint(f"it has no {HTTP_ADDRESS}")
+        raise NoEndpoint(f"{HTTP_ADDRESS} is not set")
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     if ":" not in text:
@@ -71,30 +71,30 @@ def find_endpoint(cluster: Cluster, node_id: int, reached_at: str) -> Address:
     try:
         return parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except ValueError:
-        raise NoEndpoint(f"its {HTTP_ADDRESS}, {text}, is no address that others can know") from None
+        raise NoEndpoint(f"its {HTTP_ADDRESS} {text} is not reachable from other hosts") from None
 
 
 def _exchange(address: Address, method: str, path: str, headers: Mapping[str, str], timeout_s: float) -> bytes:
-    # For few commands: others need not wait for its import.
+    # Imported here because few commands need it.
     import http.client
 
     try:
         with closing(http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)) as connection:
             connection.request(method, path, headers=dict(headers))
             response = connection.getresponse()
-            body = response.read(ANSWER_BYTES_MAX + 1)
+            body = response.read(RESPONSE_BYTES_MAX + 1)
     except OSError as error:
-        raise NoEndpoint(f"{address} does not answer from here: {error.strerror or error}") from None
+        raise NoEndpoint(f"cannot connect to {address}: {error.strerror or error}") from None
     except http.client.HTTPException as error:
-        raise NoEndpoint(f"{address} does not speak HTTP: {type(error).__name__}") from None
-    if response.status != http.client.OK or len(body) > ANSWER_BYTES_MAX:
-        why = f"{address}{path.partition('?')[0]} answers {response.status}: {_told(body)}"
-        raise NoEndpoint(why, status=response.status)
+        raise NoEndpoint(f"{address} is not an HTTP endpoint: {type(error).__name__}") from None
+    if response.status != http.client.OK or len(body) > RESPONSE_BYTES_MAX:
+        reason = f"{address}{path.partition('?')[0]} returned HTTP {response.status}: {_error_message(body)}"
+        raise NoEndpoint(reason, status=response.status)
     return body
 
 
-def _told(body: bytes) -> str:
-    """Why, where the node says so."""
+def _error_message(body: bytes) -> str:
+    """Return the error in the body, or its size."""
     try:
         return str(json.loads(body)["error"])
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,6 +1,6 @@
-"""Where a group shall go on: what is wished for, turned into one offset for each partition. Nothing is committed here.
+"""Plans an offset reset: resolves a target to one offset per partition. Commits nothing.
 
-As kafka-consumer-groups does it: offsets that are not in the log become the nearest that is, and that is remarked.
+As in kafka-consumer-groups, an offset outside of the log becomes the nearest valid one, with a remark.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -15,18 +15,18 @@ NO_SUCH_RECORD: Final = -1
 
 
 class CannotReset(Exception):
-    """What is wished for has no meaning for one of the partitions; the message says why."""
+    """The target cannot be applied to one of the partitions. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPlan:
     offsets: Offsets
     remarks: tuple[str, ...] = ()
-    """Where it is not quite what was wished for."""
+    """Sentences about partitions whose offset differs from the target."""
 
 
-# Takes whoever knows the log, the partitions, and what the group has committed of any.
-Wish = Callable[[Admin, Collection[TopicPartition], Offsets], ResetPlan]
+# Called with the partitions to reset and the group's committed offsets.
+ResetTarget = Callable[[Admin, Collection[TopicPartition], Offsets], ResetPlan]
 
 
 def to_earliest(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
@@ -38,7 +38,7 @@ def to_latest(admin: Admin, partitions: Collection[TopicPartition], committed: O
 
 
 def to_current(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
-    """What is committed, anew; the end where nothing is."""
+    """Keep committed offsets; partitions without one are reset to the latest offset."""
     without = [one for one in partitions if one not in committed]
     return ResetPlan(
         offsets={one: committed[one] for one in partitions if one in committed}
@@ -46,52 +46,52 @@ def to_current(admin: Admin, partitions: Collection[TopicPartition], committed: 
     )
 
 
-def to_offset(offset: int) -> Wish:
-    def wish(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
-        return _within_the_log(admin, dict.fromkeys(partitions, offset))
+def to_offset(offset: int) -> ResetTarget:
+    def target(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
+        return _clamp_to_log(admin, dict.fromkeys(partitions, offset))
 
-    return wish
+    return target
 
 
-def shift_by(count: int) -> Wish:
-    def wish(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
+def shift_by(count: int) -> ResetTarget:
+    def target(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
         for one in sorted(partitions):
             if one not in committed:
-                raise CannotReset(f"{one} cannot be shifted: the group has committed nothing of it")
-        return _within_the_log(admin, {one: committed[one] + count for one in partitions})
+                raise CannotReset(f"cannot shift {one}, which has no committed offset")
+        return _clamp_to_log(admin, {one: committed[one] + count for one in partitions})
 
-    return wish
+    return target
 
 
-def to_time(timestamp_ms: int) -> Wish:
-    def wish(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
+def to_time(timestamp_ms: int) -> ResetTarget:
+    def target(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
         found = admin.offsets(dict.fromkeys(partitions, max(0, timestamp_ms)))
         later = sorted(one for one, offset in found.items() if offset == NO_SUCH_RECORD)
         return ResetPlan(
             offsets=found | admin.offsets(dict.fromkeys(later, LATEST)),
-            remarks=tuple(f"{one} has no record of that time or later: it is reset to the end" for one in later),
+            remarks=tuple(f"{one} has no record at or after that time and is reset to its end." for one in later),
         )
 
-    return wish
+    return target
 
 
-def to_each(offsets: Mapping[TopicPartition, int]) -> Wish:
-    """To what is given for each partition; those that are not named stay."""
+def to_each(offsets: Mapping[TopicPartition, int]) -> ResetTarget:
+    """Reset each partition to its own offset."""
 
-    def wish(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
-        return _within_the_log(admin, offsets)
+    def target(admin: Admin, partitions: Collection[TopicPartition], committed: Offsets) -> ResetPlan:
+        return _clamp_to_log(admin, offsets)
 
-    return wish
+    return target
 
 
-def _within_the_log(admin: Admin, wanted: Mapping[TopicPartition, int]) -> ResetPlan:
-    earliest = admin.offsets(dict.fromkeys(wanted, EARLIEST))
-    latest = admin.offsets(dict.fromkeys(wanted, LATEST))
+def _clamp_to_log(admin: Admin, offsets: Mapping[TopicPartition, int]) -> ResetPlan:
+    earliest = admin.offsets(dict.fromkeys(offsets, EARLIEST))
+    latest = admin.offsets(dict.fromkeys(offsets, LATEST))
     found: Offsets = {}
     remarks = []
-    for one, offset in sorted(wanted.items()):
+    for one, offset in sorted(offsets.items()):
         found[one] = min(max(offset, earliest[one]), latest[one])
         if found[one] != offset:
-            bound = f"begins at {earliest[one]}" if found[one] > offset else f"ends at {latest[one]}"
-            remarks.append(f"{one} {bound}: it is reset to there instead of {offset}")
+            bound = f"starts at {earliest[one]}" if found[one] > offset else f"ends at {latest[one]}"
+            remarks.append(f"{one} {bound} and is reset to that offset instead of {offset}.")
     return ResetPlan(offsets=found, remarks=tuple(remarks))

@@ -1,4 +1,4 @@
-"""Partitions as people name them: a topic for all of its partitions, or `topic:0,1` for some."""
+"""Parses and formats partitions: `topic` for all partitions, or `topic:0,1` for some."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,9 +9,9 @@ from odradek.text.errors import UserError
 
 
 def partitions_named(cluster: Cluster, names: Sequence[str], option: str) -> list[TopicPartition]:
-    """In the order of their names. Raises UnknownTopic, UnknownPartition, or UserError for what is no name."""
+    """Return the named partitions, sorted. Raises UnknownTopic, UnknownPartition, or UserError for invalid syntax."""
     wanted = [_parse(name, option) for name in names]
-    layouts = cluster.retry("looking for topics", lambda: cluster.topics([topic for topic, _ in wanted]))
+    layouts = cluster.retry("looking up topics", lambda: cluster.topics([topic for topic, _ in wanted]))
     found: set[TopicPartition] = set()
     for topic, numbers in wanted:
         count = len(layouts[topic].partitions)
@@ -23,7 +23,7 @@ def partitions_named(cluster: Cluster, names: Sequence[str], option: str) -> lis
 
 
 def name_partitions(partitions: Iterable[TopicPartition]) -> str:
-    """`orders:0,1 payments:2`."""
+    """Format partitions as `orders:0,1 payments:2`."""
     by_topic = partitions_by_topic(partitions)
     return " ".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic.items())
 
@@ -33,5 +33,5 @@ def _parse(name: str, option: str) -> tuple[str, list[int] | None]:
     if not colon:
         return topic, None
     if not topic or not all(part.isascii() and part.isdigit() for part in numbers.split(",")):
-        raise UserError(f"{option} {name!r} is neither a topic nor of the form topic:0,1")
+        raise UserError(f"{option} {name!r} is invalid. Write TOPIC or TOPIC:0,1.")
     return topic, [int(part) for part in numbers.split(",")]

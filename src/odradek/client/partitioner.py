@@ -1,4 +1,4 @@
-"""Which partition a record goes to: the choice of Kafka's Java client, so that keys meet whoever wrote them."""
+"""Chooses the partition of a key as Kafka's Java client does, so that all clients agree on it."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash, unsigned."""
+    """Return the 32-bit hash as an unsigned number."""
     length = len(data)
     digest = (_SEED ^ length) & _MASK
     whole = length & ~3

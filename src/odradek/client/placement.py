@@ -1,4 +1,4 @@
-"""Where replicas lie and what each broker carries because of it. Plain values: nothing is asked or moved."""
+"""The placement of replicas and the resulting load of each broker, as plain values."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from odradek.base.ids import TopicPartition
 class PlacedPartition:
     partition: TopicPartition
     replicas: tuple[int, ...]
-    """The first is the one that leads when all are well."""
+    """The first is the preferred leader."""
     size_bytes: int
-    """Of one copy."""
+    """Size of one replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
     replicas: int = 0
     leaders: int = 0
-    """Partitions that this broker would lead if every leader were the preferred one."""
+    """The number of partitions with this broker as preferred leader."""
     size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skew:
-    """By how much the most burdened broker has more than the least burdened one."""
+    """The differences between the most and the least loaded broker."""
 
     replicas: int
     leaders: int
@@ -33,7 +33,7 @@ class Skew:
 
 
 def loads_of(placed: Iterable[PlacedPartition], brokers: Collection[int]) -> dict[int, BrokerLoad]:
-    """What each of these brokers carries, those without anything included, in the order of their ids."""
+    """Return the load of each of these brokers, sorted by id, including brokers without replicas."""
     replicas, leaders, size_bytes = (dict.fromkeys(sorted(brokers), 0) for _ in range(3))
     for one in placed:
         for position, broker in enumerate(one.replicas):

@@ -1,4 +1,4 @@
-"""Where to start reading a topic: the offsets that a `--from` option selects."""
+"""Resolves a `--from` option to the start offset of each partition."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from odradek.text.times import parse_time_ms
 def start_positions(
     admin: Admin, partitions: Sequence[TopicPartition], where: str, *, read_committed: bool
 ) -> dict[TopicPartition, int]:
-    """The first offset to read of each partition, for what `--from` says."""
+    """Return the first offset to read of each partition."""
     if where == "beginning":
         return admin.offsets(dict.fromkeys(partitions, EARLIEST))
     ends = admin.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
@@ -24,7 +24,9 @@ def start_positions(
         starts = admin.offsets(dict.fromkeys(partitions, EARLIEST))
         return {one: max(starts[one], ends[one] + int(where)) for one in partitions}
     if where.isalpha():
-        raise UserError(f"--from {where!r} is no place: write beginning, end, an offset, -10 or 2026-01-31T12:00:00Z")
+        raise UserError(
+            f"--from {where!r} is not a position. Use beginning, end, an offset, -10 or 2026-01-31T12:00:00Z."
+        )
     found = admin.offsets(dict.fromkeys(partitions, parse_time_ms(where, "--from")))
-    # A partition without a record that late has its next one at the end.
+    # A partition without a record at or after that time is read from its end.
     return {one: found[one] if found[one] >= 0 else ends[one] for one in partitions}

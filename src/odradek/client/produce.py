@@ -15,13 +15,13 @@ from typing_extensions import Buffer
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.errors import NotSupportedByBroker, UnknownPartition
 from odradek.client.layout import TopicLayout
 from odradek.client.partitioner import partition_of_key
-from odradek.client.producer_transactions import Membership, add_partitions
+from odradek.client.producer_transactions import TransactionHandle, add_partitions
 from odradek.records.batch import (
     ATTRIBUTE_TRANSACTIONAL,
     MAGIC_V2,
@@ -71,7 +71,7 @@ class Producer:
         acks: int = ACKS_ALL,
         compression: Compression = Compression.NONE,
         is_idempotent: bool = True,
-        transaction: Membership | None = None,
+        transaction: TransactionHandle | None = None,
     ) -> None:
         """Of a `transaction` this is the only writer."""
         self._cluster: Final = cluster
@@ -200,8 +200,8 @@ class Producer:
             )
 
         def ask() -> Message:
-            response = self._cluster.ask_any(ApiKey.INIT_PRODUCER_ID, build, highest=_INIT_PRODUCER_ID_HIGHEST)
-            raise_refusal(response)
+            response = self._cluster.send_to_any(ApiKey.INIT_PRODUCER_ID, build, highest=_INIT_PRODUCER_ID_HIGHEST)
+            raise_for_error(response)
             return response
 
         try:
@@ -237,7 +237,7 @@ class Producer:
         self._ready = deque(batch for batch in self._ready if id(batch) not in sent)
         return [stored[partition] for partition in chosen]
 
-    def _add_partitions(self, transaction: Membership, new: AbstractSet[TopicPartition]) -> None:
+    def _add_partitions(self, transaction: TransactionHandle, new: AbstractSet[TopicPartition]) -> None:
         if new:
             add_partitions(self._cluster, transaction, new)
             self._added |= new
@@ -270,7 +270,7 @@ class Producer:
             if answer.error_code is ErrorCode.duplicate_sequence_number:
                 stored[target] = Stored(target, -1, by_target[target].record_count)
                 continue
-            raise_refusal(answer)
+            raise_for_error(answer)
             stored[target] = Stored(target, answer.base_offset, by_target[target].record_count)
 
     def _request(self, chosen: Schema, batches: list[_Batch]) -> Message:

@@ -1,7 +1,7 @@
-"""A transactional producer's requests to its coordinator: who it is, what its transaction holds, and its end.
+"""A transactional producer's requests to its coordinator: InitProducerId, AddPartitionsToTxn and EndTxn.
 
-Ends and partitions are asked for until they are answered: repeated, they are answered the same. Who the producer is, is
-asked once: to ask again may abort what was begun in the name meanwhile.
+EndTxn and AddPartitionsToTxn are idempotent and retried. InitProducerId is sent once, because a repetition could abort
+a transaction that was started with the same id meanwhile.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,27 +10,27 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, partitions_by_topic
-from odradek.client.admin import Admin, Resource, ResourceType, raise_refusal
+from odradek.client.admin import Admin, Resource, ResourceType, raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.coordinators import (
-    Answers,
     Coordinator,
     CoordinatorType,
-    answer_of,
-    ask_coordinators,
+    Results,
     find_coordinator,
-    raise_if_refused,
+    query_coordinators,
+    raise_if_error,
+    result_or_error,
 )
 from odradek.client.features import finalized_features
 from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-# Version 6 is for transactions in two phases (KIP-939), and served only where they are.
+# Version 6 is for two-phase commit (KIP-939), which not every broker supports.
 _FIRST_IN_TWO_PHASES: Final = 6
 _LAST_WITHOUT_RISE: Final = 4
-# Later versions are for brokers.
+# Later versions are for brokers only.
 _LAST_TO_ADD: Final = 3
 _TIMEOUT_CONFIG: Final = "transaction.max.timeout.ms"
 _TIMEOUT_UNLESS_SAID_MS: Final = 900_000
@@ -38,24 +38,25 @@ _TIMEOUT_UNLESS_SAID_MS: Final = 900_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionTerms:
-    """What the cluster has to offer, asked for once."""
+    """The transaction features of the cluster, requested once."""
 
     epochs_rise: bool
-    """With every end of a transaction (transaction.version 2); a partition is then added by its first batch."""
+    """The epoch is bumped at every end of a transaction (transaction.version 2), and the first batch of a partition
+    adds it to the transaction."""
     timeout_ms_max: int
     in_two_phases: bool = True
-    """To be asked for: without a timeout, where a coordinator has that."""
+    """The timeout to request; a coordinator with two-phase commit does not apply it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
-    """Whoever holds this writes to the transaction."""
+class TransactionHandle:
+    """The identity that allows a producer to write to the transaction."""
 
     transactional_id: str
     producer: ProducerIdentity
     epochs_rise: bool
     first_sequence: int = 0
-    """Higher if this producer has written to the partition before, in transactions that have ended."""
+    """Next sequence numbers of partitions that this producer has written to in earlier transactions."""
 
 
 def transaction_terms(cluster: Cluster) -> TransactionTerms:
@@ -64,7 +65,7 @@ def transaction_terms(cluster: Cluster) -> TransactionTerms:
 
 
 def _timeout_ms_max(cluster: Cluster) -> int:
-    """The least of all brokers': any of them may coordinate. Who may not look takes Kafka's default."""
+    """Return the lowest limit of all brokers, because any may coordinate, or Kafka's default if reading is denied."""
     found = []
     for node_id in cluster.retry("looking up brokers", cluster.layout).brokers:
         try:
@@ -78,9 +79,10 @@ def _timeout_ms_max(cluster: Cluster) -> int:
 def init_producer(
     cluster: Cluster, transactional_id: str, *, timeout_ms: int, in_two_phases: bool = False
 ) -> ProducerIdentity:
-    """Asks once; aborts what is open in the name. `in_two_phases`: without a timeout, where the coordinator has that.
+    """Send InitProducerId once, which aborts an open transaction of the id.
 
-    Raises KafkaError, also for what may pass, and ClientError: then it may have been done, or be done later.
+    `in_two_phases` requests two-phase commit, without a timeout, if the coordinator supports it. Raises KafkaError,
+    also for retriable errors, and ClientError, after which the request may still take effect.
     """
 
     def build(chosen: Schema, *, enables: bool) -> Message:
@@ -105,14 +107,17 @@ def init_producer(
     coordinator = find_coordinator(cluster, CoordinatorType.TRANSACTION, transactional_id)
     response = ask(enables=in_two_phases)
     if in_two_phases and response.error_code is ErrorCode.transactional_id_authorization_failed:
-        # Two phases are a permission of their own.
+        # Two-phase commit needs a separate permission.
         response = ask(enables=False)
-    raise_refusal(response)
+    raise_for_error(response)
     return ProducerIdentity(response.producer_id, response.producer_epoch)
 
 
-def end_transaction(cluster: Cluster, member: Membership, *, commits: bool) -> ProducerIdentity:
-    """Answered by who may begin the next one. Raises KafkaError; TimedOut: it may have been done, or be done later."""
+def end_transaction(cluster: Cluster, member: TransactionHandle, *, commits: bool) -> ProducerIdentity:
+    """End the transaction and return the identity for the next one.
+
+    Raises KafkaError, and TimedOut, after which the request may still take effect.
+    """
     producer = member.producer
 
     def build(chosen: Schema) -> Message:
@@ -129,18 +134,18 @@ def end_transaction(cluster: Cluster, member: Membership, *, commits: bool) -> P
             return producer
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
-    def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[ProducerIdentity]:
+    def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[ProducerIdentity]:
         highest = None if member.epochs_rise else _LAST_WITHOUT_RISE
         response = cluster.ask(coordinator.address, ApiKey.END_TXN, build, highest=highest)
-        return {member.transactional_id: answer_of(response, lambda: read(response))}
+        return {member.transactional_id: result_or_error(response, lambda: read(response))}
 
     what = f"ending transaction {member.transactional_id!r}"
-    answers = ask_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, ask)
-    return raise_if_refused(answers[member.transactional_id])
+    answers = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, ask)
+    return raise_if_error(answers[member.transactional_id])
 
 
-def add_partitions(cluster: Cluster, member: Membership, partitions: Collection[TopicPartition]) -> None:
-    """Before the first batch of each, where epochs do not rise."""
+def add_partitions(cluster: Cluster, member: TransactionHandle, partitions: Collection[TopicPartition]) -> None:
+    """Add partitions before their first batch, which transaction.version 1 and below require."""
 
     def build(chosen: Schema) -> Message:
         return chosen.new(
@@ -154,7 +159,7 @@ def add_partitions(cluster: Cluster, member: Membership, partitions: Collection[
             ),
         )
 
-    def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
+    def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
         response = cluster.ask(coordinator.address, ApiKey.ADD_PARTITIONS_TO_TXN, build, highest=_LAST_TO_ADD)
         codes = {
             one.partition_error_code
@@ -164,5 +169,5 @@ def add_partitions(cluster: Cluster, member: Membership, partitions: Collection[
         return {member.transactional_id: KafkaError(min(codes)) if codes else None}
 
     what = f"adding partitions to transaction {member.transactional_id!r}"
-    answers = ask_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, ask)
-    raise_if_refused(answers[member.transactional_id])
+    answers = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, ask)
+    raise_if_error(answers[member.transactional_id])

@@ -1,6 +1,6 @@
-"""The controllers' quorum, asked for and changed over the wire: who votes, who follows, who is behind.
+"""Describes the controller quorum and changes its voters.
 
-Any broker answers for the quorum, and so does a controller: one that is not the active one is left for the one that is.
+Any broker forwards these requests. An inactive controller does not, so the client finds the active one.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import METADATA_TOPIC
 from odradek.client.address import Address
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import BuildRequest, milliseconds
 from odradek.client.membership import controllers
@@ -22,7 +22,7 @@ from odradek.wire.schemas import Message, Schema
 T = TypeVar("T")
 
 # Followers and observers fetch at least every half second.
-SILENT_MS: Final = 3000
+UNRESPONSIVE_MS: Final = 3000
 
 
 class ControllerEndpoint(NamedTuple):
@@ -40,12 +40,12 @@ class QuorumReplica:
     directory_id: UUID | None
     is_voter: bool
     log_end_offset: int
-    """-1: the leader has not heard of it yet."""
+    """-1 if the leader has not received a Fetch from it yet."""
     last_fetch_ms: int
-    """By the leader's clock; -1: never, or the leader itself."""
+    """By the leader's clock; -1 for never and for the leader itself."""
     last_caught_up_ms: int
     endpoints: tuple[ControllerEndpoint, ...]
-    """Known of voters only."""
+    """Known for voters only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class QuorumStatus:
         return tuple(replica for replica in self.replicas if not replica.is_voter)
 
     def lag(self, replica: QuorumReplica) -> int | None:
-        """How many records it has yet to fetch. None: not known."""
+        """Return the number of records that the replica is behind, or None if unknown."""
         if replica.log_end_offset < 0:
             return None
         return max(one.log_end_offset for one in self.replicas) - replica.log_end_offset
@@ -75,11 +75,11 @@ class QuorumAdmin:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
         self._active: Address | None = None
-        """Of the active controller, once a controller that is not it was asked."""
+        """Address of the active controller, known after an inactive controller was contacted."""
 
     def describe(self) -> QuorumStatus:
         def build(chosen: Schema) -> Message:
-            # Request and response have parts of the same names: these are the request's.
+            # Request and response have parts with the same names: these are the request's.
             parts = import_module(chosen.request_type.__module__)
             partition = parts.PartitionData(partition_index=0)
             topic = parts.TopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
@@ -87,9 +87,9 @@ class QuorumAdmin:
 
         def ask() -> QuorumStatus:
             response = self._ask(ApiKey.DESCRIBE_QUORUM, build)
-            raise_refusal(response)
+            raise_for_error(response)
             partition = response.topics[0].partitions[0]
-            raise_refusal(partition)
+            raise_for_error(partition)
             return _status(response, partition)
 
         return self._retry("describing the quorum", ask)
@@ -97,7 +97,7 @@ class QuorumAdmin:
     def add_voter(
         self, node_id: int, directory_id: UUID, endpoints: Sequence[ControllerEndpoint], *, cluster_id: str | None
     ) -> None:
-        """Returns once the larger quorum has agreed to it; the node has to run, and to be nearly caught up."""
+        """Return once the new quorum has committed the change. The node must be running and almost caught up."""
 
         def build(chosen: Schema) -> Message:
             return chosen.new(
@@ -112,7 +112,7 @@ class QuorumAdmin:
                 ack_when_committed=True,
             )
 
-        self._retry(f"adding controller {node_id}", lambda: raise_refusal(self._ask(ApiKey.ADD_RAFT_VOTER, build)))
+        self._retry(f"adding controller {node_id}", lambda: raise_for_error(self._ask(ApiKey.ADD_RAFT_VOTER, build)))
 
     def remove_voter(self, node_id: int, directory_id: UUID, *, cluster_id: str | None = None) -> None:
         def build(chosen: Schema) -> Message:
@@ -120,12 +120,14 @@ class QuorumAdmin:
                 "RemoveRaftVoterRequest", cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory_id
             )
 
-        self._retry(f"removing controller {node_id}", lambda: raise_refusal(self._ask(ApiKey.REMOVE_RAFT_VOTER, build)))
+        self._retry(
+            f"removing controller {node_id}", lambda: raise_for_error(self._ask(ApiKey.REMOVE_RAFT_VOTER, build))
+        )
 
     def _ask(self, api_key: int, build: BuildRequest) -> Message:
         if self._active is not None:
             return self._cluster.ask(self._active, api_key, build)
-        return self._cluster.ask_any(api_key, build)
+        return self._cluster.send_to_any(api_key, build)
 
     def _retry(self, what: str, ask: Callable[[], T]) -> T:
         def attempt() -> T:
@@ -139,7 +141,7 @@ class QuorumAdmin:
         return self._cluster.retry(what, attempt)
 
     def _find_active(self) -> Address | None:
-        """None: brokers were asked, which find it by themselves, or there is none at the moment."""
+        """Return None if brokers were contacted, which forward requests, or if there is no active controller now."""
         try:
             found = controllers(self._cluster)
         except KafkaError as error:
@@ -180,5 +182,5 @@ def _replica(state: Message, endpoints: tuple[ControllerEndpoint, ...], is_voter
 
 
 def leaders_time_ms(found: QuorumStatus) -> int:
-    """The leader's clock, by which its other times are to be read; it has always caught up with itself just now."""
+    """Return the leader's current time. The leader always reports itself as caught up now."""
     return max((replica.last_caught_up_ms for replica in found.replicas), default=0)

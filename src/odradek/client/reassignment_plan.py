@@ -1,8 +1,7 @@
-"""Which replicas to move, and where to: to empty brokers, to fill new ones, to let all carry alike.
+"""Plans reassignments to drain brokers, to fill new ones, or to balance all. Pure and deterministic.
 
-Pure: a placement in, moves out, the same ones every time. Every partition keeps as many replicas as it has, on as many
-brokers; nothing goes to a rack that holds another replica of the partition, as far as there are racks; and nothing is
-copied that the purpose does not ask for.
+Every partition keeps its number of replicas, each on a different broker, and on different racks as far as possible.
+Nothing is copied that the purpose does not require.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,33 +10,33 @@ from functools import partial
 
 from odradek.base.ids import TopicPartition
 from odradek.client.assignment import Assignment
-from odradek.client.evening import Evening
 from odradek.client.placement import PlacedPartition
+from odradek.client.rebalancing import Rebalancer
 
 
 class CannotPlan(Exception):
-    """What is asked for is not possible; the message is one line for a person."""
+    """The plan is impossible. The message is one line for the user, without a final full stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purpose:
-    """What a plan is for; several at once are taken in this order."""
+    """The purposes of a plan, applied in this order."""
 
     drain: frozenset[int] = frozenset()
-    """These brokers shall hold nothing."""
+    """Move all replicas off these brokers."""
     fill: frozenset[int] = frozenset()
-    """These brokers shall hold as much as the others; nothing moves but to them."""
+    """Move replicas to these brokers until they hold as much as the others."""
     even: bool = False
-    """All brokers shall hold, lead and store alike, and no two replicas share a rack."""
+    """Balance replicas, leaders and bytes of all brokers, and spread replicas over racks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class PlannedReassignment:
     partition: TopicPartition
     before: tuple[int, ...]
     after: tuple[int, ...]
     size_bytes: int
-    """Of one copy."""
+    """Size of one replica."""
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -48,33 +47,35 @@ class Move:
         return len(self.adding) * self.size_bytes
 
 
-def plan_moves(
+def plan_reassignments(
     placed: Sequence[PlacedPartition],
     racks: Mapping[int, str | None],
     online: Collection[int],
     purpose: Purpose,
     *,
     topics: Collection[str] | None = None,
-) -> list[Move]:
-    """`racks` are of all brokers that are known; only those `online` get anything, and of those that are not, only
-    drained ones lose anything. `topics`: only these are touched, though all of them count.
+) -> list[PlannedReassignment]:
+    """Plan the reassignments of `topics` or of all topics; the load of all topics counts in any case.
+
+    `racks` are those of all known brokers. Only brokers `online` receive replicas. Of the others, only drained brokers
+    lose replicas.
     """
     placed = sorted(placed, key=lambda one: one.partition)
     targets = frozenset(online) - purpose.drain
     if not targets:
-        raise CannotPlan("no broker would be left to move anything to")
+        raise CannotPlan("No broker would be left to move replicas to")
     movable = [index for index, one in enumerate(placed) if topics is None or one.partition.topic in topics]
     assignment = Assignment(placed, racks, targets)
     _drain(assignment, placed, movable, purpose.drain)
     if purpose.fill & targets:
         _fill(assignment, movable, purpose.fill & targets)
     if purpose.even:
-        _even(assignment, movable)
+        _balance(assignment, movable)
     else:
         touched = [index for index in movable if set(assignment.replicas[index]) != set(placed[index].replicas)]
-        Evening(assignment, touched).even_leaders()
+        Rebalancer(assignment, touched).balance_leaders()
     return [
-        Move(partition=one.partition, before=one.replicas, after=after, size_bytes=one.size_bytes)
+        PlannedReassignment(partition=one.partition, before=one.replicas, after=after, size_bytes=one.size_bytes)
         for one, after in zip(placed, assignment.replicas, strict=True)
         if one.replicas != after
     ]
@@ -83,7 +84,7 @@ def plan_moves(
 def _drain(
     assignment: Assignment, placed: Sequence[PlacedPartition], movable: Collection[int], drained: Collection[int]
 ) -> None:
-    """The largest first: the small ones then fill what is left uneven."""
+    """Move the largest partitions first, so that small ones can balance the rest."""
     for index in sorted(movable, key=lambda index: (-assignment.sizes[index], index)):
         for leaving in placed[index].replicas:
             if leaving not in drained:
@@ -93,13 +94,13 @@ def _drain(
             if not candidates:
                 raise CannotPlan(
                     f"{placed[index].partition} has {len(replicas)} replicas,"
-                    f" and only {len(assignment.targets)} brokers would be left for them"
+                    f" but only {len(assignment.targets)} brokers would be left for them"
                 )
-            coming = min(candidates, key=partial(_burden, assignment, index, leaving))
+            coming = min(candidates, key=partial(_cost, assignment, index, leaving))
             assignment.apply(assignment.replacement(index, leaving, coming))
 
 
-def _burden(assignment: Assignment, index: int, leaving: int, coming: int) -> tuple[int, int, int, int]:
+def _cost(assignment: Assignment, index: int, leaving: int, coming: int) -> tuple[int, int, int, int]:
     after = assignment.replacement(index, leaving, coming).replicas
     return (
         assignment.shared_racks(after),
@@ -110,15 +111,15 @@ def _burden(assignment: Assignment, index: int, leaving: int, coming: int) -> tu
 
 
 def _fill(assignment: Assignment, movable: Collection[int], filled: Collection[int]) -> None:
-    evening = Evening(assignment, movable)
+    rebalancer = Rebalancer(assignment, movable)
     sources = [broker for broker in assignment.targets if broker not in filled]
-    evening.even_replicas(sources, sorted(filled))
-    evening.even_bytes(sources, sorted(filled), exchanging=False)
+    rebalancer.balance_replicas(sources, sorted(filled))
+    rebalancer.balance_bytes(sources, sorted(filled), exchanging=False)
 
 
-def _even(assignment: Assignment, movable: Collection[int]) -> None:
-    evening = Evening(assignment, movable)
-    evening.part_racks()
-    evening.even_replicas(assignment.targets, assignment.targets)
-    evening.even_bytes(assignment.targets, assignment.targets, exchanging=True)
-    evening.even_leaders()
+def _balance(assignment: Assignment, movable: Collection[int]) -> None:
+    rebalancer = Rebalancer(assignment, movable)
+    rebalancer.spread_over_racks()
+    rebalancer.balance_replicas(assignment.targets, assignment.targets)
+    rebalancer.balance_bytes(assignment.targets, assignment.targets, exchanging=True)
+    rebalancer.balance_leaders()

@@ -1,4 +1,4 @@
-"""Partitions sent to other brokers and leadership sent home, over the wire. Purposes are not known here."""
+"""Lists, starts and cancels partition reassignments, and elects preferred leaders."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.wire.apis import ApiKey
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 
 _PREFERRED: Final = 0
-# One request becomes one batch of the metadata log, and that has its limits.
+# One request becomes one batch of the metadata log, whose size is limited.
 _PARTITIONS_AT_ONCE: Final = 1000
 
-# What is wrong with single partitions; those that are not in it are well.
+# The errors of single partitions; partitions without an error are left out.
 Refusals = dict[TopicPartition, KafkaError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A move that is under way."""
+    """An ongoing reassignment."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
-    """All that hold it now, those that come and those that go included."""
+    """All current replicas, including those being added and removed."""
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
@@ -50,8 +50,8 @@ class Reassignments:
             return chosen.new("ListPartitionReassignmentsRequest", timeout=self._timeout, topics=None)
 
         def ask() -> list[Reassignment]:
-            response = self._cluster.ask_controller(ApiKey.LIST_PARTITION_REASSIGNMENTS, build)
-            raise_refusal(response)
+            response = self._cluster.send_to_controller(ApiKey.LIST_PARTITION_REASSIGNMENTS, build)
+            raise_for_error(response)
             found = [
                 Reassignment(
                     partition=TopicPartition(topic.name, one.partition_index),
@@ -64,19 +64,22 @@ class Reassignments:
             ]
             return sorted(found, key=lambda one: one.partition)
 
-        return self._cluster.retry("listing moves", ask)
+        return self._cluster.retry("listing reassignments", ask)
 
     def begin(
-        self, wanted: Mapping[TopicPartition, Sequence[int]], *, on_answer: Callable[[int], None] = lambda amount: None
+        self,
+        wanted: Mapping[TopicPartition, Sequence[int]],
+        *,
+        on_response: Callable[[int], None] = lambda amount: None,
     ) -> Refusals:
-        """The replicas that these partitions shall have, in their order; the answer comes before anything is copied."""
-        return self._alter("beginning moves", wanted, on_answer)
+        """Start reassigning partitions to these replicas. Returns before data is copied."""
+        return self._alter("beginning moves", wanted, on_response)
 
     def cancel(
-        self, partitions: Iterable[TopicPartition], *, on_answer: Callable[[int], None] = lambda amount: None
+        self, partitions: Iterable[TopicPartition], *, on_response: Callable[[int], None] = lambda amount: None
     ) -> Refusals:
-        """Back to the replicas from before. What has arrived meanwhile stays, and is no refusal."""
-        refusals = self._alter("cancelling moves", dict.fromkeys(partitions), on_answer)
+        """Return to the previous replicas. A reassignment that has completed meanwhile is not an error."""
+        refusals = self._alter("cancelling moves", dict.fromkeys(partitions), on_response)
         return {
             partition: error
             for partition, error in refusals.items()
@@ -84,7 +87,7 @@ class Reassignments:
         }
 
     def elect_preferred(self, partitions: Sequence[TopicPartition] | None) -> tuple[list[TopicPartition], Refusals]:
-        """Lets the first replica of each of these partitions lead, or of all; says which have a new leader so."""
+        """Elect the preferred leader of these partitions, or of all. Returns the partitions with a new leader."""
 
         def build(chosen: Schema) -> Message:
             topics = None if partitions is None else _by_topic((one, None) for one in partitions)
@@ -100,8 +103,8 @@ class Reassignments:
             )
 
         def ask() -> tuple[list[TopicPartition], Refusals]:
-            response = self._cluster.ask_controller(ApiKey.ELECT_LEADERS, build)
-            raise_refusal(response)
+            response = self._cluster.send_to_controller(ApiKey.ELECT_LEADERS, build)
+            raise_for_error(response)
             results = {
                 TopicPartition(topic.topic, one.partition_id): one
                 for topic in response.replica_election_results
@@ -121,13 +124,13 @@ class Reassignments:
         self,
         what: str,
         wanted: Mapping[TopicPartition, Sequence[int] | None],
-        on_answer: Callable[[int], None],
+        on_response: Callable[[int], None],
     ) -> Refusals:
         refusals: Refusals = {}
         left = iter(sorted(wanted.items(), key=lambda item: item[0]))
         while some := list(islice(left, _PARTITIONS_AT_ONCE)):
             refusals |= self._cluster.retry(what, partial(self._alter_some, some))
-            on_answer(len(some))
+            on_response(len(some))
         return refusals
 
     def _alter_some(self, wanted: Sequence[tuple[TopicPartition, Sequence[int] | None]]) -> Refusals:
@@ -154,8 +157,8 @@ class Reassignments:
                 topics=topics,
             )
 
-        response = self._cluster.ask_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, build)
-        raise_refusal(response)
+        response = self._cluster.send_to_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, build)
+        raise_for_error(response)
         return {
             TopicPartition(topic.name, one.partition_index): KafkaError(one.error_code, one.error_message)
             for topic in response.responses

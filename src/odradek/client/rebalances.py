@@ -1,4 +1,4 @@
-"""Why groups were called together of late, and how long it kept them: told by their coordinators over HTTP."""
+"""Reads the recent rebalances of groups, with cause and duration, from their coordinators' HTTP endpoints."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from odradek.client.cluster import Cluster
 from odradek.client.coordinators import Coordinator
-from odradek.client.node_http import NoEndpoint, ask_node
+from odradek.client.node_http import NoEndpoint, query_node
 
 PATH: Final = "/v1/rebalances"
 
@@ -14,28 +14,28 @@ PATH: Final = "/v1/rebalances"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
     cause: str
-    """With the member that it is about."""
+    """Includes the member that caused it."""
     began_ms: int
     ended_ms: int | None
-    """None: not yet."""
+    """None while it is in progress."""
 
 
 def last_rebalances(
     cluster: Cluster, coordinators: Iterable[Coordinator], *, timeout_s: float
 ) -> dict[Coordinator, dict[str, list[Rebalance]]]:
-    """By coordinator and group, the oldest first. Coordinators that do not tell are left out."""
-    cluster_id = cluster.retry("asking for the cluster's id", cluster.layout).cluster_id
+    """Return rebalances by coordinator and group, oldest first. Coordinators without an endpoint are left out."""
+    cluster_id = cluster.retry("looking up the cluster ID", cluster.layout).cluster_id
     found = {}
     for one in set(coordinators):
         try:
-            answer = ask_node(cluster, cluster_id, one.node_id, one.address.host, PATH, timeout_s=timeout_s)
-            found[one] = _parse(answer)
+            response = query_node(cluster, cluster_id, one.node_id, one.address.host, PATH, timeout_s=timeout_s)
+            found[one] = _parse(response)
         except NoEndpoint:
             continue
     return found
 
 
-def _parse(answer: dict[str, Any]) -> dict[str, list[Rebalance]]:
+def _parse(response: dict[str, Any]) -> dict[str, list[Rebalance]]:
     try:
         return {
             str(group["group"]): [
@@ -46,7 +46,7 @@ def _parse(answer: dict[str, Any]) -> dict[str, list[Rebalance]]:
                 )
                 for one in group["rebalances"]
             ]
-            for group in answer["groups"]
+            for group in response["groups"]
         }
     except (ValueError, TypeError, KeyError) as error:
-        raise NoEndpoint(f"{PATH} gives what cannot be read: {error!r}") from None
+        raise NoEndpoint(f"invalid response of {PATH}: {error!r}") from None

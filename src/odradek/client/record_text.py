@@ -1,6 +1,6 @@
-"""One record as a line: text for people, JSON for programs, hex and base64 for what is neither.
+"""Formats a record as a line of text, JSON, hex or base64.
 
-Into a file or a pipe text goes as it is, byte for byte; onto a terminal only with its control characters spelled out.
+Text is written unchanged to a file or a pipe; on a terminal its control characters are escaped.
 """
 
 import base64
@@ -14,7 +14,7 @@ from odradek.text.terminal import json_line, neutralise
 from odradek.text.times import format_time
 
 FIELDS = ("timestamp", "partition", "offset", "headers", "key")
-"""What may be shown before a value, in this order."""
+"""The fields that can precede a value, in this order."""
 
 
 class RecordFormat(StrEnum):
@@ -27,12 +27,12 @@ class RecordFormat(StrEnum):
 def parse_shown(text: str) -> tuple[str, ...]:
     wanted = {part.strip() for part in text.split(",") if part.strip()}
     for name in sorted(wanted.difference(FIELDS)):
-        raise UserError(f"--show {name!r} is no field of a record: choose from {', '.join(FIELDS)}")
+        raise UserError(f"--show: unknown field {name!r}. Choose from {', '.join(FIELDS)}.")
     return tuple(name for name in FIELDS if name in wanted)
 
 
 class RecordWriter:
-    """`on_terminal`: what is written is seen by a person, on a device that obeys control characters."""
+    """Writes records. `on_terminal` escapes control characters, which a terminal would interpret."""
 
     def __init__(self, output: IO[bytes], format: RecordFormat, shown: tuple[str, ...], *, on_terminal: bool) -> None:
         self._output = output
@@ -41,7 +41,7 @@ class RecordWriter:
         self._on_terminal = on_terminal
 
     def write(self, records: Iterable[Consumed]) -> None:
-        """A line each, handed on before it returns."""
+        """Write a line for each record and flush."""
         self._output.write(b"".join(map(self._line, records)))
         self._output.flush()
 
@@ -94,7 +94,7 @@ def as_json(consumed: Consumed) -> dict[str, Any]:
 
 
 def json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Bytes under a name: as text where they are UTF-8, else in base64 under a name that says so."""
+    """Encode bytes as text if they are UTF-8, else as base64 under `NAME_base64`."""
     if data is None:
         return {name: None}
     try:

@@ -1,14 +1,13 @@
-"""How many replicas a topic's partitions have, changed: which brokers get one more, and which lose theirs.
+"""Plans a new replication factor for a topic: which brokers get a replica and which lose one. Pure.
 
-Pure: a placement in, moves out. The preferred leader stays the first as long as it is online; racks are kept apart as
-far as there are enough of them.
+The preferred leader stays first while it is online; replicas are spread over racks as far as there are enough.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 from odradek.client.assignment import Assignment, Change
 from odradek.client.placement import PlacedPartition
-from odradek.client.reassignment_plan import CannotPlan, Move
+from odradek.client.reassignment_plan import CannotPlan, PlannedReassignment
 
 
 def plan_replica_count(
@@ -17,10 +16,10 @@ def plan_replica_count(
     online: Collection[int],
     topic: str,
     count: int,
-) -> list[Move]:
-    """`placed` are the partitions of all topics: whoever carries least gets most."""
+) -> list[PlannedReassignment]:
+    """Plan from the placement of all topics, so that the least loaded brokers get new replicas."""
     if not 1 <= count <= len(online):
-        raise CannotPlan(f"{count} replicas need as many brokers, and {len(online)} are online")
+        raise CannotPlan(f"{count} replicas need {count} brokers, but only {len(online)} are online")
     placed = sorted(placed, key=lambda one: one.partition)
     assignment = Assignment(placed, racks, online)
     touched = [index for index, one in enumerate(placed) if one.partition.topic == topic]
@@ -30,7 +29,7 @@ def plan_replica_count(
         while len(assignment.replicas[index]) < count:
             _give_one(assignment, index)
     return [
-        Move(
+        PlannedReassignment(
             partition=placed[index].partition,
             before=placed[index].replicas,
             after=assignment.replicas[index],
@@ -42,7 +41,7 @@ def plan_replica_count(
 
 
 def _take_one(assignment: Assignment, index: int) -> None:
-    """From a broker that is not there, else from one whose rack holds another, else from the most burdened."""
+    """Remove a replica from an offline broker, else from a shared rack, else from the most loaded broker."""
     replicas = assignment.replicas[index]
     online = [broker for broker in replicas if broker in assignment.replica_counts]
     kept = online[0] if online else replicas[0]

@@ -1,4 +1,4 @@
-"""What Metadata does not tell of replicas: who may lead without loss, and how far each one's log reaches."""
+"""Replica state that Metadata does not contain: eligible leader replicas and the log end offset of each replica."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from odradek.client.errors import ClientError
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-# Asks any replica for the end of its own log, where others ask the leader for the high watermark.
+# With this replica id, ListOffsets returns the log end offset of any replica instead of the leader's high watermark.
 _DEBUGGER: Final = -2
 _PARTITIONS_MAX: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligible:
-    """Replicas out of sync that still hold everything committed, and those that once did."""
+    """The eligible leader replicas, which hold all committed records, and the last known ones."""
 
     leaders: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
 
 
 def eligible_of(cluster: Cluster, topics: Collection[str]) -> dict[TopicPartition, Eligible]:
-    """Of the first 2,000 partitions of these topics. Raises NotSupportedByBroker where there is no such question."""
+    """Return them for the first 2,000 partitions of these topics. Raises NotSupportedByBroker on older brokers."""
 
     def build(chosen: Schema) -> Message:
         return chosen.new(
@@ -37,7 +37,7 @@ def eligible_of(cluster: Cluster, topics: Collection[str]) -> dict[TopicPartitio
             cursor=None,
         )
 
-    response = cluster.ask_any(ApiKey.DESCRIBE_TOPIC_PARTITIONS, build)
+    response = cluster.send_to_any(ApiKey.DESCRIBE_TOPIC_PARTITIONS, build)
     return {
         TopicPartition(topic.name, one.partition_index): Eligible(
             leaders=tuple(one.eligible_leader_replicas or ()), last_known=tuple(one.last_known_elr or ())
@@ -51,7 +51,7 @@ def eligible_of(cluster: Cluster, topics: Collection[str]) -> dict[TopicPartitio
 def ends_of_replicas(
     cluster: Cluster, replicas: Mapping[TopicPartition, Collection[int]]
 ) -> dict[int, dict[TopicPartition, int]]:
-    """By broker. Whoever does not answer, or holds nothing of it, is left out."""
+    """Return log end offsets by broker. Brokers that do not respond or have no such replica are left out."""
     asked: dict[int, list[TopicPartition]] = {}
     for partition, brokers in replicas.items():
         for broker in brokers:
@@ -84,7 +84,7 @@ def _ends_at(cluster: Cluster, broker: int, partitions: Collection[TopicPartitio
             timeout=milliseconds(cluster.timeout_s * 1000),
         )
 
-    response = cluster.ask_broker(broker, ApiKey.LIST_OFFSETS, build)
+    response = cluster.send_to_broker(broker, ApiKey.LIST_OFFSETS, build)
     return {
         TopicPartition(topic.name, one.partition_index): one.offset
         for topic in response.topics

@@ -1,4 +1,4 @@
-"""SCRAM as clients speak it (RFC 5802, RFC 7677): the password is proven, and never sent. Pure."""
+"""The client side of SCRAM (RFC 5802, RFC 7677), which proves the password without sending it. Pure."""
 
 import base64
 import hashlib
@@ -14,11 +14,11 @@ MECHANISMS: Final = tuple(_DIGESTS)
 
 
 class ScramError(Exception):
-    """The server is not who it should be, or refuses."""
+    """The server could not be authenticated, or rejected the client."""
 
 
 class ScramClient:
-    """Two messages each way: `first`, what the server says of it, `final`, and the server's own proof."""
+    """Two messages each way: `first`, the server's challenge, `final`, and the server's proof."""
 
     def __init__(self, mechanism: str, username: str, password: str, nonce: str) -> None:
         self._digest = _DIGESTS[mechanism]
@@ -37,11 +37,11 @@ class ScramClient:
         try:
             nonce, salt, iterations = fields["r"], base64.b64decode(fields["s"]), int(fields["i"])
         except (KeyError, ValueError):
-            raise ScramError(f"the broker's answer is not SCRAM: {text[:100]!r}") from None
+            raise ScramError(f"invalid SCRAM message from the broker: {text[:100]!r}") from None
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise ScramError("the broker's answer belongs to somebody else's question")
+            raise ScramError("the broker's SCRAM message has a wrong nonce")
         if iterations < _ITERATIONS_MIN:
-            raise ScramError(f"the broker asks for {iterations} iterations, which protect no password")
+            raise ScramError(f"the broker requests {iterations} iterations, too few to protect the password")
         salted = hashlib.pbkdf2_hmac(self._digest, self._password, salt, iterations)
         bare = f"c={_NO_BINDING},r={nonce}"
         said = f"{self._first_bare},{text},{bare}".encode()
@@ -52,12 +52,12 @@ class ScramClient:
         return f"{bare},p={base64.b64encode(proof).decode()}".encode()
 
     def check(self, server_final: bytes) -> None:
-        """Raises ScramError unless the server knows the password too."""
+        """Raise ScramError unless the server proves that it knows the password."""
         fields = _fields(server_final.decode())
         if "e" in fields:
-            raise ScramError(f"the broker says {fields['e']}")
+            raise ScramError(f"the broker rejected the login: {fields['e']}")
         if not hmac.compare_digest(base64.b64decode(fields.get("v", "")), self._server_signature):
-            raise ScramError("the broker does not know the password")
+            raise ScramError("the broker could not prove that it knows the password")
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.digest(key, message, self._digest)

@@ -1,4 +1,4 @@
-"""How a client keeps what it says to itself, and proves who it is. Knows sockets and passwords; nothing of requests."""
+"""TLS and SASL settings of a client. Knows nothing about requests."""
 
 import secrets
 import tempfile
@@ -18,7 +18,7 @@ MECHANISMS: Final = (PLAIN, *scram.MECHANISMS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Certificates and keys as PEM, in files or as text; without authorities those of the system are trusted."""
+    """Certificates and keys as PEM, in files or as text. Without authorities, the system's are trusted."""
 
     authorities_file: str | None = None
     authorities: str | None = None
@@ -29,7 +29,7 @@ class Tls:
     checks_host: bool = True
 
     def context(self) -> "ssl.SSLContext":
-        """Raises OSError for what is not there, ssl.SSLError for what is not PEM."""
+        """Build the SSL context. Raises OSError for a missing file and ssl.SSLError for invalid PEM."""
         import ssl
 
         context = ssl.create_default_context(cafile=self.authorities_file, cadata=self.authorities)
@@ -47,7 +47,7 @@ class Tls:
 
     @property
     def _password(self) -> str:
-        # Never none: Python would ask for one on the terminal.
+        # Never None: Python would prompt for a password on the terminal.
         return self.key_password or ""
 
 
@@ -71,14 +71,14 @@ NOTHING: Final = Security()
 
 
 class SaslExchange:
-    """What is sent, one message after the other: each answer brings the next, until there is none."""
+    """A SASL exchange: each challenge of the broker yields the next message."""
 
     def __init__(self, sasl: Sasl) -> None:
         self._answer = b""
         self._steps: Final = _plain(sasl) if sasl.mechanism == PLAIN else self._scram(sasl)
 
     def next(self, answer: bytes = b"") -> bytes | None:
-        """None: it is done. Raises ScramError."""
+        """Return the next message, or None at the end. Raises ScramError."""
         self._answer = answer
         return next(self._steps, None)
 

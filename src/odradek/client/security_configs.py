@@ -1,7 +1,7 @@
-"""TLS and SASL by the names of Kafka's client configs. Pure.
+"""Converts Kafka's client configs for TLS and SASL. Pure.
 
-Java's key stores are not read: PEM is, in a file or as the config's text. What is said of a config that is wrong never
-holds a value that may be secret.
+Only PEM is supported, in a file or in the config, not Java's key stores. Error messages never contain a value that may
+be secret.
 """
 
 import re
@@ -26,7 +26,7 @@ _KEY: Final = "PRIVATE KEY"
 
 
 class WrongConfig(ValueError):
-    """The message begins with the config's name and says what to write."""
+    """The message starts with the name of the config and says what to write."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(f"{name}: {what}")
@@ -34,10 +34,10 @@ class WrongConfig(ValueError):
 
 
 def security_of(configs: Mapping[str, str]) -> Security:
-    """Raises WrongConfig. What files hold is not looked at."""
+    """Parse the configs. Raises WrongConfig. Files are not read."""
     protocol = configs.get(PROTOCOL, "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        raise WrongConfig(PROTOCOL, f"{protocol!r} is none of {', '.join(_PROTOCOLS)}")
+        raise WrongConfig(PROTOCOL, f"unknown protocol {protocol!r}. Choose from {', '.join(_PROTOCOLS)}.")
     has_tls, has_sasl = _PROTOCOLS[protocol]
     return Security(tls=_tls(configs) if has_tls else None, sasl=_sasl(configs) if has_sasl else None)
 
@@ -46,11 +46,11 @@ def _tls(configs: Mapping[str, str]) -> Tls:
     for store in ("truststore", "keystore"):
         kind = configs.get(f"ssl.{store}.type", "PEM" if f"ssl.{store}.location" not in configs else "JKS")
         if kind.upper() != "PEM":
-            raise WrongConfig(f"ssl.{store}.type", f"{kind} is Java's own; give a PEM file, and set the type to PEM")
+            raise WrongConfig(f"ssl.{store}.type", f"{kind} is not supported. Use a PEM file and set the type to PEM.")
     chain, key = configs.get("ssl.keystore.certificate.chain"), configs.get("ssl.keystore.key")
     if (chain is None) != (key is None):
         given = "ssl.keystore.key" if chain is None else "ssl.keystore.certificate.chain"
-        raise WrongConfig(given, "give both, ssl.keystore.certificate.chain and ssl.keystore.key")
+        raise WrongConfig(given, "set both ssl.keystore.certificate.chain and ssl.keystore.key.")
     authorities = configs.get("ssl.truststore.certificates")
     return Tls(
         authorities_file=configs.get("ssl.truststore.location"),
@@ -65,17 +65,19 @@ def _tls(configs: Mapping[str, str]) -> Tls:
 def _sasl(configs: Mapping[str, str]) -> Sasl:
     mechanism = configs.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in MECHANISMS:
-        raise WrongConfig("sasl.mechanism", f"{mechanism} is not supported, {', '.join(MECHANISMS)} are")
+        raise WrongConfig("sasl.mechanism", f"{mechanism} is not supported. Choose from {', '.join(MECHANISMS)}.")
     jaas = configs.get("sasl.jaas.config", "")
     found = {name: _unquoted(value) for name, value in re.findall(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;]+)', jaas)}
     if "username" not in found or "password" not in found or not any(name in jaas for name in _JAAS_MODULES):
         module = _JAAS_MODULES[mechanism != MECHANISMS[0]]
-        raise WrongConfig("sasl.jaas.config", f'write it as …{module} required username="…" password="…";')
+        raise WrongConfig(
+            "sasl.jaas.config", f'invalid syntax. Expected: …{module} required username="…" password="…";'
+        )
     return Sasl(mechanism=mechanism, username=found["username"], password=found["password"])
 
 
 def configs_of(security: Security) -> dict[str, str]:
-    """What `security_of` makes the same of. All of it may be secret."""
+    """Convert back to configs, for `security_of`. All of them may be secret."""
     protocol = next(
         name for name, parts in _PROTOCOLS.items() if parts == (security.tls is not None, security.sasl is not None)
     )
@@ -114,7 +116,7 @@ def keys_in(pem: str) -> str:
 
 
 def certificates_in(pem: str) -> str:
-    """Without keys, and without what people write between."""
+    """Return the certificates without keys and without text between them."""
     return "".join(f"{block[0]}\n" for block in _PEM.finditer(pem) if _KEY not in block[2])
 
 
@@ -127,7 +129,7 @@ def _unquoted(value: str) -> str:
 
 
 def _in_lines(pem: str) -> str:
-    """Java takes PEM in one line, as continued lines of a file become; OpenSSL does not."""
+    """Restore line breaks: Java accepts PEM on one line, as continued lines of a file become, but OpenSSL does not."""
     return _PEM.sub(lambda block: block[0] if "\n" in block[3].strip() else _block_in_lines(block), pem)
 
 

@@ -1,4 +1,4 @@
-"""The whole cluster at a glance: who is there, which replicas lie where, and how large they are."""
+"""A survey of the whole cluster: brokers, placement of replicas, and their sizes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from odradek.client.placement import PlacedPartition
 class Survey:
     cluster_id: str
     members: dict[int, Member]
-    """Every registered broker."""
+    """All registered brokers."""
     topics: dict[str, TopicLayout]
     sizes: dict[int, Sizes]
-    """By broker; of those only that are online."""
+    """By broker, for online brokers only."""
 
     @property
     def online(self) -> frozenset[int]:
@@ -37,7 +37,7 @@ class Survey:
         }
 
     def size_of(self, partition: TopicPartition, layout: PartitionLayout) -> int:
-        """Of one whole copy: the leader's, or the largest there is. 0 if nobody who holds it can be asked."""
+        """Return the leader's size, or that of the largest replica; 0 if no broker with a replica is online."""
         known = {broker: held[partition] for broker, held in self.sizes.items() if partition in held}
         return known.get(layout.leader, max(known.values(), default=0))
 
@@ -48,10 +48,10 @@ class Survey:
         ]
 
 
-def survey(cluster: Cluster, *, on_answer: Callable[[int], None] = lambda amount: None) -> Survey:
+def survey(cluster: Cluster, *, on_response: Callable[[int], None] = lambda amount: None) -> Survey:
     found = brokers(cluster)
     members = found.nodes
     layout = cluster.retry("listing topics", lambda: cluster.layout(None))
     online = sorted(node_id for node_id in layout.brokers if node_id in members and not members[node_id].is_fenced)
-    sizes = sizes_on(cluster, online, on_answer=on_answer)
+    sizes = sizes_on(cluster, online, on_response=on_response)
     return Survey(cluster_id=found.cluster_id, members=members, topics=layout.topics, sizes=sizes)

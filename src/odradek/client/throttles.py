@@ -1,4 +1,4 @@
-"""Replication throttles of a move, set and taken off over the wire: in the same configs that Kafka's own tool uses."""
+"""Sets and removes the replication throttles of reassignments, in the same configs as Kafka's own tool."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from typing import Final
 
 from odradek.client.admin import Admin, ConfigSource, ConfigValue, Resource, ResourceType
 from odradek.client.cluster import Cluster
-from odradek.client.reassignment_plan import Move
+from odradek.client.reassignment_plan import PlannedReassignment
 
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
@@ -21,8 +21,8 @@ class ReplicationThrottles:
         self._cluster: Final = cluster
         self._admin: Final = Admin(cluster)
 
-    def limit(self, moves: Iterable[Move], bytes_per_s: int) -> None:
-        """Before the moves begin. Whoever has a copy may come to lead, so all of them give at this rate only."""
+    def limit(self, moves: Iterable[PlannedReassignment], bytes_per_s: int) -> None:
+        """Set throttles before reassignments start. Any current replica may become leader, so all are throttled."""
         leaders: dict[str, list[str]] = defaultdict(list)
         followers: dict[str, list[str]] = defaultdict(list)
         brokers: set[int] = set()
@@ -40,7 +40,7 @@ class ReplicationThrottles:
             )
 
     def clear(self) -> int:
-        """Takes off all there are. Returns how many topics and brokers had any."""
+        """Remove all throttles. Returns the number of topics and brokers that had any."""
         throttled = [(Resource(ResourceType.TOPIC, topic), REPLICAS) for topic in self._throttled_topics()]
         for broker in sorted(self._online()):
             resource = Resource(ResourceType.BROKER, str(broker))

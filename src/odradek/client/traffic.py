@@ -1,7 +1,6 @@
-"""Bytes per second of every partition, from the brokers' own HTTP endpoints: no Kafka API carries them.
+"""Reads the bytes per second of every partition from the brokers' HTTP endpoints, because no Kafka API has them.
 
-Brokers without one, or whose endpoint cannot be reached from here, are named with the reason: nobody fails for their
-sake.
+Brokers without a reachable endpoint are reported with the reason and do not cause a failure.
 """
 
 import base64
@@ -12,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.membership import Member
-from odradek.client.node_http import NoEndpoint, ask_node
+from odradek.client.node_http import NoEndpoint, query_node
 
 PATH: Final = "/v1/traffic"
 _FIELDS: Final = ("bytes_in", "bytes_out", "replication_bytes_in", "replication_bytes_out")
@@ -20,7 +19,7 @@ _FIELDS: Final = ("bytes_in", "bytes_out", "replication_bytes_in", "replication_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Bytes per second: written and read by clients, and copied from and to other brokers."""
+    """Bytes per second: produced and consumed by clients, and replicated from and to other brokers."""
 
     bytes_in: float = 0.0
     bytes_out: float = 0.0
@@ -32,7 +31,7 @@ class Rates:
 
 
 class HotKey(NamedTuple):
-    """A key, and how much of its partition's bytes it makes up, from 0 to 1. Long keys are cut."""
+    """A key and its share of the partition's bytes, from 0 to 1. Long keys are shortened."""
 
     key: bytes | None
     share: float
@@ -41,56 +40,56 @@ class HotKey(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     rates: Mapping[int, Mapping[TopicPartition, Rates]]
-    """By broker; partitions at rest are left out."""
+    """By broker; idle partitions are left out."""
     hot_keys: Mapping[TopicPartition, tuple[HotKey, ...]] = field(default_factory=dict)
-    """By bytes, the heaviest first, of partitions whose leaders know them."""
-    silent: Mapping[int, str]
-    """Brokers that told nothing, and why."""
+    """By share of bytes, largest first, for partitions whose leaders track hot keys."""
+    unavailable: Mapping[int, str]
+    """Brokers that report no traffic, with the reason."""
 
 
 def traffic(cluster: Cluster, cluster_id: str, members: Mapping[int, Member], *, timeout_s: float) -> Traffic:
-    """Of these brokers. `timeout_s` is how long each may take to answer over HTTP."""
+    """Read the traffic of these brokers. `timeout_s` limits each HTTP request."""
     rates: dict[int, Mapping[TopicPartition, Rates]] = {}
     hot_keys: dict[TopicPartition, tuple[HotKey, ...]] = {}
-    silent: dict[int, str] = {}
+    unavailable: dict[int, str] = {}
     for node_id, member in members.items():
         try:
             host = member.address.host
-            told = ask_node(cluster, cluster_id, node_id, host, PATH, timeout_s=timeout_s)
-            rates[node_id] = _parse(told)
-            hot_keys |= _parse_keys(told)
+            response = query_node(cluster, cluster_id, node_id, host, PATH, timeout_s=timeout_s)
+            rates[node_id] = _parse(response)
+            hot_keys |= _parse_keys(response)
         except NoEndpoint as reason:
-            silent[node_id] = str(reason)
-    return Traffic(rates=rates, hot_keys=hot_keys, silent=silent)
+            unavailable[node_id] = str(reason)
+    return Traffic(rates=rates, hot_keys=hot_keys, unavailable=unavailable)
 
 
-def _parse_keys(answer: dict[str, Any]) -> dict[TopicPartition, tuple[HotKey, ...]]:
+def _parse_keys(response: dict[str, Any]) -> dict[TopicPartition, tuple[HotKey, ...]]:
     try:
         return {
             TopicPartition(str(one["topic"]), int(one["partition"])): tuple(
-                HotKey(_key(hot), float(hot["share"])) for hot in one["hot_keys"]["by_bytes"]
+                HotKey(_parse_key(hot), float(hot["share"])) for hot in one["hot_keys"]["by_bytes"]
             )
-            for one in answer["partitions"]
+            for one in response["partitions"]
             if "hot_keys" in one
         }
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise NoEndpoint(f"{PATH} gives what cannot be read: {error!r}") from None
+        raise NoEndpoint(f"invalid response of {PATH}: {error!r}") from None
 
 
-def _key(told: dict[str, Any]) -> bytes | None:
-    if "key_base64" in told:
-        return base64.b64decode(told["key_base64"])
-    key = told["key"]
+def _parse_key(hot: dict[str, Any]) -> bytes | None:
+    if "key_base64" in hot:
+        return base64.b64decode(hot["key_base64"])
+    key = hot["key"]
     return None if key is None else str(key).encode()
 
 
-def _parse(answer: dict[str, Any]) -> dict[TopicPartition, Rates]:
+def _parse(response: dict[str, Any]) -> dict[TopicPartition, Rates]:
     try:
         return {
             TopicPartition(str(one["topic"]), int(one["partition"])): Rates(
                 **{name: float(one[f"{name}_per_second"]) for name in _FIELDS}
             )
-            for one in answer["partitions"]
+            for one in response["partitions"]
         }
     except (ValueError, TypeError, KeyError) as error:
-        raise NoEndpoint(f"{PATH} gives what cannot be read: {error!r}") from None
+        raise NoEndpoint(f"invalid response of {PATH}: {error!r}") from None

@@ -1,4 +1,4 @@
-"""Transactions, asked for over the wire: those that coordinators know, those that lie open in logs, and their ends."""
+"""Admin operations on transactions: list, describe, abort and fence, and the producer state of partitions."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, partitions_by_topic
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.coordinators import (
-    Answers,
     Coordinator,
     CoordinatorType,
-    answer_of,
-    ask_coordinators,
-    ask_every_broker,
-    raise_if_refused,
+    Results,
+    query_coordinators,
+    query_every_broker,
+    raise_if_error,
+    result_or_error,
 )
 from odradek.client.errors import UnknownPartition
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 ANY_DURATION: Final = -1
-# The id is fenced, and nothing is begun in its name: the timeout is never used.
+# The request only fences the id and starts no transaction, so the timeout is never used.
 _SHORTEST_TIMEOUT_MS: Final = 1
 _PARTITIONS_AT_ONCE: Final = 500
 
@@ -47,9 +47,9 @@ class TransactionDescription:
     state: str
     timeout_ms: int
     started_ms: int | None
-    """None if there was no transaction yet."""
+    """None if there has been no transaction yet."""
     partitions: tuple[TopicPartition, ...]
-    """Those that have no marker yet."""
+    """The partitions without a transaction marker yet."""
 
     @property
     def is_open(self) -> bool:
@@ -58,16 +58,16 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """What a partition remembers of one who writes to it."""
+    """The producer state of a partition."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
     last_timestamp_ms: int
     coordinator_epoch: int | None
-    """None: no marker of its was ever written here."""
+    """None if no transaction marker was written to the partition."""
     start_offset: int | None
-    """Of the transaction that is open here, if there is one."""
+    """First offset of the open transaction, if there is one."""
 
 
 class Transactions:
@@ -81,9 +81,9 @@ class Transactions:
         producer_ids: Collection[int] = (),
         duration_ms_min: int = ANY_DURATION,
         pattern: str | None = None,
-        on_answer: Callable[[int], None] = lambda amount: None,
+        on_response: Callable[[int], None] = lambda amount: None,
     ) -> list[TransactionListing]:
-        """Of all coordinators, in the order of the transactional ids. Raises KafkaError for a state nobody knows."""
+        """List the transactions of all coordinators, sorted by id. Raises KafkaError for an unknown state."""
 
         def build(chosen: Schema) -> Message:
             return chosen.new(
@@ -95,11 +95,11 @@ class Transactions:
             )
 
         def ask(node_id: int) -> list[TransactionListing]:
-            response = self._cluster.ask_broker(node_id, ApiKey.LIST_TRANSACTIONS, build)
-            raise_refusal(response)
+            response = self._cluster.send_to_broker(node_id, ApiKey.LIST_TRANSACTIONS, build)
+            raise_for_error(response)
             if response.unknown_state_filters:
                 unknown = ", ".join(response.unknown_state_filters)
-                raise KafkaError(ErrorCode.invalid_request, f"there is no transaction state {unknown}")
+                raise KafkaError(ErrorCode.invalid_request, f"unknown transaction state {unknown}")
             return [
                 TransactionListing(
                     transactional_id=one.transactional_id,
@@ -110,48 +110,46 @@ class Transactions:
                 for one in response.transaction_states
             ]
 
-        listed = ask_every_broker(self._cluster, "listing transactions", ask, on_answer)
+        listed = query_every_broker(self._cluster, "listing transactions", ask, on_response)
         found = {one.transactional_id: one for one in listed}
         return [found[transactional_id] for transactional_id in sorted(found)]
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | KafkaError]:
-        """An id that there is not is a refusal with TRANSACTIONAL_ID_NOT_FOUND."""
+        """Describe transactions. An unknown id has the error TRANSACTIONAL_ID_NOT_FOUND."""
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[TransactionDescription]:
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[TransactionDescription]:
             def build(chosen: Schema) -> Message:
                 return chosen.new("DescribeTransactionsRequest", transactional_ids=tuple(keys))
 
             response = self._cluster.ask(coordinator.address, ApiKey.DESCRIBE_TRANSACTIONS, build)
             return {
-                one.transactional_id: answer_of(one, partial(_description, one, coordinator))
+                one.transactional_id: result_or_error(one, partial(_description, one, coordinator))
                 for one in response.transaction_states
             }
 
         what = "describing transactions"
-        return ask_coordinators(self._cluster, CoordinatorType.TRANSACTION, transactional_ids, what, ask)
+        return query_coordinators(self._cluster, CoordinatorType.TRANSACTION, transactional_ids, what, ask)
 
     def producers(
         self,
         partitions: Collection[TopicPartition],
         *,
         broker_id: int | None = None,
-        on_answer: Callable[[int], None] = lambda amount: None,
+        on_response: Callable[[int], None] = lambda amount: None,
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """Who writes to each partition, by its leader or, as far as it has copies, by one broker."""
+        """Return the producers of each partition, from its leader or from one broker with replicas."""
         found: dict[TopicPartition, list[ProducerState]] = {}
         left = iter(sorted(partitions))
         while some := list(islice(left, _PARTITIONS_AT_ONCE)):
             ask = partial(self._producers_of, some, broker_id)
-            found |= self._cluster.retry("asking for producers", ask, final=(ErrorCode.unknown_topic_or_partition,))
-            on_answer(len(some))
+            found |= self._cluster.retry("describing producers", ask, final=(ErrorCode.unknown_topic_or_partition,))
+            on_response(len(some))
         return found
 
     def abort(
         self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
     ) -> None:
-        """Writes the marker that no coordinator is going to write. Raises KafkaError, as when the epoch is not the
-        producer's: nothing has happened then.
-        """
+        """Write an abort marker. Raises KafkaError, for example for a wrong producer epoch, without any effect."""
 
         def build(chosen: Schema) -> Message:
             topic = chosen.new("WritableTxnMarkerTopic", name=partition.topic, partition_indexes=(partition.partition,))
@@ -168,16 +166,16 @@ class Transactions:
 
         def ask() -> None:
             (leader,) = self._by_leader([partition])
-            response = self._cluster.ask_broker(leader, ApiKey.WRITE_TXN_MARKERS, build)
+            response = self._cluster.send_to_broker(leader, ApiKey.WRITE_TXN_MARKERS, build)
             for marker in response.markers:
                 for topic in marker.topics:
                     for one in topic.partitions:
-                        raise_refusal(one)
+                        raise_for_error(one)
 
         self._cluster.retry(f"aborting a transaction in {partition}", ask)
 
     def fence(self, transactional_id: str) -> None:
-        """Ends whatever transaction is open in this name, and whoever writes in it hears that it was replaced."""
+        """Abort the open transaction of this transactional id and fence its producer."""
 
         def build(chosen: Schema) -> Message:
             return chosen.new(
@@ -190,13 +188,13 @@ class Transactions:
                 keep_prepared_txn=False,
             )
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
             response = self._cluster.ask(coordinator.address, ApiKey.INIT_PRODUCER_ID, build)
-            return {transactional_id: answer_of(response, lambda: None)}
+            return {transactional_id: result_or_error(response, lambda: None)}
 
         what = f"ending the transaction of {transactional_id!r}"
-        answers = ask_coordinators(self._cluster, CoordinatorType.TRANSACTION, (transactional_id,), what, ask)
-        raise_if_refused(answers[transactional_id])
+        answers = query_coordinators(self._cluster, CoordinatorType.TRANSACTION, (transactional_id,), what, ask)
+        raise_if_error(answers[transactional_id])
 
     def _producers_of(
         self, partitions: Sequence[TopicPartition], broker_id: int | None
@@ -204,10 +202,12 @@ class Transactions:
         by_broker = self._by_leader(partitions) if broker_id is None else {broker_id: list(partitions)}
         found = {}
         for node_id, some in by_broker.items():
-            response = self._cluster.ask_broker(node_id, ApiKey.DESCRIBE_PRODUCERS, partial(_producers_request, some))
+            response = self._cluster.send_to_broker(
+                node_id, ApiKey.DESCRIBE_PRODUCERS, partial(_producers_request, some)
+            )
             for topic in response.topics:
                 for one in topic.partitions:
-                    raise_refusal(one)
+                    raise_for_error(one)
                     name = TopicPartition(topic.name, one.partition_index)
                     found[name] = [_producer(state) for state in one.active_producers]
         return found

@@ -75,7 +75,9 @@ def look_closer(cluster: Cluster, sight: Sight) -> Details:
         features = finalized_features(cluster)
     except (KafkaError, ClientError) as error:
         return Details(
-            disks=disks, traffic=Traffic(rates={}, silent=dict.fromkeys(serving, str(error))), features=sight.features
+            disks=disks,
+            traffic=Traffic(rates={}, unavailable=dict.fromkeys(serving, str(error))),
+            features=sight.features,
         )
     return Details(disks=disks, traffic=rates, features=features)
 

@@ -18,7 +18,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from odradek.client.json_over_http import NoAnswer, ask_json
+from odradek.client.json_over_http import HttpRequestFailed, request_json
 from odradek.console.readings.table import inert
 from odradek.console.settings import OidcSettings
 
@@ -150,6 +150,6 @@ def _checked(token: str, keys: dict[str, Any], settings: OidcSettings, nonce: st
 
 async def _ask(url: str, **more: Any) -> dict[str, Any]:
     try:
-        return await asyncio.to_thread(ask_json, url, **more)
-    except (NoAnswer, ValueError) as error:
+        return await asyncio.to_thread(request_json, url, **more)
+    except (HttpRequestFailed, ValueError) as error:
         raise NotLetIn(f"Cannot reach the identity provider: {inert(str(error))}. Try again in a moment.") from None

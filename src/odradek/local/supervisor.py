@@ -234,7 +234,9 @@ class _RunningNode:
         if error := self._logged_error(lines):
             return as_sentence(f"Node {self.files.node_id}: {error}")
         if self._disk_is_full():
-            return f"{self._describe_exit()}: no space left on the disk of {str(self.files.directory)!r}. Free some space."
+            return (
+                f"{self._describe_exit()}: no space left on the disk of {str(self.files.directory)!r}. Free some space."
+            )
         if not lines:
             return f"{self._describe_exit()} without writing to its log {str(self.files.log)!r}."
         return f"{self._describe_exit()}. See its log: {str(self.files.log)!r}."

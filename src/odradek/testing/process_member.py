@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from odradek.local.node_files import NodeFiles
-from odradek.local.supervise import READY
+from odradek.local.supervisor import READY
 from odradek.testing.child import TOLD
 from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError

@@ -22,7 +22,7 @@ def replica(node_id: int, *, fetched_ms: int, is_voter: bool = True) -> QuorumRe
     )
 
 
-def test_every_node_once_with_all_it_is() -> None:
+def test_nodes_are_listed_once_with_roles_and_states() -> None:
     members = Members(cluster_id="c", controller_id=1, nodes={1: broker(1), 5: broker(5), 6: broker(6, is_fenced=True)})
     quorum = QuorumStatus(
         leader_id=1,
@@ -41,8 +41,8 @@ def test_every_node_once_with_all_it_is() -> None:
     assert [(node.id, node.roles, node.broker_state, node.controller_state) for node in nodes_of(members, quorum)] == [
         (1, ("broker", "controller"), "online", "active"),
         (2, ("controller",), None, "voter"),
-        (3, ("controller",), None, "voter, silent for 30 s"),
-        (4, ("controller",), None, "voter, not heard of"),
+        (3, ("controller",), None, "voter, unresponsive for 30 s"),
+        (4, ("controller",), None, "voter, never connected"),
         (5, ("broker",), "online", None),
         (6, ("broker",), "fenced", None),
         (7, ("controller",), None, "observer"),

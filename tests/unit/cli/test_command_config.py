@@ -1,4 +1,4 @@
-"""The file of `--command-config`: taken as Kafka's tools take it, or refused in one line that holds no secret."""
+"""Reading the `--command-config` file: errors are one line and never contain a secret."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "client.properties"
 
 
-def test_what_is_no_security_is_passed_over(file: Path) -> None:
+def test_other_properties_are_ignored(file: Path) -> None:
     file.write_text("# nothing\nclient.id=me\nrequest.timeout.ms=5\n")
     assert security_of_file(file) == NOTHING
     file.write_text(f"{WITH_SASL}{JAAS}sasl.login.refresh.buffer.seconds=3\nssl.protocol=TLSv1.3\n")
@@ -29,38 +29,42 @@ def test_what_is_no_security_is_passed_over(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "expected"),
     [
-        ("client.id=me\nsecurity.protocl=SSL", 2, "security.protocl: not known here; did you mean security.protocol?"),
-        ("security.protocol=SSL\nsasl.username=anna", 2, "write sasl.jaas.config instead"),
-        ("security.protocol=SSL\nssl.engine.factory.class=Mine", 2, "not supported here: leave it out"),
-        ("config.providers=file", 1, "write the values themselves"),
-        (JAAS, 1, "sasl.jaas.config is of no use without security.protocol: write SSL or SASL_SSL"),
-        (f"{WITH_SASL}sasl.jaas.config=hidden", 3, 'write it as …ScramLoginModule required username="…"'),
-        (f"\n{WITH_SASL}", 2, "sasl.jaas.config: write it as"),
-        (r"ssl.key.password=hidden\uhidden", 1, r"write \\ for one"),
+        (
+            "client.id=me\nsecurity.protocl=SSL",
+            2,
+            "security.protocl: unknown property. Did you mean security.protocol?",
+        ),
+        ("security.protocol=SSL\nsasl.username=anna", 2, "Use sasl.jaas.config with username and password."),
+        ("security.protocol=SSL\nssl.engine.factory.class=Mine", 2, "not supported. Remove it."),
+        ("config.providers=file", 1, "Write the values into the file."),
+        (JAAS, 1, "sasl.jaas.config has no effect without security.protocol. Set security.protocol to SSL or"),
+        (f"{WITH_SASL}sasl.jaas.config=hidden", 3, 'Expected: …ScramLoginModule required username="…"'),
+        (f"\n{WITH_SASL}", 2, "sasl.jaas.config: invalid syntax. Expected:"),
+        (r"ssl.key.password=hidden\uhidden", 1, r"Write \\ for a backslash."),
         (
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=/not/there",
             3,
-            "there is no file '/not/there'",
+            "file not found: '/not/there'",
         ),
-        ("security.protocol=SSL\nssl.truststore.certificates=hidden", 2, "it holds no PEM of certificates"),
+        ("security.protocol=SSL\nssl.truststore.certificates=hidden", 2, "contains no PEM certificates"),
         (
             "security.protocol=SSL\nssl.keystore.key=hidden\nssl.keystore.certificate.chain=hidden",
             3,
-            "it holds no PEM of a certificate and its key, or ssl.key.password is not the key's",
+            "contains no PEM certificate with its private key, or ssl.key.password is wrong",
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line_and_no_secret(file: Path, text: str, line: int, said: str) -> None:
+def test_errors_name_the_line_and_contain_no_secret(file: Path, text: str, line: int, expected: str) -> None:
     file.write_text(text)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as caught:
         security_of_file(file)
-    told = str(refused.value)
-    assert told.startswith(f"--command-config {file}:{line}: ")
-    assert said in told
-    assert "\n" not in told
-    assert "hidden" not in told.removeprefix(f"--command-config {file}")
+    message = str(caught.value)
+    assert message.startswith(f"--command-config {file}:{line}: ")
+    assert expected in message
+    assert "\n" not in message
+    assert "hidden" not in message.removeprefix(f"--command-config {file}")
 
 
 @pytest.mark.parametrize(
@@ -77,11 +81,11 @@ def test_what_is_wrong_is_said_with_its_line_and_no_secret(file: Path, text: str
         pytest.param(("job", "skew", "orders"), marks=_JOB),
     ],
 )
-def test_commands_refuse_it_before_they_ask(
+def test_commands_reject_an_invalid_file_before_connecting(
     file: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     file.write_bytes(b"\xff\xfe")
-    for named, said in ((file, "is no text"), (file.with_name("none"), "there is no")):
-        assert run([*command, "--command-config", str(named)]) == 2
-        (told,) = capsys.readouterr().err.splitlines()
-        assert told.startswith("error: ") and said in told
+    for path, expected in ((file, "is not a text file"), (file.with_name("none"), "File not found")):
+        assert run([*command, "--command-config", str(path)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ") and expected in line

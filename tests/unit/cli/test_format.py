@@ -9,7 +9,7 @@ CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 OTHER_CLUSTER = "p8fFEbKGQ22B6M_Da_vCBw"
 
 
-def test_a_directory_is_formatted_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_formatting_twice_needs_ignore_formatted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = properties(tmp_path)
     assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 0
     assert "metadata.version" in capsys.readouterr().out
@@ -23,7 +23,7 @@ def test_a_directory_is_formatted_once(capsys: pytest.CaptureFixture[str], tmp_p
     assert (tmp_path / "data" / "meta.properties").read_text() == meta
 
 
-def test_a_directory_of_another_cluster(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_directory_of_another_cluster_is_not_reformatted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = properties(tmp_path)
     assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 0
     assert run(["format", "-t", OTHER_CLUSTER, "-c", str(file), "-g"]) == 2
@@ -31,14 +31,14 @@ def test_a_directory_of_another_cluster(capsys: pytest.CaptureFixture[str], tmp_
     assert CLUSTER in line
 
 
-def test_a_quorum_that_can_grow_needs_a_first_voter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_dynamic_quorum_needs_initial_voters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = properties(tmp_path)
     text = file.read_text().replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")
     file.write_text(text)
     assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 2
     assert "--standalone" in capsys.readouterr().err
     for options, reason in (
-        (["-s", "-N"], "exclude each other"),
+        (["-s", "-N"], "mutually exclusive"),
         (["-I", "1@127.0.0.1:9093"], "--initial-controllers: No colon following port"),
     ):
         assert run(["format", "-t", CLUSTER, "-c", str(file), *options]) == 2
@@ -48,9 +48,7 @@ def test_a_quorum_that_can_grow_needs_a_first_voter(capsys: pytest.CaptureFixtur
     assert list((tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
 
-def test_the_voters_of_a_quorum_are_given_by_the_command_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_initial_controllers_set_the_directory_id(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = properties(tmp_path)
     file.write_text(file.read_text().replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers="))
     voters = "1@127.0.0.1:9093:JEXY6aqzQY-32P5TStzaFg,2@127.0.0.1:9094:MvDxzVmcRsaTz33bUuRU6A"
@@ -63,12 +61,12 @@ def test_the_voters_of_a_quorum_are_given_by_the_command_line(
     ("options", "expected"),
     [
         (["-r", "0.8"], "Unknown metadata.version"),
-        (["-f", "metadata.version=high"], "the level is a number"),
+        (["-f", "metadata.version=high"], "the level must be a number"),
         (["-f", "no.such.feature=1"], "no.such.feature"),
-        (["-f", "metadata.version"], "key=value"),
+        (["-f", "metadata.version"], "KEY=VALUE"),
     ],
 )
-def test_features_and_releases(
+def test_invalid_features_and_releases_are_rejected(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str], expected: str
 ) -> None:
     assert run(["format", "-t", CLUSTER, "-c", str(properties(tmp_path)), *options]) == 2

@@ -7,46 +7,46 @@ from odradek.pipelines.job_command import JobCommand
 from odradek.text.errors import UserError
 
 
-def parsed(text: str) -> JobCommand:
+def parse(text: str) -> JobCommand:
     return parse_job_command(text, "--job")
 
 
-def test_a_job_is_known_by_its_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_command_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = parsed("odradek job ingest orders 'my table' --follow --conf a.secret=b")
+    found = parse("odradek job ingest orders 'my table' --follow --conf a.secret=b")
     assert found.arguments == ("ingest", "orders", "my table", "--follow", "--conf", "a.secret=b")
     assert (found.kind, found.name, found.topic, found.table) == ("ingest", "orders", "orders", tmp_path / "my table")
     assert "secret" not in str(found)
-    assert parsed("ingest orders t --name other").name == "other"
-    assert str(parsed("job audit orders t --dead-letters dead")) == "audit orders"
+    assert parse("ingest orders t --name other").name == "other"
+    assert str(parse("job audit orders t --dead-letters dead")) == "audit orders"
 
 
-def test_where_a_load_keeps_its_state(tmp_path: Path) -> None:
+def test_the_state_directory_of_a_load(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text("{}\n")
-    assert parsed(f"load {tmp_path} orders").table == tmp_path
-    of_file = parsed(f"load {tmp_path}/rows.json orders")
+    assert parse(f"load {tmp_path} orders").table == tmp_path
+    of_file = parse(f"load {tmp_path}/rows.json orders")
     assert (of_file.table, of_file.name) == (tmp_path, "load-orders")
-    assert parsed(f"load {tmp_path} orders --state /elsewhere").table == Path("/elsewhere")
+    assert parse(f"load {tmp_path} orders --state /elsewhere").table == Path("/elsewhere")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
-        ("", "'nothing' is no job: write `ingest TOPIC TABLE`"),
-        ("ingset orders t", "'ingset' is no job"),
-        ("stop t", "'stop' is no job"),
-        ("ingest 'orders", "no closing quotation in the command"),
-        ("ingest orders", "missing argument"),
-        ("ingest orders t --folow", "no such option"),
+        ("", "'' is not a job. Use `ingest TOPIC TABLE`"),
+        ("ingset orders t", "'ingset' is not a job"),
+        ("stop t", "'stop' is not a job"),
+        ("ingest 'orders", "No closing quotation."),
+        ("ingest orders", "Missing argument"),
+        ("ingest orders t --folow", "No such option"),
         ("ingest orders t --interval soon", "odradek job ingest --help"),
-        ("audit orders", "which table?"),
-        ("audit orders --against copies", "name a table"),
-        ("ingest --help", "write `ingest TOPIC TABLE`"),
+        ("audit orders", "missing table"),
+        ("audit orders --against copies", "Specify a table"),
+        ("ingest --help", "Use `ingest TOPIC TABLE`"),
     ],
 )
-def test_what_is_no_job_is_refused(text: str, said: str) -> None:
-    with pytest.raises(UserError) as refused:
-        parsed(text)
-    assert str(refused.value).startswith("--job: ")
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
+def test_invalid_job_commands_are_rejected(text: str, expected: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse(text)
+    assert str(caught.value).startswith("--job: ")
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)

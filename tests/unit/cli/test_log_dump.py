@@ -34,7 +34,7 @@ def log_file(directory: Path, data: bytes, base_offset: int = 0) -> Path:
     return path
 
 
-def test_batches_and_their_records(tmp_path: Path) -> None:
+def test_batches_are_dumped_with_their_records(tmp_path: Path) -> None:
     data = build_batch([Record(b"k", b"\xff", 7, (("h", b"1"),))], base_offset=5, compression=4, leader_epoch=2)
     data += build_batch([Record(None, None, 8)], base_offset=6, append_time_ms=9, producer_id=3, base_sequence=1)
     path = log_file(tmp_path, data, 5)
@@ -57,7 +57,7 @@ def test_batches_and_their_records(tmp_path: Path) -> None:
     ]
 
 
-def test_control_records_are_named_without_being_asked_for(tmp_path: Path) -> None:
+def test_control_records_are_always_decoded(tmp_path: Path) -> None:
     marker = encode_control(EndTransactionMarker(committed=False, coordinator_epoch=4), 5)
     path = log_file(tmp_path, build_batch([marker], is_control=True, is_transactional=True, producer_id=1))
     (entry,) = entries(path)
@@ -69,7 +69,7 @@ def test_control_records_are_named_without_being_asked_for(tmp_path: Path) -> No
     }
 
 
-def test_metadata_records_and_what_only_looks_like_one(tmp_path: Path) -> None:
+def test_metadata_records_and_undecodable_values(tmp_path: Path) -> None:
     known = encode(FeatureLevelRecord(name="metadata.version", feature_level=30))
     path = log_file(tmp_path, build_batch([Record(None, known, 1), Record(None, b"\x7fjunk", 1)]))
     (entry,) = entries(path, METADATA)
@@ -103,11 +103,11 @@ def test_a_flipped_byte_never_breaks_the_dump(tmp_path: Path, position: int) -> 
         assert found[0]["kind"] == "damage" or found[0]["is_valid"] is False
 
 
-def test_an_empty_segment(tmp_path: Path) -> None:
+def test_an_empty_segment_has_no_entries(tmp_path: Path) -> None:
     assert entries(log_file(tmp_path, b"")) == []
 
 
-def test_offset_indexes_are_held_against_their_log(tmp_path: Path) -> None:
+def test_offset_indexes_are_compared_with_their_log(tmp_path: Path) -> None:
     first = build_batch([Record(None, b"a"), Record(None, b"b")], base_offset=100)
     log_file(tmp_path, first + build_batch([Record(None, b"c")], base_offset=102), 100)
     path = tmp_path / f"{100:020d}.index"
@@ -126,7 +126,7 @@ def test_offset_indexes_are_held_against_their_log(tmp_path: Path) -> None:
     assert [entry["agrees_with_log"] for entry in entries(path)] == [None, None]
 
 
-def test_time_indexes(tmp_path: Path) -> None:
+def test_time_indexes_are_dumped(tmp_path: Path) -> None:
     path = tmp_path / f"{100:020d}.timeindex"
     index = TimeIndex(HostDisk(), str(path), 100, 12 * 10)
     index.create()
@@ -135,7 +135,7 @@ def test_time_indexes(tmp_path: Path) -> None:
     assert entries(path) == [{"kind": "timestamp", "timestamp": 1000, "offset": 105}]
 
 
-def test_aborted_transactions_and_producers(tmp_path: Path) -> None:
+def test_aborted_transactions_and_producers_are_dumped(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.txnindex"
     TransactionIndex(HostDisk(), str(path), 0).append(AbortedTransaction(7, 1, 5, 6))
     assert entries(path) == [
@@ -150,7 +150,7 @@ def test_aborted_transactions_and_producers(tmp_path: Path) -> None:
     assert entry["kind"] == "damage"
 
 
-def test_reading_changes_nothing_and_needs_no_right_to_write(tmp_path: Path) -> None:
+def test_dumping_needs_read_access_only_and_changes_nothing(tmp_path: Path) -> None:
     data = build_batch([Record(None, b"a")])
     for name in (f"{0:020d}.log", f"{0:020d}.index", f"{0:020d}.timeindex", f"{0:020d}.txnindex"):
         (tmp_path / name).write_bytes(data if name.endswith(".log") else b"")
@@ -161,23 +161,23 @@ def test_reading_changes_nothing_and_needs_no_right_to_write(tmp_path: Path) -> 
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
 
 
-def test_a_directory_stands_for_its_files_the_log_first(tmp_path: Path) -> None:
+def test_a_directory_is_expanded_to_its_log_files(tmp_path: Path) -> None:
     names = [f"{0:020d}.log", f"{0:020d}.index", f"{9:020d}.log.deleted", f"{9:020d}.snapshot"]
     for name in [*names, "leader-epoch-checkpoint", "partition.metadata", "notes.txt"]:
         (tmp_path / name).touch()
     assert [path.name for path in find_files([tmp_path])] == names
 
 
-def test_paths_that_are_no_logs(tmp_path: Path) -> None:
+def test_paths_without_log_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     for path, expected in (
-        (tmp_path / "none.log", "there is no file"),
-        (tmp_path / "notes.txt", "is no file of a log"),
-        (tmp_path, "no file of a log in"),
+        (tmp_path / "none.log", "File not found"),
+        (tmp_path / "notes.txt", "is not a log file"),
+        (tmp_path, "No log files in"),
     ):
         with pytest.raises(UserError, match=expected):
             find_files([path])
     odd = tmp_path / "odd.index"
     odd.touch()
-    with pytest.raises(UserError, match="not named by an offset"):
+    with pytest.raises(UserError, match="not named by a base offset"):
         entries(odd)

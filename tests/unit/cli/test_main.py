@@ -26,8 +26,8 @@ from odradek.cli.main import run
         ([], None),
     ],
 )
-def test_only_a_plain_start_takes_the_short_way(arguments: list[str], expected: object) -> None:
-    assert main._plain_start(arguments) == expected
+def test_only_a_plain_start_skips_typer(arguments: list[str], expected: object) -> None:
+    assert main._parse_plain_start(arguments) == expected
 
 
 def test_a_plain_start_imports_neither_typer_nor_rich_nor_numba(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def properties(directory: Path, **changes: str) -> Path:
     return file
 
 
-def remarks(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2) -> list[str]:
+def error_lines(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2) -> list[str]:
     assert run(arguments) == code
     return capsys.readouterr().err.splitlines()
 
@@ -68,36 +68,36 @@ def remarks(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int 
         (["topic", "create"], "missing argument"),
         (["--nonsense"], "no such option"),
         (["start"], "missing argument"),
-        (["start", "no-such.properties"], "there is no 'no-such.properties'"),
+        (["start", "no-such.properties"], "File not found: 'no-such.properties'"),
         (["start", "/"], "is a directory"),
-        (["start", "no-such.properties", "--override", "a"], "--override 'a' is not of the form key=value"),
+        (["start", "no-such.properties", "--override", "a"], "--override 'a' is not in the form KEY=VALUE"),
         (["up", "--brokers", "0"], "--brokers"),
         (["up", "--controllers", "0"], "--controllers"),
-        (["format", "-t", "x", "-c", "no-such.properties"], "there is no 'no-such.properties'"),
+        (["format", "-t", "x", "-c", "no-such.properties"], "File not found: 'no-such.properties'"),
         (["format", "-c", "x"], "--cluster-id"),
-        (["format", "-t", "x", "-c", "y", "--add-scram", "z"], "--add-scram is not there yet"),
-        (["format", "-t", "x", "-c", "y", "-s", "-N"], "exclude each other"),
-        (["format", "-t", "x", "-c", "/etc/hostname", "-f", "a=b", "-s", "-N"], "exclude each other"),
-        (["log", "dump", "no-such-file"], "there is no file"),
+        (["format", "-t", "x", "-c", "y", "--add-scram", "z"], "--add-scram is not supported yet"),
+        (["format", "-t", "x", "-c", "y", "-s", "-N"], "mutually exclusive"),
+        (["format", "-t", "x", "-c", "/etc/hostname", "-f", "a=b", "-s", "-N"], "mutually exclusive"),
+        (["log", "dump", "no-such-file"], "File not found"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(
+def test_errors_are_one_line_with_exit_code_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
 ) -> None:
-    (line,) = remarks(capsys, arguments)
+    (line,) = error_lines(capsys, arguments)
     assert line.startswith("error: ")
     assert expected in line.lower() or expected in line
 
 
-def test_all_mistakes_of_a_configuration_are_told_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_all_errors_of_a_configuration_are_reported_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = properties(tmp_path, **{"node.id": "one", "num.partitions": "-3"})
-    lines = remarks(capsys, ["start", str(file)])
+    lines = error_lines(capsys, ["start", str(file)])
     assert len(lines) == 2
     assert any(f"{file}:2: " in line and "node.id" in line for line in lines)
     assert any("num.partitions" in line for line in lines)
 
 
-def test_the_version_and_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"odradek {__version__}\n"
     assert run(["--help"]) == 0
@@ -118,21 +118,21 @@ def test_the_version_and_the_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in shown
 
 
-def test_defects_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "_run_typer", lambda arguments: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         run(["topic", "list"])
 
 
-def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_prints_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(arguments: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main, "_run_typer", interrupted)
-    assert remarks(capsys, ["topic", "list"], 130) == []
+    assert error_lines(capsys, ["topic", "list"], 130) == []
 
 
-def test_random_ids_can_be_given_on_a_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_ids_never_start_with_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(50):
         assert run(["random-uuid"]) == 0
     ids = capsys.readouterr().out.split()

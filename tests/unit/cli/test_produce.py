@@ -26,22 +26,22 @@ def lines_of(data: bytes) -> list[bytes]:
         (b"\xff\x00\n", [b"\xff\x00"]),
     ],
 )
-def test_a_record_a_line(data: bytes, expected: list[bytes]) -> None:
+def test_each_line_is_a_record(data: bytes, expected: list[bytes]) -> None:
     assert lines_of(data) == expected
 
 
-def test_lines_longer_than_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_may_be_longer_than_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce, "READ_BYTES", 3)
     assert lines_of(b"0123456789\nab\nc") == [b"0123456789", b"ab", b"c"]
 
 
-def test_a_line_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_length_of_a_line_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce, "LINE_BYTES_MAX", 10)
     with pytest.raises(UserError, match="longer than 10 bytes"):
         lines_of(b"0123456789a")
 
 
-def test_a_line_is_there_as_soon_as_it_was_typed() -> None:
+def test_a_line_is_yielded_as_soon_as_it_is_complete() -> None:
     reader, writer = os.pipe()
     with open(reader, "rb") as source:
         arrived = read_lines(source, lambda amount: None)
@@ -57,20 +57,20 @@ def parser(**changes: object) -> LineParser:
     return LineParser(**settings)  # type: ignore[arg-type]
 
 
-def test_keys_and_tombstones() -> None:
+def test_lines_are_split_into_key_and_value() -> None:
     parse = parser(separator=b"::", null=b"NULL")
     assert parse(b"k::v::w", 5)[:3] == (b"k", b"v::w", 5)
     assert parse(b"k::NULL", 5)[:2] == (b"k", None)
-    with pytest.raises(UserError, match="record 3 has no key separator '::'"):
+    with pytest.raises(UserError, match="Record 3 has no key separator '::'"):
         parse(b"no separator", 5)
 
 
-def test_one_key_time_and_headers_for_all() -> None:
+def test_key_timestamp_and_headers_apply_to_all_records() -> None:
     record = parser(key=b"k", timestamp_ms=9, headers=(("h", b"1"),))(b"v", 5)
     assert record[:4] == (b"k", b"v", 9, (("h", b"1"),))
 
 
-def test_the_tally_has_first_and_last_offsets() -> None:
+def test_the_tally_counts_records_and_offsets_by_partition() -> None:
     tally = Tally()
     for base_offset, count in ((10, 5), (15, 1)):
         tally.add(Stored(TopicPartition("t", 2), base_offset, count))

@@ -3,7 +3,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.client.admin import ConfigSource, Resource, ResourceType
 from odradek.client.cluster import Cluster
-from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_told
+from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_applied
 from odradek.client.connection import milliseconds
 from odradek.client.errors import TimedOut
 from odradek.wire.apis import ApiKey
@@ -48,7 +48,7 @@ def test_a_change_is_waited_for_until_it_is_told() -> None:
     with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: answers}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with Cluster([broker.address], timeout_s=60.0) as cluster:
-            wait_until_told(cluster, ORDERS, "retention.ms", is_new)
+            wait_until_applied(cluster, ORDERS, "retention.ms", is_new)
             assert [one.value for one in describe_configs(cluster, ORDERS)] == ["new"]
     asked = [request for request in broker.requests if hasattr(request, "resources")]
     assert [request.resources[0].configuration_keys for request in asked] == [("retention.ms",)] * 3 + [None]
@@ -59,6 +59,6 @@ def test_a_change_that_nobody_tells_is_not_waited_for_for_ever() -> None:
         broker.answers[METADATA] = broker.metadata({})
         with (
             Cluster([broker.address], timeout_s=2.0) as cluster,
-            pytest.raises(TimedOut, match="broker 1 has not heard of it"),
+            pytest.raises(TimedOut, match="broker 1 has not applied it yet"),
         ):
-            wait_until_told(cluster, ORDERS, "retention.ms", is_new)
+            wait_until_applied(cluster, ORDERS, "retention.ms", is_new)

@@ -4,7 +4,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
 from odradek.client.coordinators import Coordinator
 from odradek.client.groups import GroupDescription, GroupMember, Offsets
-from odradek.client.lag import Lag, Look, Rates, Trend, lags_of, total_of
+from odradek.client.lag import Lag, OffsetSample, Rates, Trend, lags_of, total_of
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))
 MEMBER = GroupMember(id="m", instance_id=None, client_id="c", host="/h", assigned=(A, C))
@@ -19,8 +19,8 @@ GROUP = GroupDescription(
 )
 
 
-def look(at_s: float, committed: Offsets, ends: Offsets) -> Look:
-    return Look(at_s=at_s, committed={"g": committed}, ends=ends)
+def look(at_s: float, committed: Offsets, ends: Offsets) -> OffsetSample:
+    return OffsetSample(at_s=at_s, committed={"g": committed}, ends=ends)
 
 
 def test_what_is_committed_or_assigned_is_shown() -> None:

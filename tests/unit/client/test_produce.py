@@ -168,5 +168,5 @@ def test_topics_and_partitions_that_are_not_there() -> None:
         with pytest.raises(UnknownTopic):
             producer.add("order", Record(None, b"x"))
         for partition in (-1, 2):
-            with pytest.raises(UnknownPartition, match="from 0 to 1"):
+            with pytest.raises(UnknownPartition, match="only partitions 0 to 1"):
                 producer.add("orders", Record(None, b"x"), partition)

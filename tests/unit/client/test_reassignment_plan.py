@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
 from odradek.client.placement import PlacedPartition, Skew, loads_of, skew_of
-from odradek.client.reassignment_plan import CannotPlan, Move, Purpose, plan_moves
+from odradek.client.reassignment_plan import CannotPlan, PlannedReassignment, Purpose, plan_reassignments
 
 EVEN = Purpose(even=True)
 
@@ -32,12 +32,12 @@ def plan(
     *,
     offline: Collection[int] = (),
     topics: Collection[str] | None = None,
-) -> list[Move]:
+) -> list[PlannedReassignment]:
     racks = dict(brokers) if isinstance(brokers, Mapping) else dict.fromkeys(brokers)
-    return plan_moves(partitions, racks, racks.keys() - set(offline), purpose, topics=topics)
+    return plan_reassignments(partitions, racks, racks.keys() - set(offline), purpose, topics=topics)
 
 
-def after(partitions: Sequence[PlacedPartition], moves: Sequence[Move]) -> list[PlacedPartition]:
+def after(partitions: Sequence[PlacedPartition], moves: Sequence[PlannedReassignment]) -> list[PlacedPartition]:
     changed = {move.partition: move for move in moves}
     for one in partitions:
         if one.partition in changed:
@@ -95,12 +95,12 @@ def test_what_every_plan_keeps(situation: Situation, purpose: Purpose, topics: s
     partitions, racks, online = situation
     targets = online - purpose.drain
     try:
-        moves = plan_moves(partitions, racks, online, purpose, topics=topics)
+        moves = plan_reassignments(partitions, racks, online, purpose, topics=topics)
     except CannotPlan:
         needed = max((len(one.replicas) for one in partitions), default=1)
         assert len(targets) < needed
         return
-    assert moves == plan_moves(partitions[::-1], racks, online, purpose, topics=topics)
+    assert moves == plan_reassignments(partitions[::-1], racks, online, purpose, topics=topics)
     assert [move.partition for move in moves] == sorted({move.partition for move in moves})
     result = after(partitions, moves)
     for before, now in zip(partitions, result, strict=True):
@@ -133,7 +133,7 @@ def test_what_every_plan_keeps(situation: Situation, purpose: Purpose, topics: s
 def test_draining_copies_what_lay_there_and_no_more(situation: Situation, broker: int) -> None:
     partitions, racks, online = situation
     try:
-        moves = plan_moves(partitions, racks, online, Purpose(drain=frozenset([broker])))
+        moves = plan_reassignments(partitions, racks, online, Purpose(drain=frozenset([broker])))
     except CannotPlan:
         return
     assert sum(move.bytes_to_copy for move in moves) == sum(
@@ -146,8 +146,8 @@ def test_draining_copies_what_lay_there_and_no_more(situation: Situation, broker
 @given(situations())
 def test_what_is_even_is_left_alone(situation: Situation) -> None:
     partitions, racks, online = situation
-    result = after(partitions, plan_moves(partitions, racks, online, EVEN))
-    again = plan_moves(result, racks, online, EVEN)
+    result = after(partitions, plan_reassignments(partitions, racks, online, EVEN))
+    again = plan_reassignments(result, racks, online, EVEN)
     assert skew(after(result, again), online).replicas <= skew(result, online).replicas
     assert sum(move.bytes_to_copy for move in again) <= sum(one.size_bytes for one in partitions)
 
@@ -227,9 +227,9 @@ def test_several_are_drained_at_once() -> None:
 
 
 def test_what_is_not_possible_is_said() -> None:
-    with pytest.raises(CannotPlan, match="orders-0 has 2 replicas, and only 1 brokers would be left"):
+    with pytest.raises(CannotPlan, match="orders-0 has 2 replicas, but only 1 brokers would be left"):
         plan([placed(0, (1, 2))], (1, 2), Purpose(drain=frozenset([2])))
-    with pytest.raises(CannotPlan, match="no broker would be left"):
+    with pytest.raises(CannotPlan, match="No broker would be left"):
         plan([placed(0, (1,))], (1,), Purpose(drain=frozenset([1])))
 
 

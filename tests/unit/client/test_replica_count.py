@@ -47,5 +47,5 @@ def test_racks_are_kept_apart() -> None:
 def test_what_is_so_already_is_not_moved_and_what_cannot_be_is_refused() -> None:
     there = placed("orders", (1, 2))
     assert plan_replica_count(there, NO_RACKS, {1, 2, 3}, "orders", 2) == []
-    with pytest.raises(CannotPlan, match="4 replicas need as many brokers, and 3 are online"):
+    with pytest.raises(CannotPlan, match="4 replicas need 4 brokers, but only 3 are online"):
         plan_replica_count(there, NO_RACKS, {1, 2, 3}, "orders", 4)

@@ -46,16 +46,19 @@ def test_pem_in_one_line_is_cut_into_lines() -> None:
 @pytest.mark.parametrize(
     ("configs", "said"),
     [
-        ({"security.protocol": "TLS"}, "security.protocol: 'TLS' is none of PLAINTEXT, SSL"),
-        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism: GSSAPI is not supported, PLAIN, SCRAM-SHA-256"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "write it as …PlainLoginModule required"),
+        ({"security.protocol": "TLS"}, "security.protocol: unknown protocol 'TLS'. Choose from PLAINTEXT, SSL"),
+        (
+            {"security.protocol": "SASL_SSL"},
+            "sasl.mechanism: GSSAPI is not supported. Choose from PLAIN, SCRAM-SHA-256",
+        ),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "Expected: …PlainLoginModule required"),
         (
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": 'password="hidden";'},
-            "sasl.jaas.config: write it as",
+            "sasl.jaas.config: invalid syntax",
         ),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "a"}, "ssl.truststore.type: JKS is Java's own"),
-        ({"security.protocol": "SSL", "ssl.keystore.key": "hidden"}, "ssl.keystore.key: give both"),
-        ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": ""}, "certificate.chain: give both"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "a"}, "ssl.truststore.type: JKS is not supported"),
+        ({"security.protocol": "SSL", "ssl.keystore.key": "hidden"}, "ssl.keystore.key: set both"),
+        ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": ""}, "certificate.chain: set both"),
     ],
 )
 def test_what_is_wrong_is_said_and_no_secret(configs: dict[str, str], said: str) -> None:

@@ -50,13 +50,13 @@ def test_rates_of_partitions(monkeypatch: pytest.MonkeyPatch, form: str) -> None
     with http_endpoint(PATH, told()) as port:
         found = ask(monkeypatch, form.format(port))
     expected = Rates(bytes_in=10.5, bytes_out=2.0, replication_bytes_in=0.0, replication_bytes_out=21.0)
-    assert found == Traffic(rates={1: {TopicPartition("t", 3): expected}}, silent={})
+    assert found == Traffic(rates={1: {TopicPartition("t", 3): expected}}, unavailable={})
     assert (expected + expected).bytes_in == 21.0
 
 
 @pytest.mark.parametrize("address", [None, ""])
 def test_a_broker_without_an_endpoint(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
-    assert ask(monkeypatch, address).silent == {1: "it has no http.address"}
+    assert ask(monkeypatch, address).unavailable == {1: "http.address is not set"}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "127.0.0.1:x", "a b:1"])
@@ -69,26 +69,26 @@ def test_an_address_that_is_none_for_others(monkeypatch: pytest.MonkeyPatch, add
     [
         (told(node=2), "another node"),
         (told(cluster="other"), "another node"),
-        (b"hello", "cannot be read"),
-        (b"[]", "cannot be read"),
-        (told(partitions=[{"topic": "t"}]), "cannot be read"),
-        (told(partitions=7), "cannot be read"),
+        (b"hello", "invalid response"),
+        (b"[]", "invalid response"),
+        (told(partitions=[{"topic": "t"}]), "invalid response"),
+        (told(partitions=7), "invalid response"),
     ],
 )
 def test_an_answer_of_somebody_else(monkeypatch: pytest.MonkeyPatch, body: bytes, reason: str) -> None:
     with http_endpoint(PATH, body) as port:
         found = ask(monkeypatch, f"127.0.0.1:{port}")
     assert found.rates == {}
-    assert reason in found.silent[1]
+    assert reason in found.unavailable[1]
 
 
 def test_an_endpoint_that_refuses_or_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     with http_endpoint(PATH, b"no", status=503) as port:
-        assert "answers 503" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
-    assert "does not answer from here" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
+        assert "returned HTTP 503" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
+    assert "cannot connect to" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
 
 
 def test_an_endpoint_that_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 10)
+    monkeypatch.setattr(module, "RESPONSE_BYTES_MAX", 10)
     with http_endpoint(PATH, told()) as port:
-        assert "200: 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
+        assert "200: 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]

@@ -145,7 +145,7 @@ def test_an_id_that_there_is_not_is_a_refusal_and_one_that_loads_is_asked_again(
 def test_states_that_nobody_knows_are_refused() -> None:
     with (
         scripted({ApiKey.LIST_TRANSACTIONS: listed(unknown=("Odd",))}) as broker,
-        pytest.raises(KafkaError, match="there is no transaction state Odd"),
+        pytest.raises(KafkaError, match="unknown transaction state Odd"),
     ):
         Transactions(cluster_of(broker)).listings(states=["Odd"])
 

@@ -102,7 +102,7 @@ def test_a_config_is_shown_before_and_after(made: Made, monkeypatch: pytest.Monk
     ]
     assert change("100").preview(NOBODY).is_empty
     assert made.done == []
-    monkeypatch.setattr(configs, "wait_until_told", lambda cluster, resource, name, is_told: None)
+    monkeypatch.setattr(configs, "wait_until_applied", lambda cluster, resource, name, is_applied: None)
     assert change("200").carry_out(NOBODY) == "retention.ms of topic orders is set to 200."
     assert change(None).carry_out(NOBODY) == "retention.ms of topic orders is removed."
     assert made.done == [("orders", {"retention.ms": "200"}, ()), ("orders", {}, ("retention.ms",))]
@@ -117,13 +117,13 @@ def test_what_somebody_else_changed_is_not_overwritten(made: Made, monkeypatch: 
 
 
 def test_it_is_said_when_not_all_brokers_have_heard_of_it(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait_in_vain(cluster: Cluster, _: Resource, name: str, is_told: Callable[[DescribedConfig], bool]) -> None:
-        assert not is_told(SEEN)
-        assert is_told(replace(SEEN, value="200"))
+    def wait_in_vain(cluster: Cluster, _: Resource, name: str, is_applied: Callable[[DescribedConfig], bool]) -> None:
+        assert not is_applied(SEEN)
+        assert is_applied(replace(SEEN, value="200"))
         raise TimedOut("the change", 5.0, None)
 
     monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [SEEN])
-    monkeypatch.setattr(configs, "wait_until_told", wait_in_vain)
+    monkeypatch.setattr(configs, "wait_until_applied", wait_in_vain)
     told = change("200").carry_out(NOBODY)
     assert told == "retention.ms of topic orders is set to 200; not all brokers have applied it yet."
 
@@ -174,7 +174,7 @@ def test_offsets_are_reset_to_what_the_preview_showed(made: Made) -> None:
     reset = ResetOffsets(
         group="g",
         topics=(),
-        wish=lambda admin, partitions, committed: ResetPlan(offsets=dict.fromkeys(partitions, next(ends))),
+        offset_target=lambda admin, partitions, committed: ResetPlan(offsets=dict.fromkeys(partitions, next(ends))),
         described="somewhere",
     )
     with pytest.raises(Refused, match="Open the preview first"):
@@ -191,7 +191,9 @@ def test_a_group_with_members_is_left_alone(made: Made, action: str) -> None:
     member = GroupMember(id="m", instance_id=None, client_id="app\x00", host="h", assigned=())
     made.described = group("Stable", member)
     wish = cast(Any, None)
-    tried: Any = DeleteGroup("g") if action == "delete" else ResetOffsets(group="g", topics=(), wish=wish, described="")
+    tried: Any = (
+        DeleteGroup("g") if action == "delete" else ResetOffsets(group="g", topics=(), offset_target=wish, described="")
+    )
     with pytest.raises(Refused, match=r"Group g is Stable with 1 member \(app\\x00\)"):
         tried.preview(KNOWING)
     made.described = KafkaError(ErrorCode.group_id_not_found)

@@ -141,7 +141,7 @@ def test_schemas_are_asked_for_once_with_those_they_name(registry: FakeRegistry)
     assert decode_framed(framed(1, b"\x08"), decoders) == {"line": {"n": 4}}
     assert decode_framed(framed(2, b"\x00\x0a\x01x"), decoders) == {"name": "x"}
     assert decode_framed(framed(3, b'{"a": 1}'), decoders) == {"a": 1}
-    for number, why in ((4, "no JSON object"), (5, "not understood"), (6, "does not have it")):
+    for number, why in ((4, "not return a JSON object"), (5, "not understood"), (6, "does not have it")):
         with pytest.raises(Undecodable, match=f"schema {number}: .*{why}"):
             decode_framed(framed(number, b""), decoders)
     count = len(registry.asked)
@@ -153,7 +153,7 @@ def test_schemas_are_asked_for_once_with_those_they_name(registry: FakeRegistry)
 
 def test_a_registry_that_is_not_there_is_told_per_message() -> None:
     decoders = SchemaRegistry("http://127.0.0.1:1").decoders({1})
-    with pytest.raises(Undecodable, match=r"the registry: 127\.0\.0\.1 does not answer"):
+    with pytest.raises(Undecodable, match=r"the registry: 127\.0\.0\.1 does not respond"):
         decode_framed(framed(1, b""), decoders)
 
 

@@ -28,8 +28,8 @@ def test_other_machines_are_not_served_without_password_and_tls(capsys: pytest.C
 def test_files_that_are_not_there_and_half_a_certificate_are_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert "there is no" in refusal(capsys, "--password-file", str(tmp_path / "none"))
-    assert "--tls-key: there is no file" in refusal(capsys, "--tls-key", str(tmp_path / "none"))
+    assert "File not found" in refusal(capsys, "--password-file", str(tmp_path / "none"))
+    assert "--tls-key: file not found" in refusal(capsys, "--tls-key", str(tmp_path / "none"))
     (tmp_path / "certificate").write_text("")
     assert "must be given together" in refusal(capsys, "--tls-certificate", str(tmp_path / "certificate"))
     assert "--bootstrap" in refusal(capsys, "--bootstrap", "host:port")
@@ -39,7 +39,7 @@ def test_files_that_are_not_there_and_half_a_certificate_are_told(
 def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = refusal(capsys, "--port", str(taken.getsockname()[1]))
-    assert "address already in use" in told
+    assert "Address already in use" in told
 
 
 def test_without_the_extra_it_is_said_how_to_get_it(

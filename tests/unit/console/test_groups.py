@@ -4,7 +4,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
 from odradek.client.coordinators import Coordinator
 from odradek.client.groups import GroupDescription, GroupListing, GroupMember
-from odradek.client.lag import Lag, Look, Rates, lags_of
+from odradek.client.lag import Lag, OffsetSample, Rates, lags_of
 from odradek.console.actions.action import Refused
 from odradek.console.actions.groups import reset_of
 from odradek.console.inquiries.groups import GroupDetail, GroupSummary
@@ -48,8 +48,8 @@ def test_only_an_empty_group_can_be_deleted_and_lag_comes_later() -> None:
 
 
 def test_lag_has_a_trend_and_an_end() -> None:
-    first = Look(at_s=0.0, committed={"readers": {FIRST: 0, SECOND: 10}}, ends={FIRST: 100, SECOND: 10})
-    last = Look(at_s=10.0, committed={"readers": {FIRST: 50, SECOND: 10}}, ends={FIRST: 110, SECOND: 30})
+    first = OffsetSample(at_s=0.0, committed={"readers": {FIRST: 0, SECOND: 10}}, ends={FIRST: 100, SECOND: 10})
+    last = OffsetSample(at_s=10.0, committed={"readers": {FIRST: 50, SECOND: 10}}, ends={FIRST: 110, SECOND: 30})
     described = group(MEMBER)
     behind, grows = lag_rows(lags_of(described, first, last))
     assert [behind.text(name) for name in ("committed", "end", "lag", "trend", "left", "reader")] == [
@@ -70,7 +70,7 @@ def test_lag_has_a_trend_and_an_end() -> None:
 
 
 def test_a_group_is_told_in_a_sentence() -> None:
-    look = Look(at_s=0.0, committed={"readers": {FIRST: 7}}, ends={FIRST: 10})
+    look = OffsetSample(at_s=0.0, committed={"readers": {FIRST: 7}}, ends={FIRST: 10})
     described = group(MEMBER)
     lags = tuple(lags_of(described, None, look))
     told = heading_of(GroupDetail(group=described, look=look, lags=lags, rebalances=None))

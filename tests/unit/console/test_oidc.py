@@ -99,7 +99,7 @@ def test_a_foreign_signature_a_foreign_browser_and_a_refusal_stay_out(provider: 
         finish(oidc, query.replace("code=the-code", "error=no%07"), binding)
     query, binding = begin(oidc, provider)
     provider.refuses = True
-    with pytest.raises(NotLetIn, match=r"127\.0\.0\.1 answers 400"):
+    with pytest.raises(NotLetIn, match=r"127\.0\.0\.1 returned HTTP 400"):
         finish(oidc, query, binding)
     with pytest.raises(NotLetIn, match="does not identify itself"):
         asyncio.run(Oidc(replace(told(provider), issuer=f"{provider.issuer}/")).begin("/"))

@@ -1,7 +1,7 @@
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.move_progress import MoveState, ProgressMeter
-from odradek.client.reassignment_plan import Move
+from odradek.client.reassignment_plan import PlannedReassignment
+from odradek.client.reassignment_progress import ProgressMeter, ReassignmentState
 from odradek.client.reassignments import Reassignment
 from odradek.client.replica_state import Eligible
 from odradek.client.traffic import HotKey, Rates, Traffic
@@ -66,7 +66,7 @@ def test_a_hot_partition_explains_itself() -> None:
     partitions = [partition(number, (1,)) for number in range(4)]
     rates = {FIRST: Rates(bytes_in=9000.0), TopicPartition("orders", 1): Rates(bytes_in=1000.0)}
     keys = {FIRST: (HotKey(b"<b>\x07", 0.8), HotKey(None, 0.3), HotKey(b"cold", 0.1))}
-    seen = sight(topic("orders", *partitions), traffic=Traffic(rates={1: rates}, hot_keys=keys, silent={}))
+    seen = sight(topic("orders", *partitions), traffic=Traffic(rates={1: rates}, hot_keys=keys, unavailable={}))
     page = map_page(seen, search="", only_ailing=False, page=1, order=Order.HEAT)
     assert [row.key for row in page.items] == ["orders-0", "orders-1", "orders-2", "orders-3"]
     assert [row.text("written") for row in page.items[:3]] == [
@@ -92,17 +92,17 @@ def test_what_is_on_the_move_can_be_called_off_and_not_moved_again() -> None:
 def test_progress_is_told_with_what_is_left() -> None:
     move = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
     meter = ProgressMeter()
-    assert progress_sentence(ProgressMeter().look([], 0.0)) == "No reassignments in progress."
-    meter.look([MoveState(move=move, copied_bytes=0, total_bytes=10_000)], 1.0)
-    seen = meter.look([MoveState(move=move, copied_bytes=4_000, total_bytes=10_000)], 3.0)
+    assert progress_sentence(ProgressMeter().sample([], 0.0)) == "No reassignments in progress."
+    meter.sample([ReassignmentState(reassignment=move, copied_bytes=0, total_bytes=10_000)], 1.0)
+    seen = meter.sample([ReassignmentState(reassignment=move, copied_bytes=4_000, total_bytes=10_000)], 3.0)
     assert progress_sentence(seen) == ("0 of 1 partition completed, 4.0 kB of 10.0 kB copied, 2.0 kB/s, 3.0 s left.")
     (row,) = progress_rows(seen.states)
     assert [row.text(name) for name in ("to", "adding", "removing", "percent")] == ["2, 3", "3", "1", "40 %"]
-    assert progress_sentence(meter.look([], 9.0)).startswith("No reassignments in progress: 1 partition completed")
+    assert progress_sentence(meter.sample([], 9.0)).startswith("No reassignments in progress: 1 partition completed")
 
 
 def test_a_move_is_told_with_its_cost() -> None:
-    move = Move(partition=FIRST, before=(1, 2), after=(3, 2), size_bytes=6_000_000)
+    move = PlannedReassignment(partition=FIRST, before=(1, 2), after=(3, 2), size_bytes=6_000_000)
     assert cost_sentence([move], None) == "Reassigns 1 partition: 6.0 MB to copy."
     assert cost_sentence([move], 1_000_000) == "Reassigns 1 partition: 6.0 MB to copy, 6.0 s at 1.0 MB/s."
 

@@ -52,7 +52,7 @@ def test_a_cluster_that_goes_is_told_and_what_was_seen_stays(way: Scripted) -> N
         assert await watched.renewed() is seen
         assert watched.failure is not None
         assert watched.failure.startswith(
-            "No broker answered (host:9092: connection refused). Check that the cluster is running"
+            "Cannot connect to any broker (host:9092: connection refused). Check that the cluster is running"
         )
         way.is_gone = False
         assert await watched.renewed() is not seen

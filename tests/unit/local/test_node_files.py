@@ -29,7 +29,7 @@ def properties(
     ("roles", "client_port", "controller_port"),
     [(("broker", "controller"), 9092, 10092), (("broker",), 9092, None), (("controller",), None, 10092)],
 )
-def test_a_new_file_is_a_valid_configuration(
+def test_new_properties_are_a_valid_configuration(
     tmp_path: Path, roles: tuple[str, ...], client_port: int | None, controller_port: int | None
 ) -> None:
     config = NodeConfig.load(properties(tmp_path, roles, client_port, controller_port), "server.properties")
@@ -42,56 +42,56 @@ def test_a_new_file_is_a_valid_configuration(
     assert config.effective("transaction.state.log.min.isr") == 1
 
 
-@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (7, 3, 2)])
-def test_replication_factors_fit_the_number_of_brokers(brokers: int, copies: int, in_sync: int) -> None:
+@pytest.mark.parametrize(("brokers", "replicas", "min_in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (7, 3, 2)])
+def test_replication_factors_fit_the_number_of_brokers(brokers: int, replicas: int, min_in_sync: int) -> None:
     values = replication_values(brokers)
-    assert values["offsets.topic.replication.factor"] == str(copies)
-    assert values["transaction.state.log.min.isr"] == str(in_sync)
-    assert values["share.coordinator.state.topic.min.isr"] == str(in_sync)
+    assert values["offsets.topic.replication.factor"] == str(replicas)
+    assert values["transaction.state.log.min.isr"] == str(min_in_sync)
+    assert values["share.coordinator.state.topic.min.isr"] == str(min_in_sync)
 
 
-def test_values_change_in_their_place_and_the_rest_stays() -> None:
+def test_with_values_changes_keys_in_place() -> None:
     text = "# mine\nlisteners = a,\\\n  b\nlog.dirs:/old\nnum.partitions=3"
     changed = with_values(text, {"listeners": "c", "log.dirs": r"C:\\data\1", "new.key": "x"})
     assert changed == "# mine\nlisteners=c\nlog.dirs=C:\\\\data\\1\nnum.partitions=3\nnew.key=x\n"
 
 
-def test_only_whole_keys_are_replaced() -> None:
+def test_with_values_replaces_whole_keys_only() -> None:
     text = "advertised.listeners=a\n#listeners=b\n"
     assert with_values(text, {"listeners": "c"}) == text + "listeners=c\n"
 
 
-def test_paths_that_a_properties_file_cannot_hold() -> None:
+def test_paths_with_a_comma_are_rejected() -> None:
     assert escape_path(Path("/with space/x")) == "/with space/x"
     with pytest.raises(UserError, match="comma"):
         escape_path(Path("/a,b"))
 
 
-def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_directory_is_rejected(tmp_path: Path) -> None:
     files = NodeFiles(tmp_path, 1)
     files.check_is_ours()
     files.directory.mkdir()
     files.check_is_ours()
     (files.directory / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="was not made by"):
+    with pytest.raises(UserError, match="was not created by"):
         files.check_is_ours()
     files.properties.write_text("node.id=1\n")
     files.check_is_ours()
 
 
-def test_a_node_that_runs_is_found_by_its_lock(tmp_path: Path) -> None:
+def test_a_running_node_is_detected_by_its_lock(tmp_path: Path) -> None:
     files = NodeFiles(tmp_path, 1)
     files.check_is_free()
     files.data.mkdir(parents=True)
-    held = HostDisk().lock(str(files.data / ".lock"))
+    lock = HostDisk().lock(str(files.data / ".lock"))
     files.pid.write_text("4711\n")
-    with pytest.raises(UserError, match=r"is running \(pid 4711\)"):
+    with pytest.raises(UserError, match=r"is already running \(pid 4711\)"):
         files.check_is_free()
-    held.release()
+    lock.release()
     files.check_is_free()
 
 
-def test_the_end_of_the_log_begins_with_this_run(tmp_path: Path) -> None:
+def test_last_log_lines_are_from_the_current_run(tmp_path: Path) -> None:
     files = NodeFiles(tmp_path, 1)
     assert files.last_log_lines(0, 5) == []
     files.directory.mkdir()

@@ -54,7 +54,7 @@ def voters_known_to(config: NodeConfig) -> dict[int, tuple[str, int]]:
     }
 
 
-def test_three_combined_nodes_know_each_other(tmp_path: Path) -> None:
+def test_combined_nodes_share_one_quorum(tmp_path: Path) -> None:
     port = free_row(5)
     configs = make(tmp_path, brokers=5, port=port)
     assert broker_ports(configs) == [port + number for number in range(5)]
@@ -75,7 +75,7 @@ def test_three_combined_nodes_know_each_other(tmp_path: Path) -> None:
             assert not (Path(config.metadata_log_dir) / SNAPSHOT).exists()
 
 
-def test_controllers_of_their_own(tmp_path: Path) -> None:
+def test_dedicated_controllers(tmp_path: Path) -> None:
     port = free_row(4)
     configs = make(tmp_path, brokers=4, controllers=3, port=port)
     assert [sorted(config.process_roles) for config in configs.values()] == [["controller"]] * 3 + [["broker"]] * 4
@@ -84,7 +84,7 @@ def test_controllers_of_their_own(tmp_path: Path) -> None:
     assert set(existing_nodes(tmp_path)) == set(range(1, 8))
 
 
-def test_the_same_again_changes_nothing(tmp_path: Path) -> None:
+def test_a_second_setup_changes_nothing(tmp_path: Path) -> None:
     first = make(tmp_path, brokers=3, port=free_row(3))
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     again = make(tmp_path)
@@ -92,18 +92,18 @@ def test_the_same_again_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
-def test_another_port_moves_brokers_but_not_controllers(tmp_path: Path) -> None:
-    """The voters know each other by the addresses in their log."""
+def test_another_port_changes_brokers_but_not_controllers(tmp_path: Path) -> None:
+    """The voters' addresses are in the metadata log."""
     first = make(tmp_path, brokers=3, port=free_row(3))
     port = free_row(3)
     moved = make(tmp_path, port=port)
     assert broker_ports(moved) == [port, port + 1, port + 2]
     assert controller_ports(moved) == controller_ports(first)
-    with pytest.raises(UserError, match="choose another --port"):
+    with pytest.raises(UserError, match="Choose another port with --port"):
         make(tmp_path, port=controller_ports(first)[2])
 
 
-def test_a_broker_more_joins_what_is_there(tmp_path: Path) -> None:
+def test_an_added_broker_joins_the_existing_cluster(tmp_path: Path) -> None:
     port = free_row(4)
     first = make(tmp_path, brokers=3, port=port)
     before = {number: (NodeFiles(tmp_path, number).properties).read_text() for number in first}
@@ -115,7 +115,7 @@ def test_a_broker_more_joins_what_is_there(tmp_path: Path) -> None:
     assert {number: NodeFiles(tmp_path, number).properties.read_text() for number in first} == before
 
 
-def test_a_directory_of_the_time_of_one_node_goes_on_and_grows(tmp_path: Path) -> None:
+def test_a_directory_with_a_static_quorum_can_be_extended(tmp_path: Path) -> None:
     port = free_row(4)
     files = NodeFiles(tmp_path, 1)
     files.data.mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_a_directory_of_the_time_of_one_node_goes_on_and_grows(tmp_path: Path) -
     assert meta(grown[3]).cluster_id == cluster_id
 
 
-def test_every_node_tells_of_itself_at_an_address_of_its_own(tmp_path: Path) -> None:
+def test_every_node_has_its_own_http_address(tmp_path: Path) -> None:
     first = make(tmp_path, brokers=3, port=free_row(3))
     addresses = {number: config.http_address for number, config in first.items()}
     assert len(set(addresses.values())) == 3
@@ -150,14 +150,14 @@ def test_every_node_tells_of_itself_at_an_address_of_its_own(tmp_path: Path) -> 
     assert grown[4].http_address not in {None, *addresses.values()}
 
 
-def test_an_http_address_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_an_http_address_in_use_is_reported(tmp_path: Path) -> None:
     (config,) = make(tmp_path, port=free_row(1)).values()
     assert config.http_address is not None
-    with socket.create_server(config.http_address), pytest.raises(UserError, match=r"http\.address of node 1"):
+    with socket.create_server(config.http_address), pytest.raises(UserError, match=r"the http\.address of node 1"):
         make(tmp_path)
 
 
-def test_formatting_that_was_interrupted_begins_again(tmp_path: Path) -> None:
+def test_an_interrupted_format_is_repeated(tmp_path: Path) -> None:
     configs = make(tmp_path, brokers=3, port=free_row(3))
     old = meta(configs[1])
     (Path(configs[3].metadata_log_dir) / "meta.properties").unlink()
@@ -169,16 +169,16 @@ def test_formatting_that_was_interrupted_begins_again(tmp_path: Path) -> None:
     assert voters_known_to(again[1])[1][0] == uuid_to_text(meta(again[1]).directory_id or old.directory_id)  # type: ignore[arg-type]
 
 
-def test_a_voter_that_lost_its_files_is_not_made_up(tmp_path: Path) -> None:
+def test_a_voter_without_its_files_is_not_reformatted(tmp_path: Path) -> None:
     configs = make(tmp_path, brokers=3, port=free_row(3))
     (Path(configs[1].metadata_log_dir) / "__cluster_metadata-0" / "quorum-state").write_text("{}")
     shutil.rmtree(configs[2].metadata_log_dir)
-    with pytest.raises(UserError, match=r"node 2 votes in the quorum, but .* has lost its files"):
+    with pytest.raises(UserError, match=r"Node 2 is a voter of the quorum, but .* is missing its files"):
         make(tmp_path)
     assert (Path(configs[1].metadata_log_dir) / "__cluster_metadata-0" / "quorum-state").exists()
 
 
-def test_fresh_takes_every_node_away(tmp_path: Path) -> None:
+def test_fresh_deletes_every_node(tmp_path: Path) -> None:
     first = make(tmp_path, brokers=4, port=free_row(4))
     cluster_id = meta(first[1]).cluster_id
     (config,) = make(tmp_path, port=free_row(1), fresh=True).values()
@@ -187,35 +187,35 @@ def test_fresh_takes_every_node_away(tmp_path: Path) -> None:
     assert meta(config).cluster_id != cluster_id
 
 
-def test_fewer_brokers_are_refused_and_nothing_is_touched(tmp_path: Path) -> None:
+def test_fewer_brokers_are_rejected_without_changes(tmp_path: Path) -> None:
     make(tmp_path, brokers=3, port=free_row(3))
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(UserError, match="would leave out one that holds data"):
+    with pytest.raises(UserError, match="would remove brokers with data"):
         make(tmp_path, brokers=2)
-    with pytest.raises(UserError, match="not 3 of their own"):
+    with pytest.raises(UserError, match="not 3 dedicated"):
         make(tmp_path, controllers=3)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
-def test_a_port_that_is_taken_is_named_with_whose_it_is(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_advice(tmp_path: Path) -> None:
     configs = make(tmp_path, brokers=3, port=free_row(3))
     for taken, reason in (
-        (broker_ports(configs)[1], "choose another --port"),
-        (controller_ports(configs)[3], "controller 3 has listened there before"),
+        (broker_ports(configs)[1], "Choose another port with --port"),
+        (controller_ports(configs)[3], "Stop the process that uses the port: the address of controller 3 is fixed"),
     ):
         with (
             socket.create_server(("127.0.0.1", taken)),
-            pytest.raises(UserError, match=f"port {taken} is taken .*: {reason}"),
+            pytest.raises(UserError, match=f"Cannot bind 127.0.0.1:{taken}: address already in use. {reason}"),
         ):
             make(tmp_path)
 
 
-def test_a_new_cluster_that_cannot_have_its_port_leaves_nothing_behind(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(UserError, match="is taken"):
+def test_a_failed_setup_leaves_no_files(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(UserError, match="address already in use"):
         make(tmp_path / "cluster", brokers=3, port=listener.getsockname()[1])
     assert list((tmp_path / "cluster").iterdir()) == []
 
 
-def test_ports_end() -> None:
-    with pytest.raises(UserError, match="not enough ports"):
+def test_ports_above_the_maximum_are_rejected() -> None:
+    with pytest.raises(UserError, match="Not enough ports"):
         list(client_ports(65534, ()))

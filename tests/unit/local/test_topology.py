@@ -15,7 +15,7 @@ from odradek.text.errors import UserError
         (1, 1, (2,), (1,)),
     ],
 )
-def test_new_clusters(
+def test_new_topologies(
     brokers: int, controllers: int | None, broker_ids: tuple[int, ...], controller_ids: tuple[int, ...]
 ) -> None:
     topology = Topology.new(brokers, controllers)
@@ -23,14 +23,14 @@ def test_new_clusters(
     assert topology.is_separated is (controllers is not None)
 
 
-def test_what_is_there_stays_unless_told_otherwise() -> None:
+def test_existing_nodes_are_kept_without_options() -> None:
     for topology in (Topology.new(1, None), Topology.new(3, None), Topology.new(4, 3)):
         assert topology.grown(None, None) == topology
         assert topology.grown(len(topology.brokers), None) == topology
     assert Topology.new(4, 3).grown(4, 3) == Topology.new(4, 3)
 
 
-def test_brokers_can_be_added_and_get_no_vote() -> None:
+def test_added_brokers_are_not_controllers() -> None:
     grown = Topology.new(1, None).grown(4, None)
     assert (grown.brokers, grown.controllers) == ((1, 2, 3, 4), (1,))
     grown = Topology.new(2, 3).grown(3, 3)
@@ -38,15 +38,15 @@ def test_brokers_can_be_added_and_get_no_vote() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "brokers", "controllers", "reason"),
+    ("existing", "brokers", "controllers", "reason"),
     [
-        (Topology.new(3, None), 2, None, "has 3 brokers, and --brokers 2 would leave out one"),
-        (Topology.new(3, None), 3, 3, "has 3 controllers that are brokers too, not 3 of their own"),
-        (Topology.new(1, None), 1, 1, "has 1 controller that are brokers too"),
-        (Topology.new(4, 3), 4, 5, "has 3 controllers of their own, not 5"),
-        (Topology.new(4, 3), 4, 1, "has 3 controllers of their own, not 1"),
+        (Topology.new(3, None), 2, None, "has 3 brokers; --brokers 2 would remove brokers with data"),
+        (Topology.new(3, None), 3, 3, "has 3 combined controllers, not 3 dedicated"),
+        (Topology.new(1, None), 1, 1, "has 1 combined controller, not 1 dedicated"),
+        (Topology.new(4, 3), 4, 5, "has 3 dedicated controllers, not 5"),
+        (Topology.new(4, 3), 4, 1, "has 3 dedicated controllers, not 1"),
     ],
 )
-def test_other_changes_are_refused(there: Topology, brokers: int, controllers: int | None, reason: str) -> None:
+def test_other_changes_are_rejected(existing: Topology, brokers: int, controllers: int | None, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
-        there.grown(brokers, controllers)
+        existing.grown(brokers, controllers)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from odradek.base.errors import KafkaError
 from odradek.client.admin import Admin, Resource
 from odradek.client.cluster import Cluster
-from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_told
+from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_applied
 from odradek.client.errors import ClientError
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.readings.configs import shown_value, source_of, title_of
@@ -74,7 +74,7 @@ class AlterConfig:
             # Nobody tells what it is.
             return "."
         try:
-            wait_until_told(cluster, self.resource, self.config, self._is_another)
+            wait_until_applied(cluster, self.resource, self.config, self._is_another)
         except (KafkaError, ClientError):
             return "; not all brokers have applied it yet."
         return "."

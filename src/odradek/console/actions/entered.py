@@ -2,7 +2,7 @@
 
 from odradek.console.actions.action import Refused
 from odradek.console.readings.table import inert
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 from odradek.text.times import parse_time_ms
 
 
@@ -42,4 +42,4 @@ def point_in_time(text: str, what: str) -> int:
     try:
         return parse_time_ms(text.strip(), what)
     except UserError as error:
-        raise Refused(f"{error}.") from None
+        raise Refused(as_sentence(str(error))) from None

@@ -11,7 +11,7 @@ from odradek.client.groups import Groups, Offsets
 from odradek.client.offset_reset import (
     CannotReset,
     ResetPlan,
-    Wish,
+    ResetTarget,
     shift_by,
     to_earliest,
     to_latest,
@@ -45,9 +45,9 @@ class ResetOffsets:
     group: str
     topics: Sequence[str]
     """Empty: of all that the group has committed anything of."""
-    wish: Wish
+    offset_target: ResetTarget
     described: str
-    """The wish in words."""
+    """The offset target in words."""
     name: str = "Reset offsets"
     _plan: ResetPlan | None = field(default=None, init=False)
 
@@ -64,7 +64,7 @@ class ResetOffsets:
         committed = Groups(cluster).offsets([self.group])[self.group]
         partitions = self._partitions(cluster, committed)
         try:
-            self._plan = self.wish(Admin(cluster), partitions, committed)
+            self._plan = self.offset_target(Admin(cluster), partitions, committed)
         except CannotReset as error:
             raise Refused(f"{error}. Choose another target, or topics with committed offsets.") from None
         rows = [_row(one, committed.get(one), offset) for one, offset in sorted(self._plan.offsets.items())]
@@ -84,7 +84,7 @@ class ResetOffsets:
 
     def _partitions(self, cluster: Cluster, committed: Offsets) -> list[TopicPartition]:
         names = tuple(self.topics) or tuple(sorted({one.topic for one in committed}))
-        layout = cluster.retry("looking for topics", lambda: cluster.layout(names))
+        layout = cluster.retry("looking up topics", lambda: cluster.layout(names))
         for name in self.topics:
             if name not in layout.topics:
                 raise Refused(f"Topic {inert(name)!r} does not exist. See the list of topics.")
@@ -97,22 +97,22 @@ class ResetOffsets:
 
 def reset_of(group: str, where: str, at: str, topics: str) -> ResetOffsets:
     """From what was entered. Raises Refused."""
-    wish: Wish
+    offset_target: ResetTarget
     match where:
         case "latest":
-            wish, described = to_latest, "at the end"
+            offset_target, described = to_latest, "at the end"
         case "offset":
             offset = whole_number(at, "The offset", most=2**63 - 1)
-            wish, described = to_offset(offset), f"at offset {offset:,}"
+            offset_target, described = to_offset(offset), f"at offset {offset:,}"
         case "shift":
             count = whole_number(at, "The number of records", least=-(2**62), most=2**62)
-            wish, described = shift_by(count), f"{count:+,} records from the committed offset"
+            offset_target, described = shift_by(count), f"{count:+,} records from the committed offset"
         case "time":
-            wish, described = to_time(point_in_time(at, "The time")), f"at {inert(at.strip())}"
+            offset_target, described = to_time(point_in_time(at, "The time")), f"at {inert(at.strip())}"
         case _:
-            wish, described = to_earliest, "at the beginning"
+            offset_target, described = to_earliest, "at the beginning"
     names = [name.strip() for name in topics.split(",") if name.strip()]
-    return ResetOffsets(group=group, topics=names, wish=wish, described=described)
+    return ResetOffsets(group=group, topics=names, offset_target=offset_target, described=described)
 
 
 @dataclass(frozen=True, slots=True)

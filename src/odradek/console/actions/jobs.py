@@ -10,7 +10,7 @@ from odradek.console.inquiries.jobs import job_directory
 from odradek.console.inquiries.pipelines import RUN_LOG
 from odradek.console.readings.table import inert
 from odradek.pipelines.job_command import AUDIT, INGEST, JobCommand
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class StartJob(_OfJob):
         try:
             directory = job_directory(self.job)
         except UserError as error:
-            raise Refused(f"{inert(str(error))}.") from None
+            raise Refused(as_sentence(inert(str(error)))) from None
         needed = directory.parent if self.job.kind == AUDIT else self.job.table
         if self.job.kind != INGEST and not needed.is_dir():
             raise Refused(f"{inert(str(needed))} does not exist. Check the command given with --job.")

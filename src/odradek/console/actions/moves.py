@@ -7,7 +7,7 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.placement import PlacedPartition, loads_of, skew_of
-from odradek.client.reassignment_plan import CannotPlan, Move, Purpose, plan_moves
+from odradek.client.reassignment_plan import CannotPlan, PlannedReassignment, Purpose, plan_reassignments
 from odradek.client.reassignments import Reassignments
 from odradek.client.replica_count import plan_replica_count
 from odradek.client.survey import Survey, survey
@@ -27,7 +27,7 @@ class MovePartitions:
     throttle: int | None = None
     """Bytes per second."""
     name: str = "Reassign partitions"
-    _moves: Sequence[Move] = field(default=(), init=False)
+    _moves: Sequence[PlannedReassignment] = field(default=(), init=False)
 
     @property
     def target(self) -> str:
@@ -68,7 +68,7 @@ class MovePartitions:
         refused = Reassignments(cluster).begin({move.partition: move.after for move in self._moves})
         return _told(len(self._moves), "being reassigned", refused)
 
-    def _planned(self, found: Survey) -> list[Move]:
+    def _planned(self, found: Survey) -> list[PlannedReassignment]:
         if self.wanted is not None:
             return _moves_to(self.wanted, found)
         purpose = self.purpose or Purpose()
@@ -77,7 +77,7 @@ class MovePartitions:
                 known = ", ".join(map(str, sorted(found.members)))
                 raise Refused(f"Broker {broker} does not exist. Registered brokers: {known}.")
         try:
-            return plan_moves(found.placed(), found.racks, found.online, purpose)
+            return plan_reassignments(found.placed(), found.racks, found.online, purpose)
         except CannotPlan as error:
             raise Refused(f"{inert(str(error))}. Add brokers, or drain fewer.") from None
 
@@ -98,7 +98,7 @@ class ChangeReplicas(MovePartitions):
         # Said by name: dataclasses with slots are made anew, and know no bare super().
         return {"replicas": self.count} | MovePartitions.details(self)
 
-    def _planned(self, found: Survey) -> list[Move]:
+    def _planned(self, found: Survey) -> list[PlannedReassignment]:
         if self.topic not in found.topics:
             raise Refused(f"Topic {inert(self.topic)!r} no longer exists.")
         try:
@@ -210,7 +210,7 @@ class ClearThrottles:
         return f"Removed the throttles of {count:,} topics and brokers." if count else "No throttles were set."
 
 
-def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -> list[Move]:
+def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -> list[PlannedReassignment]:
     moves = []
     for partition, replicas in wanted.items():
         layout = found.partitions.get(partition)
@@ -224,11 +224,13 @@ def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -
                 raise Refused(f"Broker {broker} is not online. Online brokers: {online}.")
         if layout.replicas != replicas:
             size_bytes = found.size_of(partition, layout)
-            moves.append(Move(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes))
+            moves.append(
+                PlannedReassignment(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes)
+            )
     return moves
 
 
-def _evenness(moves: Sequence[Move], found: Survey) -> str:
+def _evenness(moves: Sequence[PlannedReassignment], found: Survey) -> str:
     """How unevenly brokers carry replicas and leaders, now and then."""
     after = {move.partition: move.after for move in moves}
     now = found.placed()

@@ -8,7 +8,7 @@ from odradek.console.actions import run_command
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.inquiries.pipelines import RUN_LOG, state_directory
 from odradek.console.readings.table import inert
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,4 @@ def _state(file: Path) -> Path:
     try:
         return state_directory(file)
     except UserError as error:
-        raise Refused(f"{inert(str(error))}.") from None
+        raise Refused(as_sentence(inert(str(error)))) from None

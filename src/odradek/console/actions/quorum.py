@@ -10,6 +10,7 @@ from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.readings.quorum import is_silent
 from odradek.console.readings.table import counted, inert
+from odradek.text.errors import as_sentence
 
 _FIXED: Final = (
     "The voter set of this cluster is static (controller.quorum.voters). It changes only with the configuration of"
@@ -109,7 +110,9 @@ class AddVoter:
         try:
             host, port = parse_address(self.address.strip())
         except ValueError as error:
-            raise Refused(f"The address must be the HOST:PORT of the controller listener: {error}.") from None
+            raise Refused(
+                as_sentence(f"The address must be the HOST:PORT of the controller listener: {error}")
+            ) from None
         return ControllerEndpoint(self.listener.strip(), host, port)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from odradek.console.actions.action import Refused
 from odradek.console.inquiries.pipelines import RUN_LOG, last_line
 from odradek.console.readings.table import inert
+from odradek.text.errors import as_sentence
 
 # What is wrong with files, topics or states is said before Spark starts.
 REFUSAL_S: Final = 5.0
@@ -36,7 +37,7 @@ def start(what: str, arguments: Sequence[str], directory: Path, environment: Map
         time.sleep(0.05)
     if process.returncode:
         said = last_line(log.read_text(errors="replace"))
-        raise Refused(f"The {what} did not start: {inert(said) or f'see {log}'}.")
+        raise Refused(as_sentence(f"The {what} did not start: {inert(said) or f'see {log}'}"))
     return f"The {what} is starting. Spark takes a while to start."
 
 
@@ -48,5 +49,5 @@ def stop(what: str, arguments: Sequence[str]) -> str:
         raise Refused(f"The {what} has not stopped yet. It may be in a long batch.") from None
     said = inert(last_line(done.stderr))
     if done.returncode:
-        raise Refused(f"The {what} was not stopped: {said}.")
-    return f"{said[:1].upper()}{said[1:]}."
+        raise Refused(as_sentence(f"The {what} was not stopped: {said}"))
+    return as_sentence(said)

@@ -9,7 +9,7 @@ from odradek.base.errors import KafkaError
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.groups import GroupDescription, GroupListing, Groups
-from odradek.client.lag import Lag, Look, PartitionLag, lags_of, look_at, total_of
+from odradek.client.lag import Lag, OffsetSample, PartitionLag, lags_of, sample_offsets, total_of
 from odradek.client.rebalances import Rebalance, last_rebalances
 
 _HTTP_S: Final = 0.5
@@ -24,7 +24,7 @@ class GroupSummary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetail:
     group: GroupDescription
-    look: Look
+    look: OffsetSample
     """To be compared with the next one."""
     lags: tuple[PartitionLag, ...]
     rebalances: tuple[Rebalance, ...] | None
@@ -39,16 +39,16 @@ def summaries_of(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupS
     """Of those that are still there."""
     described = Groups(cluster).describe(group_ids)
     groups = [one for one in described.values() if isinstance(one, GroupDescription)]
-    look = look_at(cluster, groups, time.monotonic)
+    look = sample_offsets(cluster, groups, time.monotonic)
     return {one.id: GroupSummary(members=len(one.members), lag=total_of(lags_of(one, None, look))) for one in groups}
 
 
-def look_at_group(cluster: Cluster, group_id: str, before: Look | None) -> GroupDetail:
+def look_at_group(cluster: Cluster, group_id: str, before: OffsetSample | None) -> GroupDetail:
     """Raises KafkaError if there is none. `before` is an earlier look at it, for the rates."""
     answer = Groups(cluster).describe([group_id])[group_id]
     if isinstance(answer, KafkaError):
         raise answer
-    look = look_at(cluster, [answer], time.monotonic)
+    look = sample_offsets(cluster, [answer], time.monotonic)
     return GroupDetail(
         group=answer,
         look=look,

@@ -2,11 +2,11 @@
 
 from odradek.client.cluster import Cluster
 from odradek.client.log_dirs import sizes_on
-from odradek.client.move_progress import MoveState, state_of
+from odradek.client.reassignment_progress import ReassignmentState, state_of
 from odradek.client.reassignments import Reassignments
 
 
-def states_of_moves(cluster: Cluster) -> list[MoveState]:
+def states_of_moves(cluster: Cluster) -> list[ReassignmentState]:
     moves = Reassignments(cluster).ongoing()
     if not moves:
         return []

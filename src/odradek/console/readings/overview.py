@@ -70,9 +70,9 @@ def _unknown_disks(sight: Sight) -> str:
 
 def _rate(sight: Sight, bytes_per_s: float) -> tuple[str, str]:
     """Brokers tell over HTTP, or not at all."""
-    if not sight.traffic.silent:
+    if not sight.traffic.unavailable:
         return f"{format_bytes(bytes_per_s)}/s", ""
-    broker, reason = min(sight.traffic.silent.items())
+    broker, reason = min(sight.traffic.unavailable.items())
     if not sight.traffic.rates:
         return "unknown", f"broker {broker}: {reason}"
-    return f"{format_bytes(bytes_per_s)}/s", f"excluding brokers {listed(sorted(sight.traffic.silent))}: {reason}"
+    return f"{format_bytes(bytes_per_s)}/s", f"excluding brokers {listed(sorted(sight.traffic.unavailable))}: {reason}"

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from odradek.base.ids import TopicPartition
 from odradek.client.layout import PartitionLayout
-from odradek.client.move_progress import MoveState, Progress
-from odradek.client.reassignment_plan import Move
+from odradek.client.reassignment_plan import PlannedReassignment
+from odradek.client.reassignment_progress import Progress, ReassignmentState
 from odradek.client.reassignments import Reassignment
 from odradek.console.inquiries.partitions import ReplicaStates
 from odradek.console.readings.heat import Heat, heat_of, reason_of
@@ -93,7 +93,7 @@ def is_ailing(layout: PartitionLayout) -> bool:
     return layout.leader != layout.replicas[0] or len(layout.isr) < len(layout.replicas)
 
 
-def move_rows(moves: Sequence[Move]) -> list[Row]:
+def move_rows(moves: Sequence[PlannedReassignment]) -> list[Row]:
     return [
         Row(
             str(move.partition),
@@ -108,15 +108,17 @@ def move_rows(moves: Sequence[Move]) -> list[Row]:
     ]
 
 
-def progress_rows(states: Sequence[MoveState]) -> list[Row]:
+def progress_rows(states: Sequence[ReassignmentState]) -> list[Row]:
     return [
         Row(
-            str(state.move.partition),
+            str(state.reassignment.partition),
             {
-                "partition": Cell(inert(str(state.move.partition)), link_to("topics", state.move.partition.topic)),
-                "to": _brokers(state.move.target),
-                "adding": _brokers(state.move.adding),
-                "removing": _brokers(state.move.removing),
+                "partition": Cell(
+                    inert(str(state.reassignment.partition)), link_to("topics", state.reassignment.partition.topic)
+                ),
+                "to": _brokers(state.reassignment.target),
+                "adding": _brokers(state.reassignment.adding),
+                "removing": _brokers(state.reassignment.removing),
                 "copied": format_bytes(state.copied_bytes),
                 "total": format_bytes(state.total_bytes),
                 "percent": f"{100 * state.copied_bytes // state.total_bytes if state.total_bytes else 0} %",
@@ -128,12 +130,12 @@ def progress_rows(states: Sequence[MoveState]) -> list[Row]:
 
 
 def progress_sentence(seen: Progress) -> str:
-    if not seen.seen_count:
+    if not seen.partition_count:
         return "No reassignments in progress."
     if not seen.states:
-        return f"No reassignments in progress: {counted(seen.seen_count, 'partition')} completed or cancelled."
+        return f"No reassignments in progress: {counted(seen.partition_count, 'partition')} completed or cancelled."
     line = (
-        f"{seen.arrived_count:,} of {counted(seen.seen_count, 'partition')} completed,"
+        f"{seen.completed_count:,} of {counted(seen.partition_count, 'partition')} completed,"
         f" {format_bytes(seen.copied_bytes)} of {format_bytes(seen.total_bytes)} copied"
     )
     if seen.bytes_per_s is not None:
@@ -142,7 +144,7 @@ def progress_sentence(seen: Progress) -> str:
     return f"{line}, {format_span(int(left_s * 1000))} left." if left_s is not None else f"{line}, not progressing."
 
 
-def cost_sentence(moves: Sequence[Move], throttle: int | None) -> str:
+def cost_sentence(moves: Sequence[PlannedReassignment], throttle: int | None) -> str:
     copied = sum(move.bytes_to_copy for move in moves)
     line = f"Reassigns {counted(len(moves), 'partition')}: {format_bytes(copied)} to copy"
     if throttle is not None:

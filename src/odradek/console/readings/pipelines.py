@@ -42,7 +42,7 @@ def pipeline_rows(pipelines: Sequence[PipelineSeen]) -> list[Row]:
 
 
 def problem_sentences(pipelines: Sequence[PipelineSeen]) -> str:
-    return " ".join(f"{inert(one.name)}: {inert(one.problem)}." for one in pipelines if one.problem)
+    return " ".join(f"{inert(one.name)}: {inert(one.problem).rstrip('.')}." for one in pipelines if one.problem)
 
 
 def _cells(one: PipelineSeen, query: QuerySeen | None) -> dict[str, Cell | str]:

@@ -1,7 +1,7 @@
 """The controllers' quorum: who leads, who votes, who follows, and how far behind each is."""
 
 from odradek.base.ids import uuid_to_text
-from odradek.client.quorum import SILENT_MS, QuorumReplica, QuorumStatus, leaders_time_ms
+from odradek.client.quorum import UNRESPONSIVE_MS, QuorumReplica, QuorumStatus, leaders_time_ms
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert
 from odradek.text.times import format_span
 
@@ -64,7 +64,7 @@ def _actions(quorum: QuorumStatus, one: QuorumReplica) -> tuple[str, ...]:
 
 
 def is_silent(quorum: QuorumStatus, one: QuorumReplica) -> bool:
-    return one.id != quorum.leader_id and leaders_time_ms(quorum) - one.last_fetch_ms > SILENT_MS
+    return one.id != quorum.leader_id and leaders_time_ms(quorum) - one.last_fetch_ms > UNRESPONSIVE_MS
 
 
 def _role(quorum: QuorumStatus, one: QuorumReplica) -> str:

@@ -13,7 +13,7 @@ from odradek.client.reassignments import Reassignment
 from odradek.client.survey import Survey
 from odradek.client.traffic import Traffic
 
-NO_TRAFFIC = Traffic(rates={}, silent={})
+NO_TRAFFIC = Traffic(rates={}, unavailable={})
 
 
 @dataclass(frozen=True, kw_only=True)

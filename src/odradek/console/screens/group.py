@@ -6,7 +6,7 @@ from collections.abc import Callable
 from nicegui import ui
 from starlette.requests import Request
 
-from odradek.client.lag import Look, total_of
+from odradek.client.lag import OffsetSample, total_of
 from odradek.console.actions.groups import WISHES, DeleteGroup, ResetOffsets, reset_of
 from odradek.console.console import Console
 from odradek.console.inquiries.groups import GroupDetail, look_at_group
@@ -33,7 +33,7 @@ class _Group:
         self._frame = frame
         self._group = group
         self._page = frame.number("page", 1)
-        self._looks: list[Look] = []
+        self._looks: list[OffsetSample] = []
         self._detail: GroupDetail | None = None
         self._heading = Text("Loading…", classes="o-faint")
         if frame.may_change:

@@ -6,7 +6,7 @@ from nicegui import ui
 from starlette.requests import Request
 
 from odradek.base.ids import TopicPartition
-from odradek.client.move_progress import ProgressMeter
+from odradek.client.reassignment_progress import ProgressMeter
 from odradek.console.actions.moves import CancelMoves, ClearThrottles
 from odradek.console.console import Console
 from odradek.console.inquiries.moves import states_of_moves
@@ -49,7 +49,7 @@ class _Moves:
         states = await self._frame.ask(self._frame.console.gateway.ask(states_of_moves), is_repeated=True)
         if states is None:
             return
-        seen = self._meter.look(states, time.monotonic())
+        seen = self._meter.sample(states, time.monotonic())
         self._sentence.say(progress_sentence(seen))
         page = page_of(seen.states, self._page)
         self._table.show(progress_rows(page.items))

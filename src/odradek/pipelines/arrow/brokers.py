@@ -8,7 +8,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
-from odradek.client.admin import raise_refusal
+from odradek.client.admin import raise_for_error
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.consume import AbortedFilter
@@ -158,7 +158,7 @@ class PartitionFetch:
             raise KafkaError(response.error_code)
         [topic] = response.responses
         [answer] = topic.partitions
-        raise_refusal(answer)
+        raise_for_error(answer)
         return answer
 
     def _topic(self) -> TopicLayout:

@@ -12,7 +12,7 @@ from typing import Final
 from odradek.base.ids import TopicPartition, uuid_to_text
 from odradek.client.cluster import Cluster
 from odradek.client.consume import AbortedFilter
-from odradek.client.leases import HeldFile, HeldSegments, LeaseCredentials, LeaseDesk, LeaseKeeper, NoLease
+from odradek.client.leases import Lease, LeaseClient, LeaseCredentials, LeasedFile, LeaseRenewer, NoLease
 from odradek.host.disk import HostFile
 from odradek.pipelines.arrow.brokers import PartitionFetch
 from odradek.pipelines.arrow.segments import ReadOnlyDisk, Segment
@@ -72,11 +72,11 @@ class LeasedSegments:
 
     def __init__(
         self,
-        held: HeldSegments,
+        held: Lease,
         brokers: PartitionSource,
         *,
         read_committed: bool,
-        keep: Callable[[HeldSegments], None] = lambda _: None,
+        keep: Callable[[Lease], None] = lambda _: None,
     ) -> None:
         self.partition: Final[TopicPartition] = held.partition
         self._held: Final = held
@@ -130,14 +130,14 @@ class LeasedSegments:
                 self._check(file, data, headers)
                 yield Chunk(data, headers, aborted, is_checked=True)
 
-    def _check(self, file: HeldFile, data: memoryview, headers: list[BatchHeader]) -> None:
+    def _check(self, file: LeasedFile, data: memoryview, headers: list[BatchHeader]) -> None:
         for header in headers:
             check_crc(data, header)
             if header.leader_epoch > self._held.leader_epoch:
                 raise FileChanged(f"{file.path} holds a batch of a later leader, at offset {header.base_offset}")
 
 
-def _open(file: HeldFile) -> Segment:
+def _open(file: LeasedFile) -> Segment:
     return Segment(_LeasedDisk(file.size), file.path, file.base_offset, file.limit)
 
 
@@ -145,15 +145,15 @@ class HeldWhileReading:
     """The leases of one reading that goes from partition to partition, all of them until its end."""
 
     def __init__(self, cluster: Cluster, credentials: LeaseCredentials, *, read_committed: bool) -> None:
-        self._desk: Final = LeaseDesk(cluster, credentials)
-        self._keeper: Final = LeaseKeeper(credentials)
+        self._leases: Final = LeaseClient(cluster, credentials)
+        self._renewer: Final = LeaseRenewer(credentials)
         self._read_committed: Final = read_committed
-        self._held: Final[list[HeldSegments]] = []
+        self._held: Final[list[Lease]] = []
 
     def source(self, brokers: PartitionFetch, start: int, end: int) -> PartitionSource:
         """What reads from files as far as a lease was to be had."""
         try:
-            held = self._desk.ask(
+            held = self._leases.request(
                 brokers.partition,
                 start=start,
                 end=end,
@@ -169,9 +169,9 @@ class HeldWhileReading:
         return LeasedSegments(held, brokers, read_committed=self._read_committed, keep=self._keep)
 
     def close(self) -> None:
-        self._keeper.release(self._held)
+        self._renewer.release(self._held)
         self._held.clear()
 
-    def _keep(self, _: HeldSegments) -> None:
+    def _keep(self, _: Lease) -> None:
         for held in self._held:
-            self._keeper.keep(held)
+            self._renewer.renew_if_due(held)

@@ -8,7 +8,7 @@ import base64
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from odradek.client.json_over_http import NoAnswer, address_of, ask_json
+from odradek.client.json_over_http import HttpRequestFailed, address_of, request_json
 from odradek.pipelines.schemas.schema import AVRO, PROTOBUF, Reference, Schema, Undecodable
 
 _REFERENCES_MAX: Final = 50
@@ -79,10 +79,10 @@ class RegistryClient:
 
     def _get(self, path: str) -> dict[str, Any]:
         try:
-            return ask_json(self._base + path, headers=self._headers)
-        except NoAnswer as error:
+            return request_json(self._base + path, headers=self._headers)
+        except HttpRequestFailed as error:
             # Others answer 404 too, such as a server that is no registry.
-            if error.status == 404 and error.told.get("error_code") in _NOT_FOUND:
+            if error.status == 404 and error.body.get("error_code") in _NOT_FOUND:
                 raise UnknownSchema("the registry does not have it") from None
             raise RegistryAway(f"the registry: {error}") from None
 

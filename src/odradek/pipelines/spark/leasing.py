@@ -7,7 +7,7 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
-from odradek.client.leases import HeldSegments, LeaseCredentials, LeaseDesk, NoLease
+from odradek.client.leases import Lease, LeaseClient, LeaseCredentials, NoLease
 from odradek.pipelines.spark.options import ReadOptions
 from odradek.pipelines.spark.planning import OffsetRange, split_ranges
 from odradek.pipelines.spark.tasks import ReadTask
@@ -17,22 +17,22 @@ _log = logging.getLogger(__name__)
 # For fewer it is quicker to fetch them than to ask.
 LEASED_OFFSETS_MIN: Final = 10_000
 
-Held = Mapping[TopicPartition, HeldSegments]
+Held = Mapping[TopicPartition, Lease]
 
 
 def ask_for_leases(
     cluster: Cluster, credentials: LeaseCredentials | None, ranges: Sequence[OffsetRange], *, read_committed: bool
 ) -> Held:
     """Those that are to be had. Where there is none, brokers are asked for the records, which is told."""
-    found: dict[TopicPartition, HeldSegments] = {}
+    found: dict[TopicPartition, Lease] = {}
     if credentials is None:
         return found
-    desk = LeaseDesk(cluster, credentials)
+    leases = LeaseClient(cluster, credentials)
     for one in ranges:
         if one.size < LEASED_OFFSETS_MIN:
             continue
         try:
-            held = desk.ask(
+            held = leases.request(
                 one.partition, start=one.start, end=one.end, read_committed=read_committed, topic_id=one.topic_id
             )
         except NoLease as error:

@@ -23,7 +23,7 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.errors import ClientError
 from odradek.client.groups import Groups
-from odradek.client.leases import LeaseCredentials, LeaseKeeper
+from odradek.client.leases import LeaseCredentials, LeaseRenewer
 from odradek.pipelines.spark.errors import DataLoss
 from odradek.pipelines.spark.leasing import Held, ask_for_leases, read_tasks
 from odradek.pipelines.spark.options import ReadOptions
@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _release(self) -> None:
         """A batch is done once the next is planned, or the query hears of it; else its leases end by themselves."""
         if self._held and self._credentials is not None:
-            LeaseKeeper(self._credentials).release(list(self._held.values()))
+            LeaseRenewer(self._credentials).release(list(self._held.values()))
         self._held = {}
 
     # ---- positions

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from odradek.base.errors import KafkaError
 from odradek.base.ids import uuid_from_text
 from odradek.client.admin import EARLIEST, Admin
-from odradek.client.leases import HeldSegments, LeaseCredentials, LeaseKeeper
+from odradek.client.leases import Lease, LeaseCredentials, LeaseRenewer
 from odradek.pipelines.spark.errors import DataLoss
 from odradek.pipelines.spark.options import ReadOptions
 from odradek.pipelines.spark.planning import OffsetRange
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ReadTask(InputPartition):
     """Travels from the driver to a task."""
 
-    def __init__(self, offsets: OffsetRange, held: HeldSegments | None = None) -> None:
+    def __init__(self, offsets: OffsetRange, held: Lease | None = None) -> None:
         super().__init__(tuple(offsets))
         self.offsets = offsets
         self.held = held
@@ -62,6 +62,6 @@ def read_task(
             on_loss=on_loss,
         )
         if task.held is not None and credentials is not None:
-            keep = LeaseKeeper(credentials).keep
+            keep = LeaseRenewer(credentials).renew_if_due
             source = LeasedSegments(task.held, source, read_committed=options.read_committed, keep=keep)
         yield from record_batches(source, to_arrow_schema(schema, timezone="UTC"), offsets.start, offsets.end)

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from odradek.client.cluster import Cluster
 from odradek.client.produce import Producer
-from odradek.client.producer_transactions import Membership
+from odradek.client.producer_transactions import TransactionHandle
 from odradek.pipelines.spark.errors import OptionError
 from odradek.pipelines.spark.options import ClientOptions
 from odradek.pipelines.spark.row_schema import HEADER_TYPE
@@ -72,7 +72,7 @@ class TopicRows:
             self.send(cluster, batches)
         return WriterCommitMessage()
 
-    def send(self, cluster: Cluster, batches: Iterable[Any], transaction: Membership | None = None) -> None:
+    def send(self, cluster: Cluster, batches: Iterable[Any], transaction: TransactionHandle | None = None) -> None:
         """Returns when all rows are stored."""
         # With numba behind it: the driver does without.
         from odradek.pipelines.spark.columns import gathered_batches, has_headers, send_columns

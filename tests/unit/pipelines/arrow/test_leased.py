@@ -10,7 +10,7 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
-from odradek.client.leases import Aborted, HeldFile, HeldSegments
+from odradek.client.leases import Aborted, Lease, LeasedFile
 from odradek.pipelines.arrow.leased import LeasedSegments
 from odradek.pipelines.arrow.reading import record_batches
 from odradek.pipelines.arrow.schema import arrow_schema
@@ -66,15 +66,15 @@ class Brokers:
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> HeldSegments:
+def held(tmp_path: Path) -> Lease:
     """Offsets 0 to 39 in two files; behind that is what is not leased."""
     files = []
     for base in (0, 20):
         data = batch(base) + batch(base + 10)
         path = tmp_path / f".lease-a-{base:020d}.log"
         path.write_bytes(data)
-        files.append(HeldFile(str(path), base, base + 20, len(data)))
-    return HeldSegments(
+        files.append(LeasedFile(str(path), base, base + 20, len(data)))
+    return Lease(
         partition=PARTITION,
         lease_id="a",
         node_id=1,
@@ -89,13 +89,13 @@ def held(tmp_path: Path) -> HeldSegments:
     )
 
 
-def offsets(held: HeldSegments, brokers: Brokers, start: int, end: int, **options: Any) -> list[int]:
+def offsets(held: Lease, brokers: Brokers, start: int, end: int, **options: Any) -> list[int]:
     source = LeasedSegments(held, brokers, **{"read_committed": True, **options})
     found = record_batches(source, arrow_schema(["offset"]), start, end)
     return [offset for one in found for offset in one.column(0).to_pylist()]
 
 
-def test_files_first_and_brokers_behind_them(held: HeldSegments) -> None:
+def test_files_first_and_brokers_behind_them(held: Lease) -> None:
     brokers, kept = Brokers(), []
     assert offsets(held, brokers, 0, 60, keep=kept.append) == list(range(60))
     assert brokers.asked == [(40, 60)]
@@ -109,7 +109,7 @@ def test_files_first_and_brokers_behind_them(held: HeldSegments) -> None:
     assert held.part(40, 60) is None
 
 
-def test_what_the_lease_does_not_have_comes_from_brokers(held: HeldSegments) -> None:
+def test_what_the_lease_does_not_have_comes_from_brokers(held: Lease) -> None:
     brokers = Brokers()
     # Deleted when the lease was granted: brokers say so.
     assert offsets(replace(held, log_start_offset=5), brokers, 0, 60) == list(range(60))
@@ -157,7 +157,7 @@ def zeroed(file: Path) -> None:
 
 @pytest.mark.parametrize("harm", [missing, unreadable, cut, emptied, longer, flipped, of_another_leader, zeroed])
 def test_a_file_that_is_not_as_it_was_leased(
-    held: HeldSegments, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+    held: Lease, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers = Brokers()
     harm(Path(held.files[1].path))
@@ -169,7 +169,7 @@ def test_a_file_that_is_not_as_it_was_leased(
     assert "orders-0 is read from brokers, from offset 20 on" in caplog.text
 
 
-def test_a_file_that_is_written_to_while_it_is_read(held: HeldSegments, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_written_to_while_it_is_read(held: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.pipelines.arrow.segments.CHUNK_BYTES", len(batch(0)) + 1)
     brokers = Brokers()
     first, second = batch(20, epoch=EPOCH), Path(held.files[1].path)
@@ -186,7 +186,7 @@ def test_a_file_that_is_written_to_while_it_is_read(held: HeldSegments, monkeypa
     assert brokers.asked == [(30, 40)]
 
 
-def test_what_was_aborted_is_left_out(held: HeldSegments) -> None:
+def test_what_was_aborted_is_left_out(held: Lease) -> None:
     path = Path(held.files[0].path)
     data = batch(0, 5, producer_id=7) + batch(5, 5) + abort(10, 7) + batch(11, 4, producer_id=7) + batch(15, 5)
     path.write_bytes(data)

@@ -188,7 +188,7 @@ def test_a_directory_that_a_broker_uses(logs: Any) -> None:
 
 def test_what_is_not_there(logs: Any) -> None:
     logs.segment([batch(0)])
-    with pytest.raises(UnknownTopic, match="there is no topic 'ordres'"):
+    with pytest.raises(UnknownTopic, match="Topic 'ordres' does not exist"):
         odradek.read_topic("ordres", directory=logs.path)
     with pytest.raises(UnknownPartition):
         logs.reader(partitions=[3])

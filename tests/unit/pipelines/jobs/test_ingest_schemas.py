@@ -214,7 +214,9 @@ def test_bad_records_become_dead_letters_the_same_ones_again(job: Job, monkeypat
 def test_a_registry_that_is_away_makes_nothing_a_dead_letter(job: Job) -> None:
     job.records.values = [framed(1, b"\x02"), framed(2, b"\x04\x00")]
     job.registry.trouble = 503
-    with pytest.raises(UserError, match=r"schema 1 is wanted for batch 0, and the registry: 127\.0\.0\.1 answers 503"):
+    with pytest.raises(
+        UserError, match=r"schema 1 is wanted for batch 0, and the registry: 127\.0\.0\.1 returned HTTP 503"
+    ):
         job.run()
     assert not job.letters and not list(job.table.glob("_spark_metadata/*"))
     job.registry.trouble = None

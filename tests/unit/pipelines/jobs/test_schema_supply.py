@@ -94,7 +94,11 @@ def test_files_go_before_the_registry_and_do_not_change(tmp_path: Path, registry
     ("kind", "changes", "said"),
     [
         (ValueKind.REGISTRY, {}, "wants --schema-registry URL"),
-        (ValueKind.REGISTRY, {"registry": "ann:secret@host"}, "--schema-registry: write http://HOST:PORT"),
+        (
+            ValueKind.REGISTRY,
+            {"registry": "ann:secret@host"},
+            "--schema-registry: not a valid URL. Write http://HOST:PORT",
+        ),
         (ValueKind.REGISTRY, {"files": ("x.avsc",)}, "write ID=FILE"),
         (ValueKind.REGISTRY, {"files": ("3000000000=x.avsc",)}, "write ID=FILE"),
         (ValueKind.AVRO, {}, "wants one --schema-file FILE"),

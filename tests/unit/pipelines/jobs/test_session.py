@@ -28,8 +28,9 @@ def test_javas_version(answer: str, version: int | None) -> None:
     ("text", "line"),
     [
         (
-            "Traceback (most recent call last):\n  File\nodradek.client.errors.NotAuthenticated: b:1: who is it?\n",
-            "b:1: who is it?: check the file of --command-config",
+            "Traceback (most recent call last):\n  File\n"
+            "odradek.client.errors.NotAuthenticated: Cannot authenticate with b:1: who is it?\n",
+            "Cannot authenticate with b:1: who is it? Check the security settings in the --command-config file.",
         ),
         ("[TABLE_NOT_FOUND] There is none.\n== SQL ==\nx", "Spark failed: [TABLE_NOT_FOUND] There is none."),
         (
@@ -53,7 +54,7 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
         told = f"no Spark Connect server answers at 127.0.0.1:{taken.getsockname()[1]}"
         connect(f"sc://127.0.0.1:{taken.getsockname()[1]}", told)
     connect("http://localhost", "URL must start with 'sc://'")
-    with pytest.raises(UserError, match="--master and --remote exclude each other"):
+    with pytest.raises(UserError, match="--master and --remote are mutually exclusive"):
         spark_settings("local[2]", None, "sc://localhost")
 
 

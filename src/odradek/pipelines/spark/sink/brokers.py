@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, Unreachable
-from odradek.client.producer_transactions import Membership, TransactionTerms, end_transaction, init_producer
+from odradek.client.producer_transactions import TransactionHandle, TransactionTerms, end_transaction, init_producer
 from odradek.client.transactions import TransactionDescription, Transactions
 from odradek.core.transactions.commands import ProducerIdentity
 from odradek.pipelines.spark.exactly_once.names import is_name
@@ -93,7 +93,7 @@ class Brokers:
         terms: TransactionTerms,
         log: DecisionLog,
         *,
-        write_rows: Callable[[Membership], None] | None = None,
+        write_rows: Callable[[TransactionHandle], None] | None = None,
     ) -> None:
         self._cluster: Final = cluster
         self._sink: Final = sink
@@ -165,8 +165,8 @@ class Brokers:
             if isinstance(found, TransactionDescription) and found.state == _ONGOING
         ]
 
-    def _member(self, name: str, producer: Producer) -> Membership:
-        return Membership(
+    def _member(self, name: str, producer: Producer) -> TransactionHandle:
+        return TransactionHandle(
             transactional_id=name,
             producer=ProducerIdentity(producer.producer_id, producer.epoch),
             epochs_rise=self._terms.epochs_rise,

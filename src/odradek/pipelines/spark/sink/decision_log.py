@@ -16,7 +16,7 @@ from odradek.client.errors import NotYet, UnknownTopic
 from odradek.client.layout import TopicLayout
 from odradek.client.partitioner import partition_of_key
 from odradek.client.produce import Producer
-from odradek.client.producer_transactions import Membership
+from odradek.client.producer_transactions import TransactionHandle
 from odradek.pipelines.spark.errors import OptionError
 from odradek.pipelines.spark.exactly_once.states import State, from_json, to_json
 from odradek.records.record import Record
@@ -68,7 +68,7 @@ class DecisionLog:
                 return None if found is None else from_json(found)
             span *= _NEXT_LOOK_FACTOR
 
-    def write(self, member: Membership, state: State) -> None:
+    def write(self, member: TransactionHandle, state: State) -> None:
         """Into the member's transaction."""
         self._append(Producer(self._cluster, transaction=member), Record(self._key, to_json(state), _now_ms()))
 

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from odradek.client.cluster import Cluster
-from odradek.client.producer_transactions import Membership, TransactionTerms, transaction_terms
+from odradek.client.producer_transactions import TransactionHandle, TransactionTerms, transaction_terms
 from odradek.pipelines.spark.exactly_once.driver import Generation, Report, abort, begin, commit
 from odradek.pipelines.spark.exactly_once.requests import Request, Steps
 from odradek.pipelines.spark.exactly_once.task import write_batch
@@ -77,7 +77,7 @@ class ExactlyOnceRows:
         steps = write_batch(begun.generation, batch, query, context.taskAttemptId(), has_rows=first is not None)
         with open_cluster(self._options.client, is_known=True) as cluster:
 
-            def write_rows(member: Membership) -> None:
+            def write_rows(member: TransactionHandle) -> None:
                 self._rows.send(cluster, chain((first,), batches), member)
 
             report = self._drive(cluster, begun.terms, steps, write_rows)
@@ -118,12 +118,12 @@ class ExactlyOnceRows:
         cluster: Cluster,
         terms: TransactionTerms,
         steps: Steps[Any],
-        write_rows: Callable[[Membership], None] | None = None,
+        write_rows: Callable[[TransactionHandle], None] | None = None,
     ) -> Any:
         return drive(steps, self._handler(cluster, terms, write_rows))
 
     def _handler(
-        self, cluster: Cluster, terms: TransactionTerms, write_rows: Callable[[Membership], None] | None
+        self, cluster: Cluster, terms: TransactionTerms, write_rows: Callable[[TransactionHandle], None] | None
     ) -> Callable[[Request], Any]:
         log = self._decision_log(cluster)
         return Brokers(cluster, self._options.sink, terms, log, write_rows=write_rows).handle

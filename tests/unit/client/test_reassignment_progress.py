@@ -3,17 +3,17 @@
 import pytest
 
 from odradek.base.ids import TopicPartition
-from odradek.client.move_progress import MoveState, ProgressMeter, state_of
+from odradek.client.reassignment_progress import ProgressMeter, ReassignmentState, state_of
 from odradek.client.reassignments import Reassignment
 
 PARTITION = TopicPartition("orders", 0)
 MOVE = Reassignment(partition=PARTITION, replicas=(4, 5, 1, 2), adding=(4, 5), removing=(1,))
 
 
-def state(number: int, copied_bytes: int, total_bytes: int) -> MoveState:
+def state(number: int, copied_bytes: int, total_bytes: int) -> ReassignmentState:
     partition = TopicPartition("orders", number)
     move = Reassignment(partition=partition, replicas=(2, 1), adding=(2,), removing=(1,))
-    return MoveState(move=move, copied_bytes=copied_bytes, total_bytes=total_bytes)
+    return ReassignmentState(reassignment=move, copied_bytes=copied_bytes, total_bytes=total_bytes)
 
 
 def test_what_newcomers_have_of_what_the_leader_has() -> None:
@@ -36,33 +36,33 @@ def test_without_word_of_the_leader_the_largest_old_copy_counts(leader: int) -> 
 
 def test_a_rate_and_an_estimate_take_two_looks() -> None:
     meter = ProgressMeter()
-    first = meter.look([state(0, 0, 1000), state(1, 0, 1000)], 10.0)
-    assert (first.bytes_per_s, first.seconds_left, first.arrived_count) == (None, None, 0)
-    second = meter.look([state(1, 500, 1000)], 13.0)
-    assert (second.copied_bytes, second.total_bytes, second.arrived_count) == (1500, 2000, 1)
+    first = meter.sample([state(0, 0, 1000), state(1, 0, 1000)], 10.0)
+    assert (first.bytes_per_s, first.seconds_left, first.completed_count) == (None, None, 0)
+    second = meter.sample([state(1, 500, 1000)], 13.0)
+    assert (second.copied_bytes, second.total_bytes, second.completed_count) == (1500, 2000, 1)
     assert (second.bytes_per_s, second.seconds_left) == (500.0, 1.0)
-    last = meter.look([], 14.0)
-    assert (last.copied_bytes, last.total_bytes, last.arrived_count, last.seconds_left) == (2000, 2000, 2, 0.0)
+    last = meter.sample([], 14.0)
+    assert (last.copied_bytes, last.total_bytes, last.completed_count, last.seconds_left) == (2000, 2000, 2, 0.0)
 
 
 def test_what_does_not_move_has_no_end() -> None:
     meter = ProgressMeter()
-    meter.look([state(0, 100, 1000)], 1.0)
-    stuck = meter.look([state(0, 100, 1000)], 2.0)
+    meter.sample([state(0, 100, 1000)], 1.0)
+    stuck = meter.sample([state(0, 100, 1000)], 2.0)
     assert (stuck.bytes_per_s, stuck.seconds_left) == (0.0, None)
     # A newcomer that starts anew, or a clock that does not go on.
-    assert meter.look([state(0, 0, 1000)], 3.0).bytes_per_s == 0.0
-    assert meter.look([state(0, 0, 1000)], 1.0).bytes_per_s is None
+    assert meter.sample([state(0, 0, 1000)], 3.0).bytes_per_s == 0.0
+    assert meter.sample([state(0, 0, 1000)], 1.0).bytes_per_s is None
 
 
 def test_a_total_that_grows_and_moves_that_come_later() -> None:
     meter = ProgressMeter()
-    meter.look([state(0, 100, 200)], 0.0)
-    seen = meter.look([state(0, 200, 500), state(1, 0, 100)], 1.0)
-    assert (seen.copied_bytes, seen.total_bytes, seen.seen_count) == (200, 600, 2)
+    meter.sample([state(0, 100, 200)], 0.0)
+    seen = meter.sample([state(0, 200, 500), state(1, 0, 100)], 1.0)
+    assert (seen.copied_bytes, seen.total_bytes, seen.partition_count) == (200, 600, 2)
     assert seen.seconds_left == 4.0
 
 
 def test_nothing_is_under_way() -> None:
-    seen = ProgressMeter().look([], 0.0)
-    assert (seen.seen_count, seen.total_bytes, seen.seconds_left) == (0, 0, 0.0)
+    seen = ProgressMeter().sample([], 0.0)
+    assert (seen.partition_count, seen.total_bytes, seen.seconds_left) == (0, 0, 0.0)
