@@ -1,4 +1,4 @@
-"""`odradek group` on three brokers while coordinators die: nothing is asked of the dead for long, nothing is lost."""
+"""`odradek group` on three brokers while coordinators die: it finds the new ones, and no offset is lost."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
 
 
 def commits(consumer: Consumer, offset: int) -> bool:
-    """Whether it is possible at this moment: the topic of the offsets is made for the first of them."""
+    """Return whether the commit succeeded: __consumer_offsets is created by the first one."""
     try:
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
     except KafkaException:
@@ -58,13 +58,13 @@ def coordinators(cli: Cli) -> dict[str, int]:
 
 
 def spread_coordinators(cli: Cli) -> dict[str, int]:
-    """Once every broker has some: leaders may be elsewhere after a start on a busy machine, or after a death."""
+    """Wait until every broker has coordinators: after a slow start or a death, leaders may be on other brokers."""
 
     def are_spread() -> bool:
         found = coordinators(cli)
         if sorted(found) == sorted(GROUPS) and set(found.values()) == {1, 2, 3}:
             return True
-        # Refused as long as whoever should lead has not caught up.
+        # Fails while the preferred leader has not caught up.
         cli("topic", "elect", "--topic", "__consumer_offsets")
         return False
 
@@ -73,7 +73,7 @@ def spread_coordinators(cli: Cli) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.tier("proof"))])
-def test_coordinators_that_die_are_looked_for_anew(cluster: RealCluster, cli: Cli, how: str) -> None:
+def test_commands_find_the_new_coordinator_after_a_broker_dies(cluster: RealCluster, cli: Cli, how: str) -> None:
     before = spread_coordinators(cli)
     victim = cluster.nodes[before[GROUPS[0]]]
     if how == "killed":
@@ -81,7 +81,7 @@ def test_coordinators_that_die_are_looked_for_anew(cluster: RealCluster, cli: Cl
     else:
         victim.stop()
     try:
-        # At once: whoever has to be asked may not have loaded yet, and is asked until it has.
+        # The new coordinator may still be loading; requests are retried until it has loaded.
         (orphan,) = as_json(cli, "describe", GROUPS[0])
         assert orphan["coordinator"]["node"] != before[GROUPS[0]]
         found = as_json(cli, "lag", *GROUPS, "--interval", "0")
