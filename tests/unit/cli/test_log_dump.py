@@ -114,13 +114,13 @@ def test_offset_indexes_are_compared_with_their_log(tmp_path: Path) -> None:
     index = OffsetIndex(HostDisk(), str(path), 100, 8 * 100)
     index.create()
     index.append(102, len(first))
-    index.append(103, 7)
+    index.append(103, len(first) + 7)
     index.release()
     # The file of an active segment is longer than its entries.
     assert path.stat().st_size == 800
     assert entries(path) == [
         {"kind": "offset", "offset": 102, "position": len(first), "agrees_with_log": True},
-        {"kind": "offset", "offset": 103, "position": 7, "agrees_with_log": False},
+        {"kind": "offset", "offset": 103, "position": len(first) + 7, "agrees_with_log": False},
     ]
     (tmp_path / f"{100:020d}.log").unlink()
     assert [entry["agrees_with_log"] for entry in entries(path)] == [None, None]
