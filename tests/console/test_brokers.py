@@ -55,7 +55,7 @@ def test_a_voter_is_removed_and_gets_its_vote_back(at_desk: Visitor, client: Cli
     status = QuorumAdmin(client).describe()
     voter = status.voters[-1]
     at_desk.row(str(voter.id)).get_by_role("button", name=f"Remove voter {voter.id}").click()
-    at_desk.expect(page.get_by_role("dialog"), "2 voters are left, of which 0 may fail")
+    at_desk.expect(page.get_by_role("dialog"), "2 voters remain, of which 0 may fail")
     at_desk.fill(f"Type {voter.id} to confirm", str(voter.id))
     at_desk.check_accessible()
     at_desk.answer("Remove voter")

@@ -33,7 +33,7 @@ def test_a_config_is_changed_and_taken_back_with_the_difference_shown(
     wait_until_applied(client, resource, "retention.ms", lambda now: now.value == "2000000")
     anybody.fill("New value", "3000000")
     anybody.answer("Preview")
-    anybody.expect(page.get_by_role("alert"), "somebody else has changed retention.ms meanwhile")
+    anybody.expect(page.get_by_role("alert"), "retention.ms was changed in the meantime")
     anybody.answer("Cancel")
     anybody.expect(anybody.cell("retention.ms", "value"), "2000000")
     anybody.row("retention.ms").get_by_role("button").click()

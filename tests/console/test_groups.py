@@ -64,7 +64,7 @@ def test_offsets_are_reset_and_the_consumer_goes_on_from_there(
     at_desk.expect(page.locator("td[data-column=lag]"), "2")
     at_desk.check_accessible()
     page.get_by_role("link", name=SHOWN).click()
-    at_desk.expect(page.locator("main"), "It is 2 records behind.")
+    at_desk.expect(page.locator("main"), "Lag 2 records.")
     at_desk.expect(page.locator("td[data-column=client]"), "reader-of-tests")
     at_desk.expect(at_desk.cell(f"{topic}-0", "committed"), "8")
     page.get_by_role("img", name="Lag of the last").wait_for()
@@ -80,9 +80,9 @@ def test_offsets_are_reset_and_the_consumer_goes_on_from_there(
     at_desk.expect(page.get_by_role("dialog").locator("td[data-column=moved]"), "-5")
     at_desk.check_accessible()
     at_desk.answer("Reset offsets")
-    assert "goes on -5 records from the committed offset in 1 partition." in at_desk.told()
+    assert "resumes -5 records from the committed offset in 1 partition." in at_desk.told()
     assert Groups(client).offsets([GROUP])[GROUP] == {TopicPartition(topic, 0): 3}
-    at_desk.expect(page.locator("main"), "It is 7 records behind.")
+    at_desk.expect(page.locator("main"), "Lag 7 records.")
     again = Reader(cluster.bootstrap_servers, topic)
     assert again.read(1) == [b"value 3"]
     again.close()

@@ -60,7 +60,7 @@ def take_out_a_broker(visitor: Visitor, pid: int) -> None:
     visitor.expect(visitor.cell("2", "replicas"), "2")
     page.get_by_role("button", name="Drain Broker 2").click()
     visitor.answer("Preview")
-    visitor.expect(page.get_by_role("dialog"), "Moves 2 partitions")
+    visitor.expect(page.get_by_role("dialog"), "Reassigns 2 partitions")
     visitor.answer("Reassign partitions")
     visitor.expect(page.locator(".o-told"), "2 partitions being reassigned.")
     visitor.expect(visitor.cell("2", "replicas"), "0")
@@ -69,7 +69,7 @@ def take_out_a_broker(visitor: Visitor, pid: int) -> None:
     page.get_by_role("button", name="Unregister Broker 2").click()
     visitor.fill("Type 2 to confirm", "2")
     visitor.answer("Unregister broker")
-    visitor.expect(page.locator(".o-told"), "Broker 2 is forgotten.")
+    visitor.expect(page.locator(".o-told"), "Broker 2 is unregistered.")
     visitor.row("2").wait_for(state="detached")
     visitor.expect(page.get_by_role("status"), "Healthy: 1 broker")
 
