@@ -1,4 +1,4 @@
-"""Apache Kafka's group coordinator, asked with our commands and answering with our answers."""
+"""Apache Kafka's group coordinator, asked with our commands and answering with our responses."""
 
 import base64
 import json
@@ -10,42 +10,42 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import uuid_from_text, uuid_to_text
 from odradek.core.groups.commands import (
-    Answer,
     AssignedTopic,
-    CommitAnswer,
     CommitOffsets,
     CommitOffsetsInTransaction,
+    CommitResponse,
     ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeatAnswer,
+    ConsumerGroupHeartbeatResponse,
     DeleteGroups,
-    DeleteGroupsAnswer,
+    DeleteGroupsResponse,
     DeleteOffsets,
-    DeleteOffsetsAnswer,
+    DeleteOffsetsResponse,
     DescribedConsumer,
     DescribedConsumerGroup,
     DescribedGroup,
     DescribedMember,
-    FetchAnswer,
     FetchedPartition,
     FetchedTopic,
     FetchOffsets,
+    FetchOffsetsResponse,
     Heartbeat,
-    HeartbeatAnswer,
-    JoinAnswer,
+    HeartbeatResponse,
     JoinedMember,
     JoinGroup,
-    LeaveAnswer,
+    JoinResponse,
     LeaveGroup,
+    LeaveResponse,
     LeftMember,
     ListedGroup,
     PartitionError,
-    SyncAnswer,
+    Response,
     SyncGroup,
+    SyncResponse,
     TopicErrors,
     TopicIdPartitions,
 )
 from odradek.core.groups.coordinator import Command
-from odradek.core.groups.offsets import commit_refused
+from odradek.core.groups.offsets import rejected_commit
 from odradek.core.groups.records import GroupRecord, decode
 from odradek.core.groups.settings import Bounds, GroupSettings
 from tests.kafka.java_program import JavaProgram
@@ -60,7 +60,7 @@ class Step:
             decode(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
             for key, value in told["records"]
         ]
-        self.answers: dict[int, Answer] = {}
+        self.responses: dict[int, Response] = {}
         self.member_ids: list[str] = told.get("members", [])
         self.state: str | None = told.get("state")
 
@@ -99,7 +99,7 @@ class KafkasGroups:
         told = self._ask(token=token, **_request(command))
         if "error" in told:
             refused = {"refused": ErrorCode[told["error"].lower()], "message": told.get("message")}
-            told["answers"].append([token, refused])
+            told["responses"].append([token, refused])
         return self._step(told)
 
     def commit(self, group_id: str) -> Step:
@@ -119,7 +119,7 @@ class KafkasGroups:
         return self._step(self._ask(do="end-transaction", producer=producer_id, commits=commits))
 
     def describe_groups(self, group_ids: list[str], version: int) -> tuple[DescribedGroup, ...]:
-        ((_, told),) = self._ask(do="describe", version=version, request=group_ids)["answers"]
+        ((_, told),) = self._ask(do="describe", version=version, request=group_ids)["responses"]
         return tuple(
             DescribedGroup(
                 group["groupId"],
@@ -144,7 +144,7 @@ class KafkasGroups:
         )
 
     def describe_consumer_groups(self, group_ids: list[str]) -> list[DescribedConsumerGroup]:
-        ((_, told),) = self._ask(do="describe-consumers", request=group_ids)["answers"]
+        ((_, told),) = self._ask(do="describe-consumers", request=group_ids)["responses"]
         return [_consumer_group(group) for group in told["groups"]]
 
     def change_topics(self, cluster: Cluster) -> None:
@@ -162,7 +162,7 @@ class KafkasGroups:
         self._ask(do="configs", request={"group": group_id, "configs": configs})
 
     def list_groups(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
-        ((_, told),) = self._ask(do="list", request={"states": states, "types": kinds})["answers"]
+        ((_, told),) = self._ask(do="list", request={"states": states, "types": kinds})["responses"]
         return sorted(
             ListedGroup(group["groupId"], group["protocolType"], group["groupState"], group["groupType"])
             for group in told["groups"]
@@ -170,8 +170,8 @@ class KafkasGroups:
 
     def _step(self, told: dict[str, Any]) -> Step:
         step = Step(told)
-        for token, answer in told["answers"]:
-            step.answers[token] = _answer(self._asked.pop(token), answer)
+        for token, response in told["responses"]:
+            step.responses[token] = _answer(self._asked.pop(token), response)
         return step
 
     def _ask(self, **request: Any) -> dict[str, Any]:
@@ -324,24 +324,24 @@ def _topics(topics: Any) -> list[dict[str, Any]]:
     ]
 
 
-# ---- Kafka's responses to answers
+# ---- Kafka's responses to responses
 
 
-def _answer(command: Command, told: dict[str, Any]) -> Answer:
+def _answer(command: Command, told: dict[str, Any]) -> Response:
     refused: ErrorCode | None = told.get("refused")
     error = ErrorCode(told.get("errorCode", 0)) if refused is None else refused
     match command:
         case JoinGroup() if refused is not None:
-            return JoinAnswer(refused, "")
+            return JoinResponse(refused, "")
         case SyncGroup() if refused is not None:
-            return SyncAnswer(refused)
+            return SyncResponse(refused)
         case FetchOffsets() if refused is not None:
-            return FetchAnswer(command.group_id, refused)
+            return FetchOffsetsResponse(command.group_id, refused)
         case ConsumerGroupHeartbeat() if refused is not None:
-            return ConsumerGroupHeartbeatAnswer(refused, told["message"])
+            return ConsumerGroupHeartbeatResponse(refused, told["message"])
         case ConsumerGroupHeartbeat():
             assignment = told["assignment"]
-            return ConsumerGroupHeartbeatAnswer(
+            return ConsumerGroupHeartbeatResponse(
                 error,
                 told["errorMessage"],
                 told["memberId"],
@@ -355,7 +355,7 @@ def _answer(command: Command, told: dict[str, Any]) -> Answer:
                 ),
             )
         case JoinGroup():
-            return JoinAnswer(
+            return JoinResponse(
                 error,
                 told["memberId"],
                 told["generationId"],
@@ -369,31 +369,31 @@ def _answer(command: Command, told: dict[str, Any]) -> Answer:
                 ),
             )
         case SyncGroup():
-            return SyncAnswer(error, told["protocolType"], told["protocolName"], base64.b64decode(told["assignment"]))
+            return SyncResponse(error, told["protocolType"], told["protocolName"], base64.b64decode(told["assignment"]))
         case Heartbeat():
-            return HeartbeatAnswer(error)
+            return HeartbeatResponse(error)
         case LeaveGroup() if refused is ErrorCode.unknown_member_id:
             # The service around the coordinator's shard says it so.
             left = tuple(LeftMember(one.member_id, one.instance_id, refused) for one in command.members)
-            return LeaveAnswer(ErrorCode.none, left)
+            return LeaveResponse(ErrorCode.none, left)
         case LeaveGroup():
             members = tuple(
                 LeftMember(one["memberId"], one["groupInstanceId"], ErrorCode(one["errorCode"]))
                 for one in told["members"]
             )
-            return LeaveAnswer(error, members)
+            return LeaveResponse(error, members)
         case CommitOffsets() | CommitOffsetsInTransaction():
             if refused is not None:
-                return commit_refused(command.topics, refused)
-            return CommitAnswer(_topic_errors(told["topics"]))
+                return rejected_commit(command.topics, refused)
+            return CommitResponse(_topic_errors(told["topics"]))
         case FetchOffsets():
             (group,) = told["groups"]
-            return FetchAnswer(group["groupId"], ErrorCode(group["errorCode"]), _fetched(group["topics"]))
+            return FetchOffsetsResponse(group["groupId"], ErrorCode(group["errorCode"]), _fetched(group["topics"]))
         case DeleteOffsets():
-            return DeleteOffsetsAnswer(error, _topic_errors(told.get("topics", ())))
+            return DeleteOffsetsResponse(error, _topic_errors(told.get("topics", ())))
         case DeleteGroups():
             results = ((one["groupId"], ErrorCode(one["errorCode"])) for one in told["results"])
-            return DeleteGroupsAnswer(tuple(results))
+            return DeleteGroupsResponse(tuple(results))
 
 
 def _topic_errors(topics: Any) -> tuple[TopicErrors, ...]:

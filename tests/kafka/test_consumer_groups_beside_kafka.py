@@ -1,4 +1,4 @@
-"""Random histories of consumer groups, lived by Apache Kafka's coordinator and by ours: the same answers and records.
+"""Random histories of consumer groups, lived by Apache Kafka's coordinator and by ours: the same responses and records.
 
 Members of both protocols come to the same groups, so that these are converted again and again, while topics come, grow
 and go. Kafka's background work, the resolving of regular expressions, is done when time passes.
@@ -16,17 +16,17 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.core.groups.commands import (
-    Answer,
     CommitOffsets,
     CommitOffsetsInTransaction,
     ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeatAnswer,
+    ConsumerGroupHeartbeatResponse,
     DescribedConsumerGroup,
     FetchOffsets,
     JoinGroup,
     MemberProtocol,
-    SyncAnswer,
+    Response,
     SyncGroup,
+    SyncResponse,
     TopicIdPartitions,
     TopicOffsets,
 )
@@ -38,7 +38,7 @@ from odradek.core.groups.subscription import UnreadableSubscription, read_assign
 from tests.kafka.kafkas_groups import KafkasGroups, Step, uuid_of
 from tests.kafka.test_groups_beside_kafka import CLIENT_HOST, GROUPS, START_MS, Client, History, subscription
 from tests.unit.core.groups.cluster import Cluster
-from tests.unit.core.groups.host import Host
+from tests.unit.core.groups.coordinator_harness import CoordinatorHarness
 
 HISTORIES = 80
 STEPS = 250
@@ -93,7 +93,7 @@ class ConsumerHistory(History):
         kafka.start(settings, START_MS)
         self.cluster = Cluster()
         self.configs: dict[str, dict[str, str]] = {}
-        self.ours = Host(
+        self.ours = CoordinatorHarness(
             settings,
             new_uuid=self.take_uuid,
             now_ms=START_MS,
@@ -273,8 +273,8 @@ class ConsumerHistory(History):
     def new_consumer_id(self, step: Step) -> UUID:
         known = {one.member_id for one in self.consumers} | self.seen_ids
         ids = {getattr(record.key, "member_id", "") for record in step.records}
-        for answer in step.answers.values():
-            ids |= set(re.findall(r"Static member (\S+) with", getattr(answer, "error_message", None) or ""))
+        for response in step.responses.values():
+            ids |= set(re.findall(r"Static member (\S+) with", getattr(response, "error_message", None) or ""))
         new = [one for one in ids - known if len(one) == 22]
         self.seen_ids.update(new)
         return uuid_of(new[0]) if new else UUID(int=0)
@@ -350,9 +350,9 @@ class ConsumerHistory(History):
 
     def new_id(self, command: JoinGroup, step: Step) -> UUID:
         of_consumers = {
-            answer.member_id
-            for answer in step.answers.values()
-            if hasattr(answer, "member_id") and answer.member_id and len(answer.member_id) == 22
+            response.member_id
+            for response in step.responses.values()
+            if hasattr(response, "member_id") and response.member_id and len(response.member_id) == 22
         } - self.seen_ids
         if of_consumers:
             self.seen_ids.update(of_consumers)
@@ -383,7 +383,7 @@ class ConsumerHistory(History):
 
     def tell_of(self, name: str, *, any_created: bool) -> None:
         self.kafka.change_topics(self.cluster)
-        self.ours.coordinator.topics_changed([name], any_created=any_created)
+        self.ours.coordinator.on_topics_changed([name], any_created=any_created)
         self.story.append(f"topics: {[self.cluster.topic(one) for one in self.cluster.names()]}")
 
     def configs_change(self) -> None:
@@ -414,25 +414,25 @@ class ConsumerHistory(History):
         ours = [_sorted(one) for one in self.ours.coordinator.describe_consumer_groups(names)]
         assert ours == expected, self.told()
 
-    def learn_of(self, token: int, answer: Answer) -> None:
+    def learn_of(self, token: int, response: Response) -> None:
         consumer = self.heartbeats.pop(token, None)
-        if consumer is None or not isinstance(answer, ConsumerGroupHeartbeatAnswer):
-            super().learn_of(token, answer)
+        if consumer is None or not isinstance(response, ConsumerGroupHeartbeatResponse):
+            super().learn_of(token, response)
             return
-        if answer.error in (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch, ErrorCode.group_id_not_found):
+        if response.error in (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch, ErrorCode.group_id_not_found):
             consumer.epoch, consumer.held = -1, {}
-        elif answer.error is ErrorCode.none and answer.member_epoch > 0:
-            assert answer.member_id is not None
-            consumer.member_id, consumer.epoch = answer.member_id, answer.member_epoch
-            if answer.assignment is not None:
+        elif response.error is ErrorCode.none and response.member_epoch > 0:
+            assert response.member_id is not None
+            consumer.member_id, consumer.epoch = response.member_id, response.member_epoch
+            if response.assignment is not None:
                 consumer.was_told = True
-                consumer.held = {one.topic_id: one.partitions for one in answer.assignment}
+                consumer.held = {one.topic_id: one.partitions for one in response.assignment}
 
-    def learn(self, client: Client, answer: Answer) -> None:
-        super().learn(client, answer)
-        if isinstance(answer, SyncAnswer) and answer.error is ErrorCode.none:
+    def learn(self, client: Client, response: Response) -> None:
+        super().learn(client, response)
+        if isinstance(response, SyncResponse) and response.error is ErrorCode.none:
             try:
-                client.holds = dict(read_assignment(answer.assignment).partitions)
+                client.holds = dict(read_assignment(response.assignment).partitions)
             except UnreadableSubscription:
                 client.holds = {}
 

@@ -1,7 +1,7 @@
-"""Random histories of groups, lived by Apache Kafka's coordinator and by ours: the same answers and the same records.
+"""Random histories of groups, lived by Apache Kafka's coordinator and by ours: the same responses and the same records.
 
 Clients mostly do what clients do, and sometimes anything. Time and the log's commits move only when the test says so.
-Two differences are kept on purpose, and allowed for here: who waits for an answer that Kafka will never give, because
+Two differences are kept on purpose, and allowed for here: who waits for an response that Kafka will never give, because
 the same member has asked again or is gone, gets one from us; and members are not listed in the order of a hash map.
 """
 
@@ -16,25 +16,25 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.core.groups.commands import (
-    Answer,
-    CommitAnswer,
     CommitOffsets,
     CommitOffsetsInTransaction,
-    ConsumerGroupHeartbeatAnswer,
+    CommitResponse,
+    ConsumerGroupHeartbeatResponse,
     DeleteGroups,
     DeleteOffsets,
-    FetchAnswer,
     FetchOffsets,
+    FetchOffsetsResponse,
     Heartbeat,
-    HeartbeatAnswer,
-    JoinAnswer,
+    HeartbeatResponse,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     LeavingMember,
     MemberProtocol,
     PartitionOffset,
-    SyncAnswer,
+    Response,
     SyncGroup,
+    SyncResponse,
     TopicOffsets,
     TopicPartitions,
 )
@@ -49,7 +49,7 @@ from odradek.core.groups.records import (
 )
 from odradek.core.groups.settings import GroupSettings
 from tests.kafka.kafkas_groups import KafkasGroups, Step, uuid_of
-from tests.unit.core.groups.host import Host
+from tests.unit.core.groups.coordinator_harness import CoordinatorHarness
 
 HISTORIES = 60
 STEPS = 250
@@ -76,10 +76,10 @@ def test_a_static_leader_comes_back_without_a_rebalance(kafkas_groups: KafkasGro
     history = History(kafkas_groups, random.Random(1))
     leader, other = history.stable_pair(version)
     leader.member_id = ""
-    answer = history.join_as(leader, [MemberProtocol("range", subscription("a"))])
-    assert (answer.error, answer.generation_id) == (ErrorCode.none, 1)
-    assert answer.skip_assignment == (version == 9) == bool(answer.members)
-    assert (answer.leader == leader.member_id) == (version == 9)
+    response = history.join_as(leader, [MemberProtocol("range", subscription("a"))])
+    assert (response.error, response.generation_id) == (ErrorCode.none, 1)
+    assert response.skip_assignment == (version == 9) == bool(response.members)
+    assert (response.leader == leader.member_id) == (version == 9)
     history.ask(SyncGroup("orders", 1, leader.member_id, leader.instance_id, "consumer", "range", []))
     history.ask(Heartbeat("orders", 1, other.member_id, other.instance_id))
     history.look()
@@ -145,12 +145,12 @@ class History:
         self.kafka = kafka
         kafka.start(settings, START_MS)
         self.next_uuid = UUID(int=0)
-        self.ours = Host(settings, new_uuid=lambda: self.next_uuid, now_ms=START_MS)
+        self.ours = CoordinatorHarness(settings, new_uuid=lambda: self.next_uuid, now_ms=START_MS)
         self.clients = [Client(number, rng) for number in range(6)]
         self.askers: dict[int, Client] = {}
         self.token = 0
         self.seen_ids: set[str] = set()
-        self.joined: dict[str, JoinAnswer] = {}
+        self.joined: dict[str, JoinResponse] = {}
         self.story: list[str] = []
 
     def run(self, steps: int) -> None:
@@ -197,7 +197,7 @@ class History:
         assert pair[0].leads
         return pair
 
-    def join_as(self, client: Client, protocols: list[MemberProtocol], *, is_answered: bool = True) -> JoinAnswer:
+    def join_as(self, client: Client, protocols: list[MemberProtocol], *, is_answered: bool = True) -> JoinResponse:
         command = JoinGroup(
             client.version,
             client.group_id,
@@ -212,9 +212,9 @@ class History:
         )
         self.ask(command, client)
         self.commit()
-        answer = self.joined.pop(client.client_id, None)
-        assert (answer is not None) == is_answered
-        return answer or JoinAnswer(ErrorCode.none, "")
+        response = self.joined.pop(client.client_id, None)
+        assert (response is not None) == is_answered
+        return response or JoinResponse(ErrorCode.none, "")
 
     # ---- what clients do
 
@@ -416,7 +416,7 @@ class History:
     def new_id(self, command: JoinGroup, step: Step) -> UUID:
         """The one that Kafka has made up for this member, if it has."""
         prefix = f"{command.client_id if command.instance_id is None else command.instance_id}-"
-        ids = {answer.member_id for answer in step.answers.values() if isinstance(answer, JoinAnswer)}
+        ids = {response.member_id for response in step.responses.values() if isinstance(response, JoinResponse)}
         new = [one for one in ids | set(step.member_ids) if one.startswith(prefix) and one not in self.seen_ids]
         self.seen_ids.update(new)
         return uuid_of(new[0]) if new else UUID(int=self.rng.getrandbits(128))
@@ -427,34 +427,38 @@ class History:
         assert sorted(map(comparable, records), key=str) == sorted(map(comparable, expected.records), key=str), (
             self.told()
         )
-        answers = {token: sorted_members(answer) for token, answer in self.ours.take_answers()}
-        for token in answers.keys() - expected.answers.keys():
-            answer = answers.pop(token)
-            assert isinstance(answer, JoinAnswer | SyncAnswer), self.told()
-            assert answer.error in (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id), self.told()
-        assert answers == {token: sorted_members(answer) for token, answer in expected.answers.items()}, self.told()
-        for token, answer in answers.items():
-            self.story.append(f"    {token} <- {answer}")
-            self.learn_of(token, answer)
+        responses = {token: sorted_members(response) for token, response in self.ours.take_answers()}
+        for token in responses.keys() - expected.responses.keys():
+            response = responses.pop(token)
+            assert isinstance(response, JoinResponse | SyncResponse), self.told()
+            assert response.error in (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id), self.told()
+        assert responses == {token: sorted_members(response) for token, response in expected.responses.items()}, (
+            self.told()
+        )
+        for token, response in responses.items():
+            self.story.append(f"    {token} <- {response}")
+            self.learn_of(token, response)
 
-    def learn_of(self, token: int, answer: Answer) -> None:
+    def learn_of(self, token: int, response: Response) -> None:
         if token in self.askers:
-            self.learn(self.askers[token], answer)
+            self.learn(self.askers[token], response)
 
-    def learn(self, client: Client, answer: Answer) -> None:
-        if isinstance(answer, JoinAnswer):
-            self.joined[client.client_id] = answer
-        if isinstance(answer, JoinAnswer | SyncAnswer | HeartbeatAnswer) and answer.error in GONE:
+    def learn(self, client: Client, response: Response) -> None:
+        if isinstance(response, JoinResponse):
+            self.joined[client.client_id] = response
+        if isinstance(response, JoinResponse | SyncResponse | HeartbeatResponse) and response.error in GONE:
             client.member_id, client.generation_id = "", -1
-        elif isinstance(answer, JoinAnswer):
-            client.member_id = answer.member_id
-        elif isinstance(answer, SyncAnswer | HeartbeatAnswer) and answer.error is ErrorCode.rebalance_in_progress:
+        elif isinstance(response, JoinResponse):
+            client.member_id = response.member_id
+        elif (
+            isinstance(response, SyncResponse | HeartbeatResponse) and response.error is ErrorCode.rebalance_in_progress
+        ):
             client.generation_id = -1
-        if isinstance(answer, JoinAnswer) and answer.error is ErrorCode.none:
+        if isinstance(response, JoinResponse) and response.error is ErrorCode.none:
             client.is_to_sync = True
-            client.generation_id = answer.generation_id
-            client.protocol = answer.protocol_name
-            client.leads = tuple(member.member_id for member in answer.members)
+            client.generation_id = response.generation_id
+            client.protocol = response.protocol_name
+            client.leads = tuple(member.member_id for member in response.members)
 
     def told(self) -> str:
         return "\n".join(self.story[-60:])
@@ -505,20 +509,20 @@ def _held_in_order(topics: tuple[CurrentPartitions, ...]) -> tuple[CurrentPartit
     return tuple(sorted(held, key=str))
 
 
-def sorted_members(answer: Answer) -> Answer:
-    if isinstance(answer, JoinAnswer):
-        return answer._replace(members=tuple(sorted(answer.members)))
-    if isinstance(answer, ConsumerGroupHeartbeatAnswer):
-        if answer.error is ErrorCode.unknown_server_error:
+def sorted_members(response: Response) -> Response:
+    if isinstance(response, JoinResponse):
+        return response._replace(members=tuple(sorted(response.members)))
+    if isinstance(response, ConsumerGroupHeartbeatResponse):
+        if response.error is ErrorCode.unknown_server_error:
             # What Java says when Kafka has failed at something.
-            return answer._replace(error_message=None)
-        if answer.assignment is None:
-            return answer
-        topics = (one._replace(partitions=tuple(sorted(one.partitions))) for one in answer.assignment)
-        return answer._replace(assignment=tuple(sorted(topics)))
-    if isinstance(answer, CommitAnswer):
-        return CommitAnswer(tuple(one._replace(topic_id=None) for one in answer.topics))
-    if isinstance(answer, FetchAnswer):
-        fetched = (one._replace(partitions=tuple(sorted(one.partitions))) for one in answer.topics)
-        return answer._replace(topics=tuple(sorted(fetched)))
-    return answer
+            return response._replace(error_message=None)
+        if response.assignment is None:
+            return response
+        topics = (one._replace(partitions=tuple(sorted(one.partitions))) for one in response.assignment)
+        return response._replace(assignment=tuple(sorted(topics)))
+    if isinstance(response, CommitResponse):
+        return CommitResponse(tuple(one._replace(topic_id=None) for one in response.topics))
+    if isinstance(response, FetchOffsetsResponse):
+        fetched = (one._replace(partitions=tuple(sorted(one.partitions))) for one in response.topics)
+        return response._replace(topics=tuple(sorted(fetched)))
+    return response

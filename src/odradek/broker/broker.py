@@ -9,7 +9,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, ForwardingPort, Random
-from odradek.broker.coordinators.coordination import Coordination
+from odradek.broker.coordinators.broker_coordinators import BrokerCoordinators
 from odradek.broker.coordinators.internal_topics import InternalTopics
 from odradek.broker.directory_assignments import DirectoryAssignments
 from odradek.broker.fetch_sessions import FetchSessions
@@ -90,7 +90,7 @@ class Broker:
             throttle=self._move_throttle,
             on_disk_failure=self.fail_log_dir,
         )
-        self._coordination: Final = Coordination(
+        self._coordinators: Final = BrokerCoordinators(
             lambda: self.config,
             image=lambda: self._image,
             clock=clock,
@@ -113,7 +113,7 @@ class Broker:
                 leader.broker_id, leader.host, leader.port
             ),
             on_truncation=self._on_truncation,
-            coordination=self._coordination,
+            coordinators=self._coordinators,
         )
         self._unreachable_leaders: Final = unreachable_leaders
         self.traffic: Final = BrokerTraffic()
@@ -144,8 +144,8 @@ class Broker:
         return (topic, index) in self._offline
 
     @property
-    def coordination(self) -> Coordination:
-        return self._coordination
+    def coordinators(self) -> BrokerCoordinators:
+        return self._coordinators
 
     @property
     def isr_counts(self) -> IsrCounts:
@@ -163,11 +163,11 @@ class Broker:
 
     @property
     def groups(self) -> GroupsPort:
-        return self._coordination.groups
+        return self._coordinators.groups
 
     @property
     def transactions(self) -> TransactionsPort:
-        return self._coordination.transactions
+        return self._coordinators.transactions
 
     async def _write_markers(self, markers: Markers) -> Mapping[TopicPartition, ErrorCode]:
         from odradek.broker.apis.write_txn_markers import write_markers
@@ -228,7 +228,7 @@ class Broker:
         await self._apply_partitions(wanted, are_new=True)
         if delta.brokers_changed:
             self._roles.on_brokers_change(delta.brokers_changed)
-        self._coordination.image_changed(delta)
+        self._coordinators.image_changed(delta)
 
     def begin_with(self, image: ClusterImage) -> None:
         """Sets the image at startup, before any log is opened: it contains the dynamic configs."""
@@ -248,7 +248,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Stops the background tasks. The partitions stay open."""
-        self._coordination.stop()
+        self._coordinators.stop()
         self._internal_topics.stop()
         await self._roles.stop()
         await self.moves.stop()

@@ -76,7 +76,7 @@ class TransactionsPort(Protocol):
     async def stock_up(self) -> None:
         """Returns when a coordinator that needs a new producer id will find one. Raises KafkaError."""
 
-    async def join(
+    async def add_or_verify_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -85,11 +85,11 @@ class TransactionsPort(Protocol):
         *,
         adds: bool,
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Asks the coordinator, wherever it is, whether partitions belong to the transaction, or adds them to it."""
+        """Adds partitions to the transaction, or verifies that it includes them, with its coordinator on any broker."""
 
-    def freed(self, transactional_id: str) -> "asyncio.Future[None] | None":
-        """Done when its coordinator has nothing under way for it any more. Shared: it may be waited for, not cancelled.
-        None where nothing is, and where the coordinator is another broker, which says nothing unasked."""
+    def completion_of(self, transactional_id: str) -> "asyncio.Future[None] | None":
+        """Done when the transaction's pending transition is complete. Several callers share it, so it must not be
+        cancelled. None where there is none, or where another broker is the coordinator."""
 
     def describe(self, transactional_ids: Iterable[str]) -> Sequence[DescribedTransaction]: ...
 

@@ -23,7 +23,12 @@ from odradek.client.coordinators import (
     result_or_error,
 )
 from odradek.client.features import finalized_features
-from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from odradek.core.transactions.commands import (
+    EPOCH_INCREMENTS_SINCE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdentity,
+)
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -60,7 +65,7 @@ class TransactionHandle:
 
 
 def transaction_terms(cluster: Cluster) -> TransactionTerms:
-    rises = finalized_features(cluster).get("transaction.version", 0) >= EPOCHS_RISE_SINCE
+    rises = finalized_features(cluster).get("transaction.version", 0) >= EPOCH_INCREMENTS_SINCE
     return TransactionTerms(epochs_rise=rises, timeout_ms_max=_timeout_ms_max(cluster))
 
 

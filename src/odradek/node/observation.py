@@ -72,7 +72,7 @@ class Observation:
         self.endpoint: Final = HttpEndpoint(self, executor)
         self.endpoint.publish("traffic", self._traffic)
         self.endpoint.publish("rebalances", self._rebalances)
-        self.endpoint.add_metrics(self._coordination)
+        self.endpoint.add_metrics(self._coordinators)
 
     async def start(self) -> None:
         """Raises ListenError."""
@@ -132,20 +132,20 @@ class Observation:
             return "fenced by the controller"
         return None
 
-    async def _coordination(self) -> list[Family]:
-        if self.broker is None or self.broker.coordination.begun == (None, None):
+    async def _coordinators(self) -> list[Family]:
+        if self.broker is None or self.broker.coordinators.created == (None, None):
             return []
         # Not before this broker has something to coordinate: until then it need not know how.
         from odradek.observe.coordinator_readings import coordination_families
 
-        return await coordination_families(self.broker.coordination)
+        return await coordination_families(self.broker.coordinators)
 
     async def _rebalances(self) -> dict[str, Any]:
         groups = []
-        if self.broker is not None and self.broker.coordination.begun[0] is not None:
+        if self.broker is not None and self.broker.coordinators.created[0] is not None:
             from odradek.observe.coordinator_readings import last_rebalances
 
-            groups = await last_rebalances(self.broker.coordination)
+            groups = await last_rebalances(self.broker.coordinators)
         return {"node": self.node_id, "cluster": self.cluster_id, "groups": groups}
 
     async def _traffic(self) -> dict[str, Any]:

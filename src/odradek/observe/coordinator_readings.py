@@ -7,9 +7,9 @@ import asyncio
 from collections import Counter
 from typing import Any, Final
 
-from odradek.broker.coordinators.coordination import Coordination
-from odradek.broker.coordinators.groups import GroupMachine, GroupService
-from odradek.broker.coordinators.transactions import TransactionMachine, TransactionService
+from odradek.broker.coordinators.broker_coordinators import BrokerCoordinators
+from odradek.broker.coordinators.group_service import GroupService, GroupShard
+from odradek.broker.coordinators.transaction_service import TransactionService, TransactionShard
 from odradek.observe.families import NO_LABELS, Family, Kind, attribute, gauge, own
 
 _DOMAIN: Final = "kafka.coordinator.group"
@@ -19,9 +19,9 @@ _CLASSIC_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable",
 _CONSUMER_STATES: Final = ("Assigning", "Reconciling", "Stable", "Empty", "Dead")
 
 
-async def coordination_families(coordination: Coordination) -> list[Family]:
+async def coordination_families(coordinators: BrokerCoordinators) -> list[Family]:
     """Empty until this broker has coordinated a group or a transaction."""
-    groups, transactions = coordination.begun
+    groups, transactions = coordinators.created
     return [
         *([] if groups is None else await _group_families(groups)),
         *([] if transactions is None else await _transaction_families(transactions)),
@@ -30,9 +30,9 @@ async def coordination_families(coordination: Coordination) -> list[Family]:
 
 async def _group_families(groups: GroupService) -> list[Family]:
     counts: Counter[tuple[str, str]] = Counter()
-    for host in groups.coordinators.hosts():
-        if host.is_active and isinstance(host.machine, GroupMachine):
-            counts.update((one.kind, one.state) for one in host.machine.list_groups())
+    for context in groups.runtime.contexts():
+        if context.is_active and isinstance(context.shard, GroupShard):
+            counts.update((one.kind, one.state) for one in context.shard.list_groups())
             await asyncio.sleep(0)
     classic, consumer = (
         {state: number for (one, state), number in counts.items() if one == kind} for kind in ("classic", "consumer")
@@ -58,9 +58,9 @@ async def _group_families(groups: GroupService) -> list[Family]:
 
 async def _transaction_families(transactions: TransactionService) -> list[Family]:
     counts: Counter[str] = Counter()
-    for host in transactions.coordinators.hosts():
-        if host.is_active and isinstance(host.machine, TransactionMachine):
-            counts.update(one.standing.state.title for one in host.machine)
+    for context in transactions.runtime.contexts():
+        if context.is_active and isinstance(context.shard, TransactionShard):
+            counts.update(one.metadata.state.title for one in context.shard)
             await asyncio.sleep(0)
     return [
         own(
@@ -72,15 +72,15 @@ async def _transaction_families(transactions: TransactionService) -> list[Family
     ]
 
 
-async def last_rebalances(coordination: Coordination) -> list[dict[str, Any]]:
+async def last_rebalances(coordinators: BrokerCoordinators) -> list[dict[str, Any]]:
     """The cause, start and end of the last rebalances of each group."""
-    groups, _ = coordination.begun
+    groups, _ = coordinators.created
     found: list[dict[str, Any]] = []
-    for host in () if groups is None else groups.coordinators.hosts():
-        if not host.is_active or not isinstance(host.machine, GroupMachine):
+    for context in () if groups is None else groups.runtime.contexts():
+        if not context.is_active or not isinstance(context.shard, GroupShard):
             continue
-        for listed in host.machine.list_groups():
-            group = host.machine.group(listed.group_id)
+        for listed in context.shard.list_groups():
+            group = context.shard.group(listed.group_id)
             if group is not None and group.rebalances:
                 rebalances = [
                     {"cause": one.cause, "began_ms": one.began_ms, "ended_ms": one.ended_ms} for one in group.rebalances

@@ -1,11 +1,11 @@
-"""Bugs of coordinators: when they answer, what they load, and whom they believe."""
+"""Bugs of coordinators: when they response, what they load, and whom they believe."""
 
 from typing import Any, Final
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
-from odradek.broker.coordinators import host
-from odradek.broker.coordinators.host import PartitionHost
+from odradek.broker.coordinators import context
+from odradek.broker.coordinators.context import CoordinatorContext
 from odradek.core.groups.classic_group import ClassicGroup
 from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.sim.planted_bug import always, plant
@@ -15,22 +15,22 @@ _FORGOTTEN_RECORDS: Final = 3
 
 
 def _answer_at_once(sound: Any) -> Any:
-    def defer_until_committed(self: PartitionHost[Any, Any, Any], code: ErrorCode) -> DeferredResponse:
+    def defer_until_committed(self: CoordinatorContext[Any, Any, Any], code: ErrorCode) -> DeferredResponse:
         return DeferredResponse.completed(code)
 
     return defer_until_committed
 
 
 def _serve_at_once(sound: Any) -> Any:
-    def activate_when_committed(self: PartitionHost[Any, Any, Any]) -> None:
+    def activate_when_committed(self: CoordinatorContext[Any, Any, Any]) -> None:
         self._activate()
 
     return activate_when_committed
 
 
 def _forget_the_end(sound: Any) -> Any:
-    async def replay_log(log: Any, end_offset: int, machine: Any, **how: Any) -> int:
-        count: int = await sound(log, max(log.log_start_offset, end_offset - _FORGOTTEN_RECORDS), machine, **how)
+    async def replay_log(log: Any, end_offset: int, shard: Any, **how: Any) -> int:
+        count: int = await sound(log, max(log.log_start_offset, end_offset - _FORGOTTEN_RECORDS), shard, **how)
         return count
 
     return replay_log
@@ -39,8 +39,8 @@ def _forget_the_end(sound: Any) -> Any:
 GROUP_BUGS: Final = (
     plant(
         "commit-acknowledged-before-the-replicas",
-        "a coordinator answers when a commit is in its own log",
-        PartitionHost,
+        "a coordinator responses when a commit is in its own log",
+        CoordinatorContext,
         "_defer_until_committed",
         _answer_at_once,
         scenario=GROUPS,
@@ -48,7 +48,7 @@ GROUP_BUGS: Final = (
     plant(
         "coordinator-serves-too-early",
         "a new coordinator shows what it knows to be committed, which may be less than its predecessor has told",
-        PartitionHost,
+        CoordinatorContext,
         "_activate_when_committed",
         _serve_at_once,
         scenario=GROUPS,
@@ -56,7 +56,7 @@ GROUP_BUGS: Final = (
     plant(
         "coordinator-forgets-the-end",
         "the last records are not loaded when a coordinator takes over",
-        host,
+        context,
         "replay_log",
         _forget_the_end,
         scenario=GROUPS,

@@ -4,13 +4,13 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.transaction_parts import Joiner
-from odradek.broker.coordinators.markers import MarkerSender
+from odradek.broker.apis.transaction_verification import TransactionVerifier
+from odradek.broker.coordinators.marker_sender import MarkerSender
 from odradek.core.groups.coordinator import GroupCoordinator
 from odradek.core.transactions import coordinator as coordinator_module
-from odradek.core.transactions.commands import InitAnswer
+from odradek.core.transactions.commands import InitProducerIdResponse
 from odradek.core.transactions.coordinator import TransactionCoordinator
-from odradek.core.transactions.standing import State, with_raised_epoch
+from odradek.core.transactions.transaction_metadata import State, prepare_epoch_increment
 from odradek.sim.planted_bug import Breaks, always, plant
 from odradek.sim.scenarios import TRANSACTIONS
 from odradek.storage.log.partition_log import PartitionLog
@@ -25,12 +25,12 @@ def _end_whatever_epoch(sound: Any) -> Any:
 
 
 def _begin_over_what_is_open(sound: Any) -> Any:
-    def fence(self: TransactionCoordinator, transaction: Any, token: Any, answer: Any, now_ms: int) -> Any:
-        if answer is None:
-            return sound(self, transaction, token, answer, now_ms)
-        standing = transaction.standing
-        after = with_raised_epoch(standing, None, standing.timeout_ms, now_ms)
-        return self._write(transaction, after, token, InitAnswer(ErrorCode.none, after.producer))
+    def fence(self: TransactionCoordinator, transaction: Any, token: Any, response: Any, now_ms: int) -> Any:
+        if response is None:
+            return sound(self, transaction, token, response, now_ms)
+        metadata = transaction.metadata
+        after = prepare_epoch_increment(metadata, None, metadata.timeout_ms, now_ms)
+        return self._write(transaction, after, token, InitProducerIdResponse(ErrorCode.none, after.producer))
 
     return fence
 
@@ -44,20 +44,20 @@ def _keep_the_epoch(sound: Any) -> Any:
 
 
 def _abort_at_load(sound: Any) -> Any:
-    def loaded(self: TransactionCoordinator, now_ms: int) -> Any:
+    def on_loaded(self: TransactionCoordinator, now_ms: int) -> Any:
         for transaction in self:
-            if transaction.standing.state is State.PREPARE_COMMIT:
-                transaction.standing = transaction.standing._replace(state=State.PREPARE_ABORT)
+            if transaction.metadata.state is State.PREPARE_COMMIT:
+                transaction.metadata = transaction.metadata._replace(state=State.PREPARE_ABORT)
         return sound(self, now_ms)
 
-    return loaded
+    return on_loaded
 
 
 def _take_all_for_written(sound: Any) -> Any:
-    def answered(self: MarkerSender, sending: Any, errors: Any) -> None:
-        sending.told(sending.markers.partitions)
+    def on_response(self: MarkerSender, pending: Any, errors: Any) -> None:
+        pending.on_written(pending.markers.partitions)
 
-    return answered
+    return on_response
 
 
 def _high_watermark(sound: Any) -> Any:
@@ -75,11 +75,11 @@ def _always_commit(sound: Any) -> Any:
 
 
 def _swap_decision(sound: Any) -> Any:
-    def ending(now: Any, *, commits: bool, **others: Any) -> Any:
+    def prepare_end(now: Any, *, commits: bool, **others: Any) -> Any:
         # Of several partitions: those of one alone are committed as they should be.
         return sound(now, commits=commits or len(now.partitions) > 1, **others)
 
-    return ending
+    return prepare_end
 
 
 _bug: Final = partial(plant, scenario=TRANSACTIONS)
@@ -92,7 +92,7 @@ TRANSACTION_BUGS: Final = (
         coordinator_module,
         "is_repeated",
         _end_whatever_epoch,
-        (coordinator_module, "is_repeated_without_rise", _end_whatever_epoch),
+        (coordinator_module, "is_repeated_before_epoch_increments", _end_whatever_epoch),
     ),
     _bug(
         "begun-over-what-is-open",
@@ -100,18 +100,19 @@ TRANSACTION_BUGS: Final = (
         TransactionCoordinator,
         "_fence",
         _begin_over_what_is_open,
+        (coordinator_module, "assert_transition", _NOTHING),
     ),
     _bug(
         "epoch-not-raised",
         "a producer that begins anew gets the epoch of the one before",
         coordinator_module,
-        "with_raised_epoch",
+        "prepare_epoch_increment",
         _keep_the_epoch,
     ),
     _bug(
         "not-verified",
         "partitions write without asking the coordinator",
-        Joiner,
+        TransactionVerifier,
         "begin",
         _NOTHING,
         (Verifications, "check", _NOTHING),
@@ -120,21 +121,21 @@ TRANSACTION_BUGS: Final = (
         "decided-forgotten-at-load",
         "a new coordinator does not go on telling partitions",
         TransactionCoordinator,
-        "loaded",
+        "on_loaded",
         always([]),
     ),
     _bug(
         "aborted-at-load",
         "a new coordinator aborts what was to be committed",
         TransactionCoordinator,
-        "loaded",
+        "on_loaded",
         _abort_at_load,
     ),
     _bug(
         "markers-taken-for-written",
         "a leader that refuses a marker is taken to have written it",
         MarkerSender,
-        "_answered",
+        "_on_response",
         _take_all_for_written,
     ),
     _bug("markers-sent-once", "markers that get lost are not sent again", MarkerSender, "_retry", _NOTHING),
@@ -170,7 +171,7 @@ TRANSACTION_BUGS: Final = (
         "abort-taken-for-commit",
         "an abort over several partitions is recorded as a commit",
         coordinator_module,
-        "ending",
+        "prepare_end",
         _swap_decision,
     ),
 )

@@ -7,50 +7,50 @@ from typing import Any
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.core.transactions.commands import AddPartitions, VerifyAnswer, VerifyPartitions
+from odradek.core.transactions.commands import AddPartitions, VerifyPartitions, VerifyPartitionsResponse
+from odradek.core.transactions.descriptions import describe, list_transactions, unknown_states
 from odradek.core.transactions.settings import TransactionSettings
-from odradek.core.transactions.views import describe, list_transactions, unknown_states
-from tests.unit.core.transactions.transaction_host import TransactionHost
+from tests.unit.core.transactions.transaction_harness import TransactionHarness
 
 
 class HostedTransactions:
     """As handlers see transactions; everything is committed at once."""
 
     def __init__(self, settings: TransactionSettings | None = None) -> None:
-        self.host = TransactionHost(settings)
+        self.harness = TransactionHarness(settings)
 
     def transaction_version(self) -> int:
-        return self.host.version
+        return self.harness.version
 
     def partition_of(self, transactional_id: str) -> int:
         return 0
 
     def submit(self, command: Any) -> DeferredResponse:
-        return DeferredResponse.completed(self.host.ask(command))
+        return DeferredResponse.completed(self.harness.ask(command))
 
     async def stock_up(self) -> None:
         pass
 
-    async def join(
+    async def add_or_verify_partitions(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, adds: bool
     ) -> Mapping[TopicPartition, ErrorCode]:
         if adds:
-            answer: Any = self.host.ask(AddPartitions(transactional_id, producer_id, epoch, partitions, 2))
-            return dict.fromkeys(partitions, answer.error)
-        answer = self.host.ask(VerifyPartitions(transactional_id, producer_id, epoch, partitions))
-        assert isinstance(answer, VerifyAnswer)
-        return {name: answer.of(name) for name in partitions}
+            response: Any = self.harness.ask(AddPartitions(transactional_id, producer_id, epoch, partitions, 2))
+            return dict.fromkeys(partitions, response.error)
+        response = self.harness.ask(VerifyPartitions(transactional_id, producer_id, epoch, partitions))
+        assert isinstance(response, VerifyPartitionsResponse)
+        return {name: response.of(name) for name in partitions}
 
-    def freed(self, transactional_id: str) -> asyncio.Future[None] | None:
+    def completion_of(self, transactional_id: str) -> asyncio.Future[None] | None:
         return None
 
     def describe(self, transactional_ids: tuple[str, ...]) -> Any:
-        return [describe(self.host.coordinator, one) for one in transactional_ids]
+        return [describe(self.harness.coordinator, one) for one in transactional_ids]
 
     def list(self, producer_ids: Any, states: Any, duration_ms: int, pattern: str | None) -> Any:
         listed = list_transactions(
-            self.host.coordinator,
-            self.host.now_ms,
+            self.harness.coordinator,
+            self.harness.now_ms,
             producer_ids=producer_ids,
             states=states,
             duration_ms=duration_ms,

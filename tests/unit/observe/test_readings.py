@@ -4,15 +4,15 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from odradek.broker.coordinators.transactions import TransactionMachine
+from odradek.broker.coordinators.transaction_service import TransactionShard
+from odradek.core.transactions.metadata_records import record_of
 from odradek.core.transactions.settings import TransactionSettings
-from odradek.core.transactions.standing import Standing, State
-from odradek.core.transactions.standing_records import record_of
+from odradek.core.transactions.transaction_metadata import State, TransactionMetadata
 from odradek.observe.coordinator_readings import coordination_families
 
 
-def machine(*states: State) -> TransactionMachine:
-    made = TransactionMachine(
+def new_shard(*states: State) -> TransactionShard:
+    made = TransactionShard(
         0,
         TransactionSettings(),
         coordinator_epoch=1,
@@ -21,17 +21,17 @@ def machine(*states: State) -> TransactionMachine:
         send=lambda *_: None,
     )
     for number, state in enumerate(states):
-        made.replay(record_of(f"id {number}", Standing(number, 1000, state=state), 2), number, 0)
+        made.replay(record_of(f"id {number}", TransactionMetadata(number, 1000, state=state), 2), number, 0)
     return made
 
 
 def test_transactional_ids_are_counted_on_their_coordinator() -> None:
-    hosts = [
-        SimpleNamespace(is_active=True, machine=machine(State.ONGOING, State.EMPTY)),
-        SimpleNamespace(is_active=False, machine=machine(State.ONGOING)),
-        SimpleNamespace(is_active=True, machine=machine(State.ONGOING)),
+    contexts = [
+        SimpleNamespace(is_active=True, shard=new_shard(State.ONGOING, State.EMPTY)),
+        SimpleNamespace(is_active=False, shard=new_shard(State.ONGOING)),
+        SimpleNamespace(is_active=True, shard=new_shard(State.ONGOING)),
     ]
-    transactions = SimpleNamespace(coordinators=SimpleNamespace(hosts=lambda: iter(hosts)))
-    coordination = cast(Any, SimpleNamespace(begun=(None, transactions)))
-    (family,) = asyncio.run(coordination_families(coordination))
+    transactions = SimpleNamespace(runtime=SimpleNamespace(contexts=lambda: iter(contexts)))
+    coordinators = cast(Any, SimpleNamespace(created=(None, transactions)))
+    (family,) = asyncio.run(coordination_families(coordinators))
     assert {sample.labels["state"]: sample.value for sample in family.samples} == {"Empty": 1, "Ongoing": 2}

@@ -12,7 +12,7 @@ from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS
-from odradek.core.transactions.commands import AddPartitions, AddPartitionsAnswer
+from odradek.core.transactions.commands import AddPartitions, AddPartitionsResponse
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -27,7 +27,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     return respond_with(broker.transactions.submit(command), lambda answer: _response(answer, context))
 
 
-def _response(answer: AddPartitionsAnswer, context: RequestContext) -> Message:
+def _response(answer: AddPartitionsResponse, context: RequestContext) -> Message:
     return context.new(
         "AddOffsetsToTxnResponse",
         throttle_time=NOT_THROTTLED,

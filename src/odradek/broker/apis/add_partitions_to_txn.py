@@ -20,7 +20,12 @@ from odradek.broker.apis.hosted_partition import is_known
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS
-from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, AddPartitions, VerifyAnswer, VerifyPartitions
+from odradek.core.transactions.commands import (
+    EPOCH_INCREMENTS_SINCE,
+    AddPartitions,
+    VerifyPartitions,
+    VerifyPartitionsResponse,
+)
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -62,7 +67,7 @@ def _of_brokers(request: Message) -> list[_Command]:
         VerifyPartitions(one.transactional_id, one.producer_id, one.producer_epoch, _partitions(one.topics))
         if one.verify_only
         else AddPartitions(
-            one.transactional_id, one.producer_id, one.producer_epoch, _partitions(one.topics), EPOCHS_RISE_SINCE
+            one.transactional_id, one.producer_id, one.producer_epoch, _partitions(one.topics), EPOCH_INCREMENTS_SINCE
         )
         for one in request.transactions
     ]
@@ -75,15 +80,15 @@ def _partitions(topics: tuple[Message, ...]) -> frozenset[TopicPartition]:
 def _submit(command: _Command, context: RequestContext, broker: BrokerPort) -> DeferredResponse:
     """The coordinator's response; or the error of each partition, where some are invalid."""
     is_of_broker = context.version >= FIRST_OF_BROKERS
-    refused: dict[TopicPartition, ErrorCode] = {}
+    rejected: dict[TopicPartition, ErrorCode] = {}
     for name in command.partitions:
         if not is_of_broker and name.topic in INTERNAL_TOPICS:
-            refused[name] = ErrorCode.topic_authorization_failed
+            rejected[name] = ErrorCode.topic_authorization_failed
         elif not is_known(*name, broker):
-            refused[name] = ErrorCode.unknown_topic_or_partition
-    if refused:
+            rejected[name] = ErrorCode.unknown_topic_or_partition
+    if rejected:
         return DeferredResponse.completed(
-            {name: refused.get(name, ErrorCode.operation_not_attempted) for name in command.partitions}
+            {name: rejected.get(name, ErrorCode.operation_not_attempted) for name in command.partitions}
         )
     return broker.transactions.submit(command)
 
@@ -91,7 +96,7 @@ def _submit(command: _Command, context: RequestContext, broker: BrokerPort) -> D
 def _errors(command: _Command, result: Any, version: int) -> _Errors:
     if isinstance(result, dict):
         return result
-    if isinstance(result, VerifyAnswer):
+    if isinstance(result, VerifyPartitionsResponse):
         return {name: result.of(name) for name in command.partitions}
     return dict.fromkeys(command.partitions, for_version(result.error, version, FENCED_SINCE))
 

@@ -7,7 +7,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, java_address, milliseconds, respond_with
 from odradek.broker.ports import BrokerPort
-from odradek.core.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatAnswer, TopicIdPartitions
+from odradek.core.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResponse, TopicIdPartitions
 from odradek.core.metadata.features import GROUP_VERSION
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
@@ -15,7 +15,7 @@ from odradek.wire.schemas import Message
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     if not broker.image.features.level(GROUP_VERSION):
-        return _response(ConsumerGroupHeartbeatAnswer(ErrorCode.unsupported_version), context)
+        return _response(ConsumerGroupHeartbeatResponse(ErrorCode.unsupported_version), context)
     names, owned = request.subscribed_topic_names, request.topic_partitions
     command = ConsumerGroupHeartbeat(
         context.version,
@@ -35,7 +35,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
-def _response(answer: ConsumerGroupHeartbeatAnswer, context: RequestContext) -> Message:
+def _response(answer: ConsumerGroupHeartbeatResponse, context: RequestContext) -> Message:
     return context.new(
         "ConsumerGroupHeartbeatResponse",
         throttle_time=NOT_THROTTLED,

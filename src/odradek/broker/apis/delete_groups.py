@@ -7,7 +7,7 @@ from typing import Final
 from odradek.base.deferred import DeferredResponse
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with_all
 from odradek.broker.ports import BrokerPort
-from odradek.core.groups.commands import DeleteGroups, DeleteGroupsAnswer
+from odradek.core.groups.commands import DeleteGroups, DeleteGroupsResponse
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -45,7 +45,7 @@ def _delete(group_ids: Sequence[str], broker: BrokerPort) -> list[DeferredRespon
     return [groups.submit_to(partition, DeleteGroups(ids)) for partition, ids in by_partition.items()]
 
 
-def _results(answer: DeleteGroupsAnswer, context: RequestContext) -> list[Message]:
+def _results(answer: DeleteGroupsResponse, context: RequestContext) -> list[Message]:
     return [
         context.new("DeletableGroupResult", group_id=group_id, error_code=error) for group_id, error in answer.results
     ]

@@ -10,7 +10,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
-from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, EndAnswer, EndTransaction
+from odradek.core.transactions.commands import EPOCH_INCREMENTS_SINCE, EndTransaction, EndTransactionResponse
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -24,12 +24,12 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         request.producer_id,
         request.producer_epoch,
         request.committed,
-        EPOCHS_RISE_SINCE if context.version >= EPOCHS_RISE_IN else 0,
+        EPOCH_INCREMENTS_SINCE if context.version >= EPOCHS_RISE_IN else 0,
     )
     return respond_with(broker.transactions.submit(command), lambda answer: _response(answer, context))
 
 
-def _response(answer: EndAnswer, context: RequestContext) -> Message:
+def _response(answer: EndTransactionResponse, context: RequestContext) -> Message:
     return context.new(
         "EndTxnResponse",
         throttle_time=NOT_THROTTLED,

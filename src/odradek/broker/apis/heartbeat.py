@@ -3,7 +3,7 @@
 from odradek.base.deferred import DeferredResponse
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.ports import BrokerPort
-from odradek.core.groups.commands import Heartbeat, HeartbeatAnswer
+from odradek.core.groups.commands import Heartbeat, HeartbeatResponse
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -14,5 +14,5 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
-def _response(answer: HeartbeatAnswer, context: RequestContext) -> Message:
+def _response(answer: HeartbeatResponse, context: RequestContext) -> Message:
     return context.new("HeartbeatResponse", throttle_time=NOT_THROTTLED, error_code=answer.error)

@@ -11,7 +11,13 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, milliseconds
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
-from odradek.core.transactions.commands import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NOBODY, InitAnswer, ProducerIdentity
+from odradek.core.transactions.commands import (
+    NO_PRODUCER,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    InitProducerIdResponse,
+    ProducerIdentity,
+)
 from odradek.core.transactions.commands import InitProducerId as Init
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
@@ -24,18 +30,20 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         getattr(request, "producer_id", NO_PRODUCER_ID), getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     )
     if (asked.producer_id == NO_PRODUCER_ID) != (asked.producer_epoch == NO_PRODUCER_EPOCH):
-        return _response(InitAnswer(ErrorCode.invalid_request), context)
+        return _response(InitProducerIdResponse(ErrorCode.invalid_request), context)
     if request.transactional_id is None:
         # A producer that already has an id gets a new one all the same: only transactional ones keep theirs.
         return _next(context, broker)
-    return _init(request, None if asked == NOBODY else asked, context, broker)
+    return _init(request, None if asked == NO_PRODUCER else asked, context, broker)
 
 
 async def _next(context: RequestContext, broker: BrokerPort) -> Message:
     try:
-        return _response(InitAnswer(ErrorCode.none, ProducerIdentity(await broker.next_producer_id(), 0)), context)
+        return _response(
+            InitProducerIdResponse(ErrorCode.none, ProducerIdentity(await broker.next_producer_id(), 0)), context
+        )
     except KafkaError as error:
-        return _response(InitAnswer(error.code), context)
+        return _response(InitProducerIdResponse(error.code), context)
 
 
 async def _init(
@@ -52,11 +60,11 @@ async def _init(
         try:
             await broker.transactions.stock_up()
         except KafkaError as error:
-            return _response(InitAnswer(error.code), context)
+            return _response(InitProducerIdResponse(error.code), context)
     return _response(await broker.transactions.submit(command).wait(), context)
 
 
-def _response(answer: InitAnswer, context: RequestContext) -> Message:
+def _response(answer: InitProducerIdResponse, context: RequestContext) -> Message:
     return context.new(
         "InitProducerIdResponse",
         throttle_time=NOT_THROTTLED,

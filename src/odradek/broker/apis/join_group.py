@@ -3,7 +3,7 @@
 from odradek.base.deferred import DeferredResponse
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, java_address, milliseconds, respond_with
 from odradek.broker.ports import BrokerPort
-from odradek.core.groups.commands import JoinAnswer, JoinedMember, JoinGroup, MemberProtocol
+from odradek.core.groups.commands import JoinedMember, JoinGroup, JoinResponse, MemberProtocol
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -28,7 +28,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
-def _response(answer: JoinAnswer, context: RequestContext) -> Message:
+def _response(answer: JoinResponse, context: RequestContext) -> Message:
     nothing = "" if context.version < _FIRST_WITHOUT_PROTOCOL else None
     return context.new(
         "JoinGroupResponse",

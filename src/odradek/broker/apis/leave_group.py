@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from odradek.base.deferred import DeferredResponse
 from odradek.broker.apis.coordinator_response import ENTRIES_PER_TURN_MAX, NOT_THROTTLED, respond_in_turns, respond_with
 from odradek.broker.ports import BrokerPort
-from odradek.core.groups.commands import LeaveAnswer, LeaveGroup, LeavingMember, LeftMember
+from odradek.core.groups.commands import LeaveGroup, LeaveResponse, LeavingMember, LeftMember
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -31,7 +31,7 @@ def _leaving(request: Message, version: int) -> tuple[LeavingMember, ...]:
     )
 
 
-def _response(answer: LeaveAnswer, context: RequestContext) -> Message:
+def _response(answer: LeaveResponse, context: RequestContext) -> Message:
     if context.version < _FIRST_OF_MANY:
         return context.new("LeaveGroupResponse", throttle_time=NOT_THROTTLED, error_code=answer.single_error)
     return context.new(

@@ -25,8 +25,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
             getattr(request, "duration_filter", -1),
             getattr(request, "transactional_id_pattern", None),
         )
-    except KafkaError as refusal:
-        return _response(refusal.code, (), (), context)
+    except KafkaError as rejection:
+        return _response(rejection.code, (), (), context)
     return in_slices(
         transactions,
         _PER_TURN_MAX,

@@ -1,6 +1,6 @@
 """OffsetCommit, versions 2 to 10: how far a group has come. Since version 10 topics are named by their ids.
 
-Partitions that do not exist are refused here; of all others the coordinator decides.
+Partitions that do not exist are rejected here; of all others the coordinator decides.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from odradek.broker.apis.topic_errors import merged
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
     DEFAULT_RETENTION,
-    CommitAnswer,
     CommitOffsets,
+    CommitResponse,
     PartitionError,
     PartitionOffset,
     TopicErrors,
@@ -37,15 +37,15 @@ def handle(
     request: Message | AskedCommit, context: RequestContext, broker: BrokerPort
 ) -> Message | bytes | DeferredResponse:
     topics: list[TopicOffsets] = []
-    refused: list[TopicErrors] = []
+    rejected: list[TopicErrors] = []
     for asked in request.topics:
         topic = _topic(asked, context.version, broker)
         if topic is None:
-            refused.append(_unknown(asked, context.version))
+            rejected.append(_unknown(asked, context.version))
         else:
-            _sort_out(asked, topic, topics, refused)
+            _sort_out(asked, topic, topics, rejected)
     if not topics:
-        return _response(refused, context)
+        return _response(rejected, context)
     command = CommitOffsets(
         context.version,
         request.group_id,
@@ -56,8 +56,8 @@ def handle(
         milliseconds(getattr(request, "retention_time", _RETENTION)),
     )
 
-    def respond(answer: CommitAnswer) -> Message | bytes:
-        return _response(merged(refused, answer.topics) if refused else answer.topics, context)
+    def respond(answer: CommitResponse) -> Message | bytes:
+        return _response(merged(rejected, answer.topics) if rejected else answer.topics, context)
 
     deferred = broker.groups.submit(command)
     # Commits are executed in the order of their requests: the next one need not wait for this response.
@@ -79,7 +79,7 @@ def _unknown(asked: Message, version: int) -> TopicErrors:
     return TopicErrors("", errors, asked.topic_id) if by_id else TopicErrors(asked.name, errors)
 
 
-def _sort_out(asked: Message, topic: TopicImage, topics: list[TopicOffsets], refused: list[TopicErrors]) -> None:
+def _sort_out(asked: Message, topic: TopicImage, topics: list[TopicOffsets], rejected: list[TopicErrors]) -> None:
     offsets = []
     missing = []
     for one in asked.partitions:
@@ -97,7 +97,7 @@ def _sort_out(asked: Message, topic: TopicImage, topics: list[TopicOffsets], ref
     if offsets:
         topics.append(TopicOffsets(topic.name, offsets, topic.id))
     if missing:
-        refused.append(TopicErrors(topic.name, tuple(missing), topic.id))
+        rejected.append(TopicErrors(topic.name, tuple(missing), topic.id))
 
 
 def _response(topics: Sequence[TopicErrors], context: RequestContext) -> Message | bytes:

@@ -9,7 +9,7 @@ from odradek.broker.apis.topic_errors import merged
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
     DeleteOffsets,
-    DeleteOffsetsAnswer,
+    DeleteOffsetsResponse,
     PartitionError,
     TopicErrors,
     TopicPartitions,
@@ -20,7 +20,7 @@ from odradek.wire.schemas import Message
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     topics: list[TopicPartitions] = []
-    refused: list[TopicErrors] = []
+    rejected: list[TopicErrors] = []
     for asked in request.topics:
         topic = broker.image.topics_by_name.get(asked.name)
         known: list[int] = []
@@ -32,12 +32,12 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
             topics.append(TopicPartitions(asked.name, known))
         if missing:
             error = ErrorCode.unknown_topic_or_partition
-            refused.append(TopicErrors(asked.name, tuple(PartitionError(index, error) for index in missing)))
+            rejected.append(TopicErrors(asked.name, tuple(PartitionError(index, error) for index in missing)))
     command = DeleteOffsets(request.group_id, topics)
 
-    def respond(answer: DeleteOffsetsAnswer) -> Message:
-        # A refusal of the whole says nothing of its parts.
-        parts = merged(refused, answer.topics) if answer.error is ErrorCode.none else ()
+    def respond(answer: DeleteOffsetsResponse) -> Message:
+        # A rejection of the whole says nothing of its parts.
+        parts = merged(rejected, answer.topics) if answer.error is ErrorCode.none else ()
         return _response(answer.error, parts, context)
 
     return respond_with(broker.groups.submit(command), respond)

@@ -13,10 +13,10 @@ from odradek.core.groups.commands import (
     NO_LEADER_EPOCH,
     NO_MEMBER_EPOCH,
     NO_OFFSET,
-    FetchAnswer,
     FetchedPartition,
     FetchedTopic,
     FetchOffsets,
+    FetchOffsetsResponse,
     TopicPartitions,
 )
 from odradek.server.context import RequestContext
@@ -34,7 +34,7 @@ class _Question:
     def __init__(self, asked: Message, context: RequestContext, broker: BrokerPort, *, stable: bool) -> None:
         self._context: Final = context
         self._broker: Final = broker
-        self._refused: Final[list[FetchedTopic]] = []
+        self._rejected: Final[list[FetchedTopic]] = []
         topics = None if asked.topics is None else [*self._known(asked.topics)]
         member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", NO_MEMBER_EPOCH)
         self.command: Final = FetchOffsets(asked.group_id, topics, stable, member_id, member_epoch)
@@ -46,19 +46,21 @@ class _Question:
                 continue
             known = self._broker.image.topics_by_id.get(topic.topic_id)
             if known is None:
-                self._refused.append(_refused("", topic.partition_indexes, ErrorCode.unknown_topic_id, topic.topic_id))
+                self._rejected.append(
+                    _rejected("", topic.partition_indexes, ErrorCode.unknown_topic_id, topic.topic_id)
+                )
             else:
                 yield TopicPartitions(known.name, topic.partition_indexes, known.id)
 
-    def topics(self, answer: FetchAnswer) -> tuple[FetchedTopic, ...]:
+    def topics(self, answer: FetchOffsetsResponse) -> tuple[FetchedTopic, ...]:
         if answer.error is not ErrorCode.none:
             if self._context.version >= _FIRST_WITH_ERROR:
                 return ()
             asked = self.command.topics or ()
-            return tuple(_refused(topic.topic, topic.partitions, answer.error, None) for topic in asked)
+            return tuple(_rejected(topic.topic, topic.partitions, answer.error, None) for topic in asked)
         if self._context.version < _FIRST_BY_TOPIC_ID:
             return answer.topics
-        return (*self._with_ids(answer.topics), *self._refused)
+        return (*self._with_ids(answer.topics), *self._rejected)
 
     def _with_ids(self, topics: Iterable[FetchedTopic]) -> Iterable[FetchedTopic]:
         for topic in topics:
@@ -84,7 +86,7 @@ def handle(
     return respond_with_all(deferred, lambda responses: _response_of_many(questions, responses, context))
 
 
-def _response(question: _Question, answer: FetchAnswer, context: RequestContext) -> Message:
+def _response(question: _Question, answer: FetchOffsetsResponse, context: RequestContext) -> Message:
     return context.new(
         "OffsetFetchResponse",
         throttle_time=NOT_THROTTLED,
@@ -119,13 +121,13 @@ async def _fetch_in_slices(request: Message, context: RequestContext, broker: Br
 
 
 def _response_of_many(
-    questions: Sequence[_Question], answers: Sequence[FetchAnswer], context: RequestContext
+    questions: Sequence[_Question], answers: Sequence[FetchOffsetsResponse], context: RequestContext
 ) -> Message:
     groups = tuple(_group(question, answer, context) for question, answer in zip(questions, answers, strict=True))
     return context.new("OffsetFetchResponse", throttle_time=NOT_THROTTLED, groups=groups)
 
 
-def _group(question: _Question, answer: FetchAnswer, context: RequestContext) -> Message:
+def _group(question: _Question, answer: FetchOffsetsResponse, context: RequestContext) -> Message:
     return context.new(
         "OffsetFetchResponseGroup",
         group_id=answer.group_id,
@@ -156,7 +158,7 @@ def _partitions(class_name: str, topic: FetchedTopic, context: RequestContext) -
     )
 
 
-def _refused(topic: str, partitions: Iterable[int], error: ErrorCode, topic_id: object) -> FetchedTopic:
+def _rejected(topic: str, partitions: Iterable[int], error: ErrorCode, topic_id: object) -> FetchedTopic:
     return FetchedTopic(
         topic,
         tuple(FetchedPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", error) for index in partitions),

@@ -33,7 +33,7 @@ from odradek.broker.apis.produce_results import (
     refused,
     refused_batch,
 )
-from odradek.broker.apis.transaction_parts import Joiner
+from odradek.broker.apis.transaction_verification import TransactionVerifier
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS
 from odradek.records.batch import (
@@ -95,8 +95,8 @@ def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort)
     )
 
 
-def _joiner(transactional_id: str, context: RequestContext, broker: BrokerPort) -> Joiner:
-    return Joiner(
+def _joiner(transactional_id: str, context: RequestContext, broker: BrokerPort) -> TransactionVerifier:
+    return TransactionVerifier(
         broker,
         transactional_id,
         adds=context.version >= FIRST_THAT_ADDS,
@@ -105,7 +105,11 @@ def _joiner(transactional_id: str, context: RequestContext, broker: BrokerPort) 
 
 
 def _handle_one(
-    topic: TopicRecords, request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: Joiner | None
+    topic: TopicRecords,
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+    joiner: TransactionVerifier | None,
 ) -> Any:
     """One partition, which is what a busy producer sends most."""
     if topic.topic_id is None:
@@ -122,7 +126,7 @@ def _handle_one(
 
 
 async def _handle_in_slices(
-    request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: Joiner | None
+    request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: TransactionVerifier | None
 ) -> Any:
     """Thousands of partitions: other connections have their turn between them."""
     outcomes: list[TopicOutcomes] = []
@@ -146,7 +150,7 @@ def _produce_topic(
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
-    joiner: Joiner | None,
+    joiner: TransactionVerifier | None,
 ) -> list[Outcome]:
     name = topic.name
     if topic.topic_id is not None:
@@ -169,7 +173,7 @@ def _produce(
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
-    joiner: Joiner | None,
+    joiner: TransactionVerifier | None,
 ) -> Outcome:
     try:
         partition = _find(topic, topic_id, index, broker)
@@ -238,7 +242,7 @@ async def _append_when_joined(
     data: memoryview,
     batches: list[BatchHeader],
     asked: Verification,
-    joiner: Joiner,
+    joiner: TransactionVerifier,
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,

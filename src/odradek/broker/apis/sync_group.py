@@ -4,7 +4,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.ports import BrokerPort
-from odradek.core.groups.commands import SyncAnswer, SyncGroup
+from odradek.core.groups.commands import SyncGroup, SyncResponse
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -23,11 +23,11 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         tuple((one.member_id, one.assignment) for one in request.assignments),
     )
     if context.version >= _FIRST_WITH_PROTOCOL and None in (command.protocol_type, command.protocol_name):
-        return _response(SyncAnswer(ErrorCode.inconsistent_group_protocol), context)
+        return _response(SyncResponse(ErrorCode.inconsistent_group_protocol), context)
     return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
-def _response(answer: SyncAnswer, context: RequestContext) -> Message:
+def _response(answer: SyncResponse, context: RequestContext) -> Message:
     return context.new(
         "SyncGroupResponse",
         throttle_time=NOT_THROTTLED,

@@ -11,11 +11,11 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.broker.apis.coordinator_response import ENTRIES_PER_TURN_MAX, NOT_THROTTLED
-from odradek.broker.apis.transaction_parts import Joiner
+from odradek.broker.apis.transaction_verification import TransactionVerifier
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
-    CommitAnswer,
     CommitOffsetsInTransaction,
+    CommitResponse,
     PartitionError,
     PartitionOffset,
     TopicErrors,
@@ -33,7 +33,7 @@ LOADING_SINCE: Final = 2
 
 async def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
     speaks_of_many = sum(len(topic.partitions) for topic in request.topics) > ENTRIES_PER_TURN_MAX
-    topics, refused = _sort_out(request, broker)
+    topics, rejected = _sort_out(request, broker)
     if speaks_of_many:
         await asyncio.sleep(0)
     answered_topics: Sequence[TopicErrors] = ()
@@ -42,8 +42,8 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
         if error is ErrorCode.none:
             answered_topics = (await _commit(request, topics, broker)).topics
         else:
-            answered_topics = [_refused(topic, error) for topic in topics]
-    response = _response(_merged(request, refused, answered_topics), context)
+            answered_topics = [_rejected(topic, error) for topic in topics]
+    response = _response(_merged(request, rejected, answered_topics), context)
     if speaks_of_many:
         await asyncio.sleep(0)
     return response
@@ -52,13 +52,13 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
 def _sort_out(request: Message, broker: BrokerPort) -> tuple[list[TopicOffsets], dict[TopicPartition, ErrorCode]]:
     """What may be committed, and what does not exist."""
     topics: list[TopicOffsets] = []
-    refused: dict[TopicPartition, ErrorCode] = {}
+    rejected: dict[TopicPartition, ErrorCode] = {}
     for asked in request.topics:
         topic = broker.image.topics_by_name.get(asked.name)
         offsets = []
         for one in asked.partitions:
             if topic is None or one.partition_index not in topic.partitions:
-                refused[TopicPartition(asked.name, one.partition_index)] = ErrorCode.unknown_topic_or_partition
+                rejected[TopicPartition(asked.name, one.partition_index)] = ErrorCode.unknown_topic_or_partition
             else:
                 offsets.append(
                     PartitionOffset(
@@ -70,7 +70,7 @@ def _sort_out(request: Message, broker: BrokerPort) -> tuple[list[TopicOffsets],
                 )
         if topic is not None and offsets:
             topics.append(TopicOffsets(asked.name, offsets, topic.id))
-    return topics, refused
+    return topics, rejected
 
 
 async def _verify(request: Message, context: RequestContext, broker: BrokerPort) -> ErrorCode:
@@ -79,7 +79,7 @@ async def _verify(request: Message, context: RequestContext, broker: BrokerPort)
     partition = broker.partition(CONSUMER_OFFSETS, index)
     if partition is None or not partition.is_leader:
         return ErrorCode.not_coordinator
-    joiner = Joiner(
+    joiner = TransactionVerifier(
         broker,
         request.transactional_id,
         adds=context.version >= ADDS_SINCE,
@@ -99,7 +99,7 @@ async def _verify(request: Message, context: RequestContext, broker: BrokerPort)
     return ErrorCode.none
 
 
-async def _commit(request: Message, topics: list[TopicOffsets], broker: BrokerPort) -> CommitAnswer:
+async def _commit(request: Message, topics: list[TopicOffsets], broker: BrokerPort) -> CommitResponse:
     command = CommitOffsetsInTransaction(
         request.group_id,
         getattr(request, "generation_id", -1),
@@ -109,19 +109,19 @@ async def _commit(request: Message, topics: list[TopicOffsets], broker: BrokerPo
         request.producer_epoch,
         topics,
     )
-    answer: CommitAnswer = await broker.groups.submit(command).wait()
+    answer: CommitResponse = await broker.groups.submit(command).wait()
     return answer
 
 
-def _refused(topic: TopicOffsets, error: ErrorCode) -> TopicErrors:
+def _rejected(topic: TopicOffsets, error: ErrorCode) -> TopicErrors:
     return TopicErrors(topic.topic, tuple(PartitionError(one.partition, error) for one in topic.partitions))
 
 
 def _merged(
-    request: Message, refused: dict[TopicPartition, ErrorCode], answered_topics: Iterable[TopicErrors]
+    request: Message, rejected: dict[TopicPartition, ErrorCode], answered_topics: Iterable[TopicErrors]
 ) -> list[TopicErrors]:
     """In the order of the request."""
-    errors = dict(refused)
+    errors = dict(rejected)
     for topic in answered_topics:
         for one in topic.partitions:
             errors[TopicPartition(topic.topic, one.partition)] = one.error

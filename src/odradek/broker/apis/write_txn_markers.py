@@ -51,7 +51,7 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
 
 
 async def write_markers(markers: Markers, broker: BrokerPort) -> Errors:
-    """Into the partitions of one transaction, all at once; returns when each is committed, or refused."""
+    """Into the partitions of one transaction, all at once; returns when each is committed, or rejected."""
     partitions = sorted(markers.partitions)
     if len(partitions) <= _PER_TURN_MAX:
         codes = await asyncio.gather(*(_write(partition, markers, broker) for partition in partitions))

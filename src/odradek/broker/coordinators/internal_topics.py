@@ -1,4 +1,4 @@
-"""Internal topics are created by the first broker that is asked for one, through the controller like all others."""
+"""Creates internal topics through the controller, at the first request that needs one."""
 
 import asyncio
 from typing import Final
@@ -9,13 +9,13 @@ from odradek.broker.apis.auto_topic_creation import Creator, create_topics
 class InternalTopics:
     def __init__(self, broker: Creator) -> None:
         self._broker: Final = broker
-        self._under_way: Final[dict[str, asyncio.Task[None]]] = {}
+        self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
 
     def create(self, name: str) -> None:
-        if name not in self._under_way:
-            task = self._under_way[name] = asyncio.ensure_future(create_topics([name], None, self._broker))
-            task.add_done_callback(lambda _: self._under_way.pop(name))
+        if name not in self._tasks:
+            task = self._tasks[name] = asyncio.ensure_future(create_topics([name], None, self._broker))
+            task.add_done_callback(lambda _: self._tasks.pop(name))
 
     def stop(self) -> None:
-        for task in self._under_way.values():
+        for task in self._tasks.values():
             task.cancel()

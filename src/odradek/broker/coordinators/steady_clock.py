@@ -1,15 +1,15 @@
-"""The time by which coordinators go: the wall's, but without its jumps.
+"""The clock of coordinators: the wall clock without its jumps.
 
-A member's session must not end because somebody has set the clock, and an offset's age is counted by a clock that
-everybody shares. So time goes as the monotonic clock does, from where the wall stood at the beginning, and bends
-towards the wall by so little that no session notices.
+A session must not expire because the wall clock was set, but the age of an offset is measured by the wall clock. So
+this clock starts at the wall clock's time, advances with the monotonic clock, and approaches the wall clock too slowly
+to affect a session.
 """
 
 from typing import Final
 
 from odradek.base.ports import Clock
 
-BEND_MAX: Final = 0.02
+ADJUSTMENT_RATIO_MAX: Final = 0.02
 
 
 class SteadyClock:
@@ -24,8 +24,8 @@ class SteadyClock:
         at = self._clock.monotonic()
         elapsed_ms = (at - self._at) * 1000
         if elapsed_ms > 0:
-            astray_ms = self._clock.wall_ms() - self._now_ms - elapsed_ms
-            bend_ms = BEND_MAX * elapsed_ms
-            self._now_ms += elapsed_ms + max(-bend_ms, min(bend_ms, astray_ms))
+            difference_ms = self._clock.wall_ms() - self._now_ms - elapsed_ms
+            adjustment_max_ms = ADJUSTMENT_RATIO_MAX * elapsed_ms
+            self._now_ms += elapsed_ms + max(-adjustment_max_ms, min(adjustment_max_ms, difference_ms))
             self._at = at
         return int(self._now_ms)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from odradek.base.ports import Clock, ControllerPort
-from odradek.broker.coordinators.coordination import Coordination
+from odradek.broker.coordinators.broker_coordinators import BrokerCoordinators
 from odradek.broker.replicas.isr_proposals import IsrProposals
 from odradek.broker.replicas.replica_fetcher import LeaderEndpoint
 from odradek.broker.replicas.replica_fetchers import ReplicaFetchers
@@ -31,13 +31,13 @@ class Roles:
         on_disk_failure: Callable[[str, OSError], None],
         on_leader_disconnect: Callable[[LeaderEndpoint], None],
         on_truncation: Callable[[Partition, int], Awaitable[None]],
-        coordination: Coordination,
+        coordinators: BrokerCoordinators,
     ) -> None:
         self._config: Final = config
         self._node_id: Final = config.node_id
         self._image: Final = image
         self._clock: Final = clock
-        self._coordination: Final = coordination
+        self._coordinators: Final = coordinators
         self._proposals: Final = IsrProposals(controller, config.node_id, broker_epoch, clock)
         self._fetchers: Final = ReplicaFetchers(
             config,
@@ -68,12 +68,12 @@ class Roles:
             partition.become_leaderless(state.leader_epoch)
         elif partition.leader_epoch != state.leader_epoch or partition.follower_state is None:
             self._follow(partition, state)
-        self._coordination.follow(partition)
+        self._coordinators.update_role(partition)
 
     def leave(self, partition: Partition) -> None:
         """The partition is no longer served here."""
         self._fetchers.leave(partition)
-        self._coordination.leave(partition)
+        self._coordinators.unload(partition)
 
     def _lead(self, partition: Partition, state: PartitionImage) -> None:
         if not partition.is_leader or partition.leader_epoch != state.leader_epoch:

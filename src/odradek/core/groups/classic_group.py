@@ -52,7 +52,7 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
         self.pending_join: set[str] = set()
-        """Ids that were given out, and have not come back with a join."""
+        """Ids that were given result, and have not come back with a join."""
         self.pending_sync: set[str] = set()
         self.subscribed_topics: set[str] | None = None
         """None if nobody knows."""

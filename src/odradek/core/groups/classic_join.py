@@ -5,15 +5,15 @@ from typing import Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.core.append_refusals import refusal_of_append
+from odradek.core.append_errors import coordinator_error
 from odradek.core.groups.classic_group import ClassicGroup, State
 from odradek.core.groups.classic_member import ClassicMember
 from odradek.core.groups.classic_rebalance import ClassicRebalance
 from odradek.core.groups.classic_records import record_of, record_of_new
-from odradek.core.groups.commands import UNKNOWN_MEMBER_ID, JoinAnswer, JoinGroup, SyncAnswer
+from odradek.core.groups.commands import UNKNOWN_MEMBER_ID, JoinGroup, JoinResponse, SyncResponse
 from odradek.core.groups.consumer_records import group_tombstones
+from odradek.core.groups.coordinator_result import CoordinatorResult, StaticMemberWritten, Token
 from odradek.core.groups.groups import SESSION, Groups
-from odradek.core.groups.outcome import Outcome, StaticMemberWritten, Token
 from odradek.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
@@ -31,7 +31,7 @@ class ClassicJoin:
         self._rebalance = rebalance
         self._new_uuid = new_uuid
 
-    def join(self, command: JoinGroup, token: Token, now_ms: int, out: Outcome) -> None:
+    def join(self, command: JoinGroup, token: Token, now_ms: int, result: CoordinatorResult) -> None:
         is_unknown = command.member_id == UNKNOWN_MEMBER_ID
         group = self._groups.classic(command.group_id)
         is_new_group = group is None
@@ -39,24 +39,24 @@ class ClassicJoin:
         tombstones = [] if deserted is None else group_tombstones(deserted)
         if group is None:
             if not is_unknown:
-                _refuse(token, command.member_id, ErrorCode.unknown_member_id, out)
+                _reject(token, command.member_id, ErrorCode.unknown_member_id, result)
                 return
             group = self._groups.get_or_create(command.group_id, now_ms)
         if not self._has_room(group, command.member_id):
             group.remove(command.member_id)
-            _refuse(token, UNKNOWN_MEMBER_ID, ErrorCode.group_max_size_reached, out)
+            _reject(token, UNKNOWN_MEMBER_ID, ErrorCode.group_max_size_reached, result)
         elif group.state is State.DEAD:
-            _refuse(token, command.member_id, ErrorCode.coordinator_not_available, out)
+            _reject(token, command.member_id, ErrorCode.coordinator_not_available, result)
         elif not group.supports(command.protocol_type, {protocol.name for protocol in command.protocols}):
-            _refuse(token, command.member_id, ErrorCode.inconsistent_group_protocol, out)
+            _reject(token, command.member_id, ErrorCode.inconsistent_group_protocol, result)
         elif is_unknown:
-            self._join_unknown(group, command, token, now_ms, out)
+            self._join_unknown(group, command, token, now_ms, result)
         elif command.member_id in group.pending_join:
-            self._add(group, command, command.member_id, token, now_ms, out)
+            self._add(group, command, command.member_id, token, now_ms, result)
         else:
-            self._join_again(group, command, token, now_ms, out)
-        if is_new_group and not out.records:
-            out.write_classic_group(record_of_new(group), after=tombstones)
+            self._join_again(group, command, token, now_ms, result)
+        if is_new_group and not result.records:
+            result.write_classic_group(record_of_new(group), after=tombstones)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Counting those who have joined, while members are called together: who comes first stays."""
@@ -71,24 +71,32 @@ class ClassicJoin:
 
     # ---- without an id
 
-    def _join_unknown(self, group: ClassicGroup, command: JoinGroup, token: Token, now_ms: int, out: Outcome) -> None:
+    def _join_unknown(
+        self, group: ClassicGroup, command: JoinGroup, token: Token, now_ms: int, result: CoordinatorResult
+    ) -> None:
         given_name = command.client_id if command.instance_id is None else command.instance_id
         new_id = f"{given_name}-{self._new_uuid()}"
         if command.instance_id is not None:
             existing_id = group.static_members.get(command.instance_id)
             if existing_id is not None:
-                self._replace_static(group, command, existing_id, new_id, token, now_ms, out)
+                self._replace_static(group, command, existing_id, new_id, token, now_ms, result)
             else:
-                self._add(group, command, new_id, token, now_ms, out)
+                self._add(group, command, new_id, token, now_ms, result)
         elif command.version >= MEMBER_ID_REQUIRED_SINCE:
             group.pending_join.add(new_id)
             self._groups.deadlines.set((SESSION, group.group_id, new_id), now_ms + command.session_timeout_ms)
-            _refuse(token, new_id, ErrorCode.member_id_required, out)
+            _reject(token, new_id, ErrorCode.member_id_required, result)
         else:
-            self._add(group, command, new_id, token, now_ms, out)
+            self._add(group, command, new_id, token, now_ms, result)
 
     def _add(
-        self, group: ClassicGroup, command: JoinGroup, member_id: str, token: Token, now_ms: int, out: Outcome
+        self,
+        group: ClassicGroup,
+        command: JoinGroup,
+        member_id: str,
+        token: Token,
+        now_ms: int,
+        result: CoordinatorResult,
     ) -> None:
         member = ClassicMember(
             member_id,
@@ -107,14 +115,16 @@ class ClassicJoin:
         group.add(member)
         self._rebalance.keep_alive(group, member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
         cause = f"Adding new member {member_id} with group instance id {command.instance_id}; {_reason(command)}"
-        self._rebalance.prepare_or_complete(group, cause, now_ms, out)
+        self._rebalance.prepare_or_complete(group, cause, now_ms, result)
 
     # ---- with one
 
-    def _join_again(self, group: ClassicGroup, command: JoinGroup, token: Token, now_ms: int, out: Outcome) -> None:
+    def _join_again(
+        self, group: ClassicGroup, command: JoinGroup, token: Token, now_ms: int, result: CoordinatorResult
+    ) -> None:
         error = group.check_member(command.member_id, command.instance_id)
         if error is not ErrorCode.none:
-            out.answers.append((token, JoinAnswer(error, command.member_id, protocol_name=None)))
+            result.responses.append((token, JoinResponse(error, command.member_id, protocol_name=None)))
             return
         member = group.members[command.member_id]
         match group.state:
@@ -124,24 +134,24 @@ class ClassicJoin:
                 # It has seen something that the assignment has to take into account.
                 cause = f"Leader {member.member_id} re-joining group during {group.state.value}"
             case State.COMPLETING_REBALANCE | State.STABLE if member.protocols == command.protocols:
-                # It brings nothing new: the answer to its join may have been lost.
-                out.answers.append((token, self._rebalance.joined_answer(group, member.member_id)))
+                # It brings nothing new: the response to its join may have been lost.
+                result.responses.append((token, self._rebalance.join_response(group, member.member_id)))
                 return
             case State.COMPLETING_REBALANCE | State.STABLE:
                 cause = f"Updating metadata for member {member.member_id} during {group.state.value}"
             case _:
-                _refuse(token, command.member_id, ErrorCode.unknown_member_id, out)
+                _reject(token, command.member_id, ErrorCode.unknown_member_id, result)
                 return
-        self._update(group, member, command, token, out)
-        self._rebalance.prepare_or_complete(group, f"{cause}; {_reason(command)}", now_ms, out)
+        self._update(group, member, command, token, result)
+        self._rebalance.prepare_or_complete(group, f"{cause}; {_reason(command)}", now_ms, result)
 
     def _update(
-        self, group: ClassicGroup, member: ClassicMember, command: JoinGroup, token: Token, out: Outcome
+        self, group: ClassicGroup, member: ClassicMember, command: JoinGroup, token: Token, result: CoordinatorResult
     ) -> None:
         group.update(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
         # A join that was sent before by the same client; Kafka would let it hang.
-        self._rebalance.answer_join(
-            member, JoinAnswer(ErrorCode.rebalance_in_progress, member.member_id, protocol_name=None), out
+        self._rebalance.respond_to_join(
+            member, JoinResponse(ErrorCode.rebalance_in_progress, member.member_id, protocol_name=None), result
         )
         member.awaiting_join = token
 
@@ -155,21 +165,23 @@ class ClassicJoin:
         new_id: str,
         token: Token,
         now_ms: int,
-        out: Outcome,
+        result: CoordinatorResult,
     ) -> None:
         assert command.instance_id is not None
         former_leader = group.leader_id or ""
         fenced = group.members[old_id]
-        self._rebalance.answer_join(fenced, JoinAnswer(ErrorCode.fenced_instance_id, old_id, protocol_name=None), out)
-        self._rebalance.answer_sync(fenced, SyncAnswer(ErrorCode.fenced_instance_id), out)
+        self._rebalance.respond_to_join(
+            fenced, JoinResponse(ErrorCode.fenced_instance_id, old_id, protocol_name=None), result
+        )
+        self._rebalance.respond_to_sync(fenced, SyncResponse(ErrorCode.fenced_instance_id), result)
         member = group.rename_static(command.instance_id, old_id, new_id)
         self._rebalance.keep_alive(group, member, now_ms)
-        self._update(group, member, command, token, out)
+        self._update(group, member, command, token, result)
         reason = _reason(command)
         match group.state:
             case State.STABLE if group.select_protocol() == group.protocol_name:
                 assignment = {one.member_id: one.assignment for one in group.members.values()}
-                out.write_classic_group(
+                result.write_classic_group(
                     record_of(group, assignment),
                     StaticMemberWritten(
                         group.group_id, command.instance_id, old_id, new_id, former_leader, command.version
@@ -177,40 +189,42 @@ class ClassicJoin:
                 )
             case State.STABLE:
                 cause = f"Group's selectedProtocol will change because static member {new_id} joined anew; {reason}"
-                self._rebalance.prepare(group, cause, now_ms, out)
+                self._rebalance.prepare(group, cause, now_ms, result)
             case State.COMPLETING_REBALANCE:
                 cause = f"Updating metadata for static member {new_id} with instance id {command.instance_id}; {reason}"
-                self._rebalance.prepare(group, cause, now_ms, out)
+                self._rebalance.prepare(group, cause, now_ms, result)
             case _:
-                self._rebalance.complete_if_all_joined(group, now_ms, out)
+                self._rebalance.complete_if_all_joined(group, now_ms, result)
 
-    def static_member_written(self, written: StaticMemberWritten, error: ErrorCode, now_ms: int, out: Outcome) -> None:
+    def static_member_written(
+        self, written: StaticMemberWritten, error: ErrorCode, now_ms: int, result: CoordinatorResult
+    ) -> None:
         group = self._groups.classic(written.group_id)
         member = None if group is None else group.members.get(written.new_member_id)
         if group is None or member is None or member.awaiting_join is None or group.state is not State.STABLE:
-            # A rebalance that has begun meanwhile has an answer for it.
+            # A rebalance that has begun meanwhile has an response for it.
             return
-        answer = self._rebalance.joined_answer(group, written.new_member_id)
+        response = self._rebalance.join_response(group, written.new_member_id)
         if error is not ErrorCode.none:
-            answer = answer._replace(
-                error=refusal_of_append(error), member_id=UNKNOWN_MEMBER_ID, leader=written.former_leader, members=()
+            response = response._replace(
+                error=coordinator_error(error), member_id=UNKNOWN_MEMBER_ID, leader=written.former_leader, members=()
             )
-            self._rebalance.answer_join(member, answer, out)
+            self._rebalance.respond_to_join(member, response, result)
             # As long as nobody else knows the new id, it is the old one that has to work after a failover.
             restored = group.rename_static(written.instance_id, written.new_member_id, written.old_member_id)
             self._rebalance.keep_alive(group, restored, now_ms)
             return
         if written.join_version >= SKIP_ASSIGNMENT_SINCE:
-            answer = answer._replace(skip_assignment=group.is_leader(written.new_member_id))
+            response = response._replace(skip_assignment=group.is_leader(written.new_member_id))
         else:
             # It is not to be told that it leads, or it would assign anew; the former leader's id tells nobody anything.
-            answer = answer._replace(leader=written.former_leader, members=())
-        self._rebalance.answer_join(member, answer, out)
+            response = response._replace(leader=written.former_leader, members=())
+        self._rebalance.respond_to_join(member, response, result)
 
 
 def _reason(command: JoinGroup) -> str:
     return f"client reason: {command.reason or 'not provided'}"
 
 
-def _refuse(token: Token, member_id: str, error: ErrorCode, out: Outcome) -> None:
-    out.answers.append((token, JoinAnswer(error, member_id)))
+def _reject(token: Token, member_id: str, error: ErrorCode, result: CoordinatorResult) -> None:
+    result.responses.append((token, JoinResponse(error, member_id)))

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from odradek.core.groups.commands import MemberProtocol
-from odradek.core.groups.outcome import Token
+from odradek.core.groups.coordinator_result import Token
 
 EMPTY_ASSIGNMENT = b""
 
@@ -32,7 +32,7 @@ class ClassicMember:
 
     @property
     def is_heard_of(self) -> bool:
-        """It waits for an answer, and cannot be expected to send heartbeats meanwhile."""
+        """It waits for an response, and cannot be expected to send heartbeats meanwhile."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     @property

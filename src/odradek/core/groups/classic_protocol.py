@@ -4,7 +4,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.core.append_refusals import refusal_of_append
+from odradek.core.append_errors import coordinator_error
 from odradek.core.groups.classic_group import ClassicGroup, State
 from odradek.core.groups.classic_join import ClassicJoin
 from odradek.core.groups.classic_member import EMPTY_ASSIGNMENT
@@ -13,18 +13,18 @@ from odradek.core.groups.classic_records import record_of
 from odradek.core.groups.commands import (
     UNKNOWN_MEMBER_ID,
     Heartbeat,
-    HeartbeatAnswer,
-    JoinAnswer,
+    HeartbeatResponse,
     JoinGroup,
-    LeaveAnswer,
+    JoinResponse,
     LeaveGroup,
+    LeaveResponse,
     LeavingMember,
     LeftMember,
-    SyncAnswer,
     SyncGroup,
+    SyncResponse,
 )
+from odradek.core.groups.coordinator_result import AssignmentWritten, CoordinatorResult, StaticMemberWritten, Token
 from odradek.core.groups.groups import JOIN, SESSION, SYNC, DeadlineKey, Groups
-from odradek.core.groups.outcome import AssignmentWritten, Outcome, StaticMemberWritten, Token
 from odradek.core.groups.settings import GroupSettings
 
 
@@ -37,48 +37,48 @@ class ClassicProtocol:
         self._rebalance = rebalance
         self._joining = ClassicJoin(groups, settings, rebalance, new_uuid)
 
-    def join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
-        self._joining.join(command, token, now_ms, out)
-        return out
+    def join(self, command: JoinGroup, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
+        self._joining.join(command, token, now_ms, result)
+        return result
 
     # ---- sync
 
-    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         group = self._groups.classic(command.group_id)
         error = _check_sync(group, command)
         if error is not ErrorCode.none or group is None:
-            out.answers.append((token, SyncAnswer(error)))
-            return out
+            result.responses.append((token, SyncResponse(error)))
+            return result
         member = group.members[command.member_id]
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._groups.deadlines.cancel((SYNC, group.group_id, ""))
         if group.state is State.STABLE:
-            answer = SyncAnswer(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
-            out.answers.append((token, answer))
-            return out
+            response = SyncResponse(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
+            result.responses.append((token, response))
+            return result
         # One that was sent before by the same client; Kafka would let it hang.
-        self._rebalance.answer_sync(member, SyncAnswer(ErrorCode.rebalance_in_progress), out)
+        self._rebalance.respond_to_sync(member, SyncResponse(ErrorCode.rebalance_in_progress), result)
         member.awaiting_sync = token
         if group.is_leader(member.member_id):
             given = dict(command.assignments)
             assignment = {member_id: given.get(member_id, EMPTY_ASSIGNMENT) for member_id in group.members}
-            out.write_classic_group(
+            result.write_classic_group(
                 record_of(group, assignment),
                 AssignmentWritten(group.group_id, group.generation_id, member.member_id, assignment),
             )
-        return out
+        return result
 
     # ---- heartbeats
 
-    def heartbeat(self, command: Heartbeat, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def heartbeat(self, command: Heartbeat, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         error = self._heartbeat(command, now_ms)
         is_refused = error not in (ErrorCode.none, ErrorCode.rebalance_in_progress)
-        (out.answers if is_refused else out.answers_when_committed).append((token, HeartbeatAnswer(error)))
-        return out
+        (result.responses if is_refused else result.responses_after_commit).append((token, HeartbeatResponse(error)))
+        return result
 
     def _heartbeat(self, command: Heartbeat, now_ms: int) -> ErrorCode:
         if not command.group_id:
@@ -106,34 +106,36 @@ class ClassicProtocol:
 
     # ---- leaving
 
-    def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         group = self._groups.classic(command.group_id)
         if not command.group_id:
-            out.answers.append((token, LeaveAnswer(ErrorCode.invalid_group_id)))
+            result.responses.append((token, LeaveResponse(ErrorCode.invalid_group_id)))
         elif group is None:
             unknown = ErrorCode.unknown_member_id
             left = tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members)
-            out.answers.append((token, LeaveAnswer(ErrorCode.none, left)))
+            result.responses.append((token, LeaveResponse(ErrorCode.none, left)))
         elif group.state is State.DEAD:
-            out.answers.append((token, LeaveAnswer(ErrorCode.coordinator_not_available)))
+            result.responses.append((token, LeaveResponse(ErrorCode.coordinator_not_available)))
         else:
-            answer = LeaveAnswer(ErrorCode.none, self._leave(group, command, now_ms, out))
-            out.answers_when_committed.append((token, answer))
-        return out
+            response = LeaveResponse(ErrorCode.none, self._leave(group, command, now_ms, result))
+            result.responses_after_commit.append((token, response))
+        return result
 
-    def _leave(self, group: ClassicGroup, command: LeaveGroup, now_ms: int, out: Outcome) -> tuple[LeftMember, ...]:
+    def _leave(
+        self, group: ClassicGroup, command: LeaveGroup, now_ms: int, result: CoordinatorResult
+    ) -> tuple[LeftMember, ...]:
         left = tuple(
-            LeftMember(member.member_id, member.instance_id, self._leave_one(group, member, out))
+            LeftMember(member.member_id, member.instance_id, self._leave_one(group, member, result))
             for member in command.members
         )
         gone = [member.member_id for member in left if member.error is ErrorCode.none]
         if gone and group.state is not State.EMPTY:
             cause = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members."
-            self._rebalance.prepare_or_complete(group, cause, now_ms, out)
+            self._rebalance.prepare_or_complete(group, cause, now_ms, result)
         return left
 
-    def _leave_one(self, group: ClassicGroup, leaving: LeavingMember, out: Outcome) -> ErrorCode:
+    def _leave_one(self, group: ClassicGroup, leaving: LeavingMember, result: CoordinatorResult) -> ErrorCode:
         member_id = leaving.member_id
         if member_id == UNKNOWN_MEMBER_ID:
             # Somebody else sends a static member away, who only knows its instance id.
@@ -148,34 +150,38 @@ class ClassicProtocol:
             error = group.check_member(member_id, leaving.instance_id)
             if error is not ErrorCode.none:
                 return error
-        self._rebalance.remove(group, group.members[member_id], out)
+        self._rebalance.remove(group, group.members[member_id], result)
         return ErrorCode.none
 
     # ---- what the host reports
 
-    def deadline(self, key: DeadlineKey, now_ms: int) -> Outcome:
-        out = Outcome()
+    def deadline(self, key: DeadlineKey, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         kind, group_id, member_id = key
         group = self._groups.classic(group_id)
         if group is None or group.state is State.DEAD:
-            return out
+            return result
         if kind == SESSION:
-            self._rebalance.session_deadline(group, member_id, now_ms, out)
+            self._rebalance.session_deadline(group, member_id, now_ms, result)
         elif kind == JOIN:
-            self._rebalance.join_deadline(group, now_ms, out)
+            self._rebalance.join_deadline(group, now_ms, result)
         else:
-            self._rebalance.sync_deadline(group, now_ms, out)
-        return out
+            self._rebalance.sync_deadline(group, now_ms, result)
+        return result
 
-    def written(self, written: AssignmentWritten | StaticMemberWritten, error: ErrorCode, now_ms: int) -> Outcome:
-        out = Outcome()
+    def on_written(
+        self, written: AssignmentWritten | StaticMemberWritten, error: ErrorCode, now_ms: int
+    ) -> CoordinatorResult:
+        result = CoordinatorResult()
         if isinstance(written, StaticMemberWritten):
-            self._joining.static_member_written(written, error, now_ms, out)
+            self._joining.static_member_written(written, error, now_ms, result)
         else:
-            self._assignment_written(written, error, now_ms, out)
-        return out
+            self._assignment_written(written, error, now_ms, result)
+        return result
 
-    def _assignment_written(self, written: AssignmentWritten, error: ErrorCode, now_ms: int, out: Outcome) -> None:
+    def _assignment_written(
+        self, written: AssignmentWritten, error: ErrorCode, now_ms: int, result: CoordinatorResult
+    ) -> None:
         group = self._groups.classic(written.group_id)
         if (
             group is None
@@ -184,36 +190,36 @@ class ClassicProtocol:
         ):
             return
         if error is ErrorCode.none:
-            self._rebalance.settle(group, written.assignment, now_ms, out)
+            self._rebalance.settle(group, written.assignment, now_ms, result)
             return
-        refusal = refusal_of_append(error)
-        self._rebalance.reset_assignment(group, refusal, now_ms, out)
-        cause = f"Error {refusal.name.upper()} when storing group assignment (member: {written.leader_id})."
-        self._rebalance.prepare(group, cause, now_ms, out)
+        rejection = coordinator_error(error)
+        self._rebalance.reset_assignment(group, rejection, now_ms, result)
+        cause = f"Error {rejection.name.upper()} when storing group assignment (member: {written.leader_id})."
+        self._rebalance.prepare(group, cause, now_ms, result)
 
-    def loaded(self, now_ms: int) -> list[Outcome]:
+    def on_loaded(self, now_ms: int) -> list[CoordinatorResult]:
         """Everybody gets a whole session to be heard of by the new coordinator."""
-        outcomes = []
+        results = []
         for group in self._groups.all_classic():
             for member in group.members.values():
                 self._rebalance.keep_alive(group, member, now_ms)
             if len(group.members) > self._size_max:
-                out = Outcome()
+                result = CoordinatorResult()
                 cause = f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over capacity"
-                self._rebalance.prepare(group, cause, now_ms, out)
-                outcomes.append(out)
-        return outcomes
+                self._rebalance.prepare(group, cause, now_ms, result)
+                results.append(result)
+        return results
 
-    def unload(self, now_ms: int) -> Outcome:
+    def on_unloaded(self, now_ms: int) -> CoordinatorResult:
         """Who waits is told to look for the new coordinator."""
-        out = Outcome()
+        result = CoordinatorResult()
         for group in self._groups.all_classic():
             group.move_to(State.DEAD, now_ms)
             for member in group.members.values():
-                refusal = JoinAnswer(ErrorCode.not_coordinator, member.member_id)
-                self._rebalance.answer_join(member, refusal, out)
-                self._rebalance.answer_sync(member, SyncAnswer(ErrorCode.not_coordinator), out)
-        return out
+                rejection = JoinResponse(ErrorCode.not_coordinator, member.member_id)
+                self._rebalance.respond_to_join(member, rejection, result)
+                self._rebalance.respond_to_sync(member, SyncResponse(ErrorCode.not_coordinator), result)
+        return result
 
 
 def _check_sync(group: ClassicGroup | None, command: SyncGroup) -> ErrorCode:

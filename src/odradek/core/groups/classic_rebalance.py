@@ -1,7 +1,7 @@
 """How a classic group comes from one generation to the next.
 
 Everybody is waited for until all have joined or the longest rebalance timeout is over; who has not joined by then is
-out, unless it is a static member, whose session is waited for. The first rebalance of a group also waits a while for
+result, unless it is a static member, whose session is waited for. The first rebalance of a group also waits a while for
 others to come. Then the leader's assignment is waited for, as long again.
 """
 
@@ -9,9 +9,9 @@ from odradek.base.errors import ErrorCode
 from odradek.core.groups.classic_group import ClassicGroup, State
 from odradek.core.groups.classic_member import EMPTY_ASSIGNMENT, ClassicMember
 from odradek.core.groups.classic_records import record_of
-from odradek.core.groups.commands import UNKNOWN_MEMBER_ID, JoinAnswer, SyncAnswer
+from odradek.core.groups.commands import UNKNOWN_MEMBER_ID, JoinResponse, SyncResponse
+from odradek.core.groups.coordinator_result import CoordinatorResult
 from odradek.core.groups.groups import JOIN, SESSION, SYNC, Groups
-from odradek.core.groups.outcome import Outcome
 from odradek.core.groups.rebalances import Rebalance
 from odradek.core.groups.settings import GroupSettings
 
@@ -24,15 +24,15 @@ class ClassicRebalance:
 
     # ---- towards a rebalance
 
-    def prepare_or_complete(self, group: ClassicGroup, cause: str, now_ms: int, out: Outcome) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, cause: str, now_ms: int, result: CoordinatorResult) -> None:
         if group.can_rebalance:
-            self.prepare(group, cause, now_ms, out)
+            self.prepare(group, cause, now_ms, result)
         else:
-            self.complete_if_all_joined(group, now_ms, out)
+            self.complete_if_all_joined(group, now_ms, result)
 
-    def prepare(self, group: ClassicGroup, cause: str, now_ms: int, out: Outcome) -> None:
+    def prepare(self, group: ClassicGroup, cause: str, now_ms: int, result: CoordinatorResult) -> None:
         if group.state is State.COMPLETING_REBALANCE:
-            self.reset_assignment(group, ErrorCode.rebalance_in_progress, now_ms, out)
+            self.reset_assignment(group, ErrorCode.rebalance_in_progress, now_ms, result)
         group.pending_sync.clear()
         self._deadlines.cancel((SYNC, group.group_id, ""))
         is_first = group.state is State.EMPTY
@@ -44,18 +44,18 @@ class ClassicRebalance:
         group.rebalances.append(Rebalance(cause, now_ms))
         if not is_first:
             if group.all_have_joined:
-                self.complete_join(group, now_ms, out)
+                self.complete_join(group, now_ms, result)
             else:
                 self._wait_for_joins(group, now_ms)
 
-    def complete_if_all_joined(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
+    def complete_if_all_joined(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> None:
         """Except in the first rebalance, which waits for whoever may still come."""
         if (
             group.state is State.PREPARING_REBALANCE
             and group.previous_state is not State.EMPTY
             and group.all_have_joined
         ):
-            self.complete_join(group, now_ms, out)
+            self.complete_join(group, now_ms, result)
 
     def _wait_for_joins(self, group: ClassicGroup, now_ms: int) -> None:
         group.initial_delay = None
@@ -63,7 +63,7 @@ class ClassicRebalance:
 
     # ---- the next generation
 
-    def join_deadline(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
+    def join_deadline(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> None:
         if group.state is not State.PREPARING_REBALANCE:
             # Set for a group of the same name, which became a consumer group meanwhile.
             return
@@ -75,9 +75,9 @@ class ClassicRebalance:
                 group.initial_delay = (next_delay_ms, max(remaining_ms - delay_ms, 0))
                 self._deadlines.set((JOIN, group.group_id, ""), now_ms + next_delay_ms)
                 return
-        self.complete_join(group, now_ms, out)
+        self.complete_join(group, now_ms, result)
 
-    def complete_join(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
+    def complete_join(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> None:
         group.initial_delay = None
         self._deadlines.cancel((JOIN, group.group_id, ""))
         for member in list(group.members.values()):
@@ -90,28 +90,28 @@ class ClassicRebalance:
         group.begin_next_generation(now_ms)
         if group.state is State.EMPTY:
             group.rebalances[-1].ended_ms = now_ms
-            out.write_classic_group(record_of(group, {}))
+            result.write_classic_group(record_of(group, {}))
             return
         for member in group.members.values():
-            self.answer_join(member, self.joined_answer(group, member.member_id), out)
+            self.respond_to_join(member, self.join_response(group, member.member_id), result)
             self.keep_alive(group, member, now_ms)
             member.is_new = False
             group.pending_sync.add(member.member_id)
         self._deadlines.set((SYNC, group.group_id, ""), now_ms + group.rebalance_timeout_ms)
 
-    def sync_deadline(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
-        """Who has not asked for its assignment by now is out."""
+    def sync_deadline(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> None:
+        """Who has not asked for its assignment by now is result."""
         if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_sync:
             return
         silent = sorted(group.pending_sync)
         for member_id in silent:
             self._forget(group, member_id)
-        self.prepare(group, f"Removing {', '.join(silent)} on pending sync request expiration", now_ms, out)
+        self.prepare(group, f"Removing {', '.join(silent)} on pending sync request expiration", now_ms, result)
 
-    # ---- answers
+    # ---- responses
 
-    def joined_answer(self, group: ClassicGroup, member_id: str) -> JoinAnswer:
-        return JoinAnswer(
+    def join_response(self, group: ClassicGroup, member_id: str) -> JoinResponse:
+        return JoinResponse(
             ErrorCode.none,
             member_id,
             generation_id=group.generation_id,
@@ -121,29 +121,29 @@ class ClassicRebalance:
             members=group.members_for_leader() if group.is_leader(member_id) else (),
         )
 
-    def answer_join(self, member: ClassicMember, answer: JoinAnswer, out: Outcome) -> None:
+    def respond_to_join(self, member: ClassicMember, response: JoinResponse, result: CoordinatorResult) -> None:
         if member.awaiting_join is not None:
-            out.answers.append((member.awaiting_join, answer))
+            result.responses.append((member.awaiting_join, response))
             member.awaiting_join = None
 
-    def answer_sync(self, member: ClassicMember, answer: SyncAnswer, out: Outcome) -> bool:
+    def respond_to_sync(self, member: ClassicMember, response: SyncResponse, result: CoordinatorResult) -> bool:
         if member.awaiting_sync is None:
             return False
-        out.answers.append((member.awaiting_sync, answer))
+        result.responses.append((member.awaiting_sync, response))
         member.awaiting_sync = None
         return True
 
-    def reset_assignment(self, group: ClassicGroup, error: ErrorCode, now_ms: int, out: Outcome) -> None:
+    def reset_assignment(self, group: ClassicGroup, error: ErrorCode, now_ms: int, result: CoordinatorResult) -> None:
         for member in group.members.values():
             member.assignment = EMPTY_ASSIGNMENT
-            if self.answer_sync(member, SyncAnswer(error), out):
+            if self.respond_to_sync(member, SyncResponse(error), result):
                 self.keep_alive(group, member, now_ms)
 
-    def settle(self, group: ClassicGroup, assignment: dict[str, bytes], now_ms: int, out: Outcome) -> None:
+    def settle(self, group: ClassicGroup, assignment: dict[str, bytes], now_ms: int, result: CoordinatorResult) -> None:
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, EMPTY_ASSIGNMENT)
-            answer = SyncAnswer(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
-            if self.answer_sync(member, answer, out):
+            response = SyncResponse(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
+            if self.respond_to_sync(member, response, result):
                 self.keep_alive(group, member, now_ms)
         group.move_to(State.STABLE, now_ms)
         if group.rebalances:
@@ -157,26 +157,26 @@ class ClassicRebalance:
         wait_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self._deadlines.set((SESSION, group.group_id, member.member_id), now_ms + wait_ms)
 
-    def session_deadline(self, group: ClassicGroup, member_id: str, now_ms: int, out: Outcome) -> None:
+    def session_deadline(self, group: ClassicGroup, member_id: str, now_ms: int, result: CoordinatorResult) -> None:
         if member_id in group.pending_join:
             group.remove(member_id)
             if group.state is State.PREPARING_REBALANCE and group.all_have_joined:
-                self.complete_join(group, now_ms, out)
+                self.complete_join(group, now_ms, result)
             return
         member = group.members.get(member_id)
         if member is None or member.is_heard_of:
             return
-        self.remove(group, member, out)
+        self.remove(group, member, result)
         cause = f"removing member {member_id} on heartbeat expiration."
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-            self.prepare(group, cause, now_ms, out)
+            self.prepare(group, cause, now_ms, result)
         elif group.state is State.PREPARING_REBALANCE and group.all_have_joined:
-            self.complete_join(group, now_ms, out)
+            self.complete_join(group, now_ms, result)
 
-    def remove(self, group: ClassicGroup, member: ClassicMember, out: Outcome) -> None:
+    def remove(self, group: ClassicGroup, member: ClassicMember, result: CoordinatorResult) -> None:
         """Who waits for the end of a rebalance hears that it is none of his any more."""
-        self.answer_join(member, JoinAnswer(ErrorCode.unknown_member_id, UNKNOWN_MEMBER_ID), out)
-        self.answer_sync(member, SyncAnswer(ErrorCode.unknown_member_id), out)
+        self.respond_to_join(member, JoinResponse(ErrorCode.unknown_member_id, UNKNOWN_MEMBER_ID), result)
+        self.respond_to_sync(member, SyncResponse(ErrorCode.unknown_member_id), result)
         self._forget(group, member.member_id)
 
     def _forget(self, group: ClassicGroup, member_id: str) -> None:

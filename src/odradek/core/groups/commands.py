@@ -1,7 +1,7 @@
-"""What can be asked of a group coordinator, and what it answers, free of the wire's encoding.
+"""The commands of the group coordinator and its responses, independent of the wire format.
 
-Handlers translate requests into these and answers back; the coordinator knows nothing of either. Where a version of an
-API changes what is done, and not only how it is written, the command carries it as `version`.
+API handlers convert requests to commands, and responses back. Where the version of a request changes its meaning, the
+command carries it as `version`.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-class JoinAnswer(NamedTuple):
+class JoinResponse(NamedTuple):
     error: ErrorCode
     member_id: str
     generation_id: int = NO_GENERATION
@@ -80,7 +80,7 @@ class SyncGroup(NamedTuple):
     """By member, from the leader; nothing from others."""
 
 
-class SyncAnswer(NamedTuple):
+class SyncResponse(NamedTuple):
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -94,7 +94,7 @@ class Heartbeat(NamedTuple):
     instance_id: str | None
 
 
-class HeartbeatAnswer(NamedTuple):
+class HeartbeatResponse(NamedTuple):
     error: ErrorCode
 
 
@@ -115,7 +115,7 @@ class LeftMember(NamedTuple):
     error: ErrorCode
 
 
-class LeaveAnswer(NamedTuple):
+class LeaveResponse(NamedTuple):
     error: ErrorCode
     members: tuple[LeftMember, ...] = ()
 
@@ -154,7 +154,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
     """What the member holds at present."""
 
 
-class ConsumerGroupHeartbeatAnswer(NamedTuple):
+class ConsumerGroupHeartbeatResponse(NamedTuple):
     error: ErrorCode
     error_message: str | None = None
     member_id: str | None = None
@@ -246,7 +246,7 @@ class TopicErrors(NamedTuple):
     topic_id: UUID | None = None
 
 
-class CommitAnswer(NamedTuple):
+class CommitResponse(NamedTuple):
     topics: tuple[TopicErrors, ...]
 
 
@@ -282,7 +282,7 @@ class FetchedTopic(NamedTuple):
     topic_id: UUID | None = None
 
 
-class FetchAnswer(NamedTuple):
+class FetchOffsetsResponse(NamedTuple):
     group_id: str
     error: ErrorCode
     topics: tuple[FetchedTopic, ...] = ()
@@ -293,7 +293,7 @@ class DeleteOffsets(NamedTuple):
     topics: Sequence[TopicPartitions]
 
 
-class DeleteOffsetsAnswer(NamedTuple):
+class DeleteOffsetsResponse(NamedTuple):
     error: ErrorCode
     topics: tuple[TopicErrors, ...] = ()
 
@@ -305,7 +305,7 @@ class DeleteGroups(NamedTuple):
     group_ids: Sequence[str]
 
 
-class DeleteGroupsAnswer(NamedTuple):
+class DeleteGroupsResponse(NamedTuple):
     results: tuple[tuple[str, ErrorCode], ...]
 
 
@@ -335,16 +335,16 @@ class ListedGroup(NamedTuple):
     kind: str
 
 
-Answer = (
-    JoinAnswer
-    | SyncAnswer
-    | HeartbeatAnswer
-    | LeaveAnswer
-    | ConsumerGroupHeartbeatAnswer
-    | CommitAnswer
-    | FetchAnswer
-    | DeleteOffsetsAnswer
-    | DeleteGroupsAnswer
+Response = (
+    JoinResponse
+    | SyncResponse
+    | HeartbeatResponse
+    | LeaveResponse
+    | ConsumerGroupHeartbeatResponse
+    | CommitResponse
+    | FetchOffsetsResponse
+    | DeleteOffsetsResponse
+    | DeleteGroupsResponse
 )
 
 GroupCommand = (

@@ -13,15 +13,15 @@ from odradek.core.groups.commands import (
     NO_TIMEOUT,
     UNKNOWN_MEMBER_ID,
     Heartbeat,
-    HeartbeatAnswer,
-    JoinAnswer,
+    HeartbeatResponse,
     JoinGroup,
-    LeaveAnswer,
+    JoinResponse,
     LeaveGroup,
+    LeaveResponse,
     LeavingMember,
     LeftMember,
-    SyncAnswer,
     SyncGroup,
+    SyncResponse,
     TopicIdPartitions,
 )
 from odradek.core.groups.consumer_deadlines import ConsumerDeadlines
@@ -38,8 +38,8 @@ from odradek.core.groups.consumer_membership import (
 from odradek.core.groups.consumer_migration import Migration, classic_metadata, write_partitions
 from odradek.core.groups.consumer_progress import ConsumerProgress
 from odradek.core.groups.consumer_reconciliation import Wanted
+from odradek.core.groups.coordinator_result import CoordinatorResult, Token
 from odradek.core.groups.groups import Groups
-from odradek.core.groups.outcome import Outcome, Token
 from odradek.core.groups.settings import GroupSettings, MigrationPolicy
 from odradek.core.groups.subscription import (
     CONSUMER_PROTOCOL_TYPE,
@@ -74,19 +74,21 @@ class ClassicMembers:
 
     # ---- join
 
-    def join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def join(self, command: JoinGroup, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         group = self._group(command.group_id)
         try:
-            answer = self._join(group, command, now_ms, out)
-        except KafkaError as refusal:
-            out.records.clear()
-            out.answers.append((token, JoinAnswer(refusal.code, UNKNOWN_MEMBER_ID)))
-            return out
-        (out.answers_when_committed if answer.error is ErrorCode.none else out.answers).append((token, answer))
-        return out
+            response = self._join(group, command, now_ms, result)
+        except KafkaError as rejection:
+            result.records.clear()
+            result.responses.append((token, JoinResponse(rejection.code, UNKNOWN_MEMBER_ID)))
+            return result
+        (result.responses_after_commit if response.error is ErrorCode.none else result.responses).append(
+            (token, response)
+        )
+        return result
 
-    def _join(self, group: ConsumerGroup, command: JoinGroup, now_ms: int, out: Outcome) -> JoinAnswer:
+    def _join(self, group: ConsumerGroup, command: JoinGroup, now_ms: int, result: CoordinatorResult) -> JoinResponse:
         if self._settings.consumer_migration_policy is MigrationPolicy.DISABLED:
             raise KafkaError(ErrorCode.inconsistent_group_protocol)
         is_unknown = command.member_id == UNKNOWN_MEMBER_ID
@@ -96,19 +98,21 @@ class ClassicMembers:
         if not group.supports_classic(command.protocol_type, names):
             raise KafkaError(ErrorCode.inconsistent_group_protocol)
         if is_unknown and command.instance_id is None and command.version >= MEMBER_ID_REQUIRED_SINCE:
-            return JoinAnswer(ErrorCode.member_id_required, member_id)
+            return JoinResponse(ErrorCode.member_id_required, member_id)
         replaced = group.static_member(command.instance_id)
-        member = self._member(group, command, member_id, out)
+        member = self._member(group, command, member_id, result)
         subscription = _subscription(command)
         updated = _told_by(command, member, subscription)
         if replaced is not None and self._migration.may_downgrade_replacing(group, replaced):
-            reached = self._join_last(group, member, updated, subscription, now_ms, out)
+            reached = self._join_last(group, member, updated, subscription, now_ms, result)
         else:
-            reached = self._progress.advance(group, member, updated, self._owned(subscription), now_ms, out)
+            reached = self._progress.advance_high_watermark(
+                group, member, updated, self._owned(subscription), now_ms, result
+            )
             self._deadlines.keep_alive(group.group_id, member_id, now_ms, command.session_timeout_ms)
             self._deadlines.sync(group.group_id, member_id, now_ms, command.rebalance_timeout_ms)
         self._deadlines.joined(group.group_id, member_id)
-        return JoinAnswer(
+        return JoinResponse(
             ErrorCode.none,
             member_id,
             reached.epoch,
@@ -123,21 +127,23 @@ class ClassicMembers:
         updated: ConsumerMember,
         subscription: Subscription,
         now_ms: int,
-        out: Outcome,
+        result: CoordinatorResult,
     ) -> ConsumerMember:
         """In the place of the last member that spoke the consumer protocol: the group is a classic one from now on."""
-        subscribed = self._progress.subscribe(group, member, updated, now_ms, out)
+        subscribed = self._progress.subscribe(group, member, updated, now_ms, result)
         reached, cause = updated, None
         if group.assignment_epoch < subscribed.epoch:
             cause = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
         else:
             wanted = Wanted(group.assignment_epoch, group.target_of(updated))
             owned = self._owned(subscription)
-            reached = self._progress.reconcile(group, updated, wanted, owned, subscribed, now_ms, out)
-        self._migration.downgrade(group, now_ms, out, joining=reached, rebalance_cause=cause)
+            reached = self._progress.reconcile(group, updated, wanted, owned, subscribed, now_ms, result)
+        self._migration.downgrade(group, now_ms, result, joining=reached, rebalance_cause=cause)
         return reached
 
-    def _member(self, group: ConsumerGroup, command: JoinGroup, member_id: str, out: Outcome) -> ConsumerMember:
+    def _member(
+        self, group: ConsumerGroup, command: JoinGroup, member_id: str, result: CoordinatorResult
+    ) -> ConsumerMember:
         if command.instance_id is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
         existing = group.static_member(command.instance_id)
@@ -145,7 +151,7 @@ class ClassicMembers:
             existing = check_static(existing, command.instance_id)
             check_instance(existing, member_id, command.instance_id)
             return existing
-        return ConsumerMember(member_id) if existing is None else replace_static(group, existing, member_id, out)
+        return ConsumerMember(member_id) if existing is None else replace_static(group, existing, member_id, result)
 
     def _owned(self, subscription: Subscription) -> tuple[TopicIdPartitions, ...]:
         found = ((self._topics.by_name(name), partitions) for name, partitions in subscription.owned.items())
@@ -153,20 +159,20 @@ class ClassicMembers:
 
     # ---- sync
 
-    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         group = self._group(command.group_id)
         try:
             member = _checked(group, command.member_id, command.instance_id, command.generation_id)
             assignment = self._sync(group, member, command, now_ms)
-        except KafkaError as refusal:
-            out.answers.append((token, SyncAnswer(refusal.code)))
-            return out
+        except KafkaError as rejection:
+            result.responses.append((token, SyncResponse(rejection.code)))
+            return result
         self._deadlines.synced(group.group_id, member.member_id)
         self._keep_alive(group, member, now_ms)
-        answer = SyncAnswer(ErrorCode.none, command.protocol_type, command.protocol_name, assignment)
-        out.answers_when_committed.append((token, answer))
-        return out
+        response = SyncResponse(ErrorCode.none, command.protocol_type, command.protocol_name, assignment)
+        result.responses_after_commit.append((token, response))
+        return result
 
     def _sync(self, group: ConsumerGroup, member: ConsumerMember, command: SyncGroup, now_ms: int) -> bytes:
         assert member.classic is not None
@@ -188,14 +194,14 @@ class ClassicMembers:
 
     # ---- heartbeats
 
-    def heartbeat(self, command: Heartbeat, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def heartbeat(self, command: Heartbeat, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         group = self._group(command.group_id)
         try:
             member = _checked(group, command.member_id, command.instance_id, command.generation_id)
-        except KafkaError as refusal:
-            out.answers.append((token, HeartbeatAnswer(refusal.code)))
-            return out
+        except KafkaError as rejection:
+            result.responses.append((token, HeartbeatResponse(rejection.code)))
+            return result
         self._keep_alive(group, member, now_ms)
         error = ErrorCode.none
         if (
@@ -205,17 +211,17 @@ class ClassicMembers:
         ):
             error = ErrorCode.rebalance_in_progress
             self._deadlines.join(group.group_id, member, now_ms)
-        out.answers_when_committed.append((token, HeartbeatAnswer(error)))
-        return out
+        result.responses_after_commit.append((token, HeartbeatResponse(error)))
+        return result
 
     def _keep_alive(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
         self._deadlines.keep_alive(group.group_id, member.member_id, now_ms, member.session_timeout_ms)
 
     # ---- leaving
 
-    def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> Outcome:
+    def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> CoordinatorResult:
         """By who manages the group too: members of either protocol."""
-        out = Outcome()
+        result = CoordinatorResult()
         group = self._group(command.group_id)
         gone: dict[str, ConsumerMember] = {}
         left = []
@@ -224,12 +230,12 @@ class ClassicMembers:
             try:
                 member = _leaving(group, one)
                 gone[member.member_id] = member
-            except KafkaError as refusal:
-                error = refusal.code
+            except KafkaError as rejection:
+                error = rejection.code
             left.append(LeftMember(one.member_id, one.instance_id, error))
-        self._fencing.fence(group, list(gone.values()), LEFT, now_ms, out)
-        out.answers_when_committed.append((token, LeaveAnswer(ErrorCode.none, tuple(left))))
-        return out
+        self._fencing.fence(group, list(gone.values()), LEFT, now_ms, result)
+        result.responses_after_commit.append((token, LeaveResponse(ErrorCode.none, tuple(left))))
+        return result
 
     def _group(self, group_id: str) -> ConsumerGroup:
         group = self._groups.consumer(group_id)

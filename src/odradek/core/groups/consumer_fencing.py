@@ -12,6 +12,7 @@ from odradek.core.groups.consumer_member import NO_PARTITIONS, ConsumerMember
 from odradek.core.groups.consumer_migration import Migration
 from odradek.core.groups.consumer_records import current_record, epoch_record, member_tombstones, regex_tombstone
 from odradek.core.groups.consumer_subscriptions import regex_of
+from odradek.core.groups.coordinator_result import CoordinatorResult
 from odradek.core.groups.groups import (
     CONSUMER_JOIN,
     CONSUMER_REBALANCE,
@@ -20,7 +21,6 @@ from odradek.core.groups.groups import (
     DeadlineKey,
     Groups,
 )
-from odradek.core.groups.outcome import Outcome
 from odradek.core.groups.rebalances import Rebalance
 from odradek.core.groups.topics import TopicHashes
 
@@ -35,43 +35,53 @@ class ConsumerFencing:
         self._deadlines = deadlines
 
     def fence(
-        self, group: ConsumerGroup, members: Collection[ConsumerMember], why: str, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        members: Collection[ConsumerMember],
+        why: str,
+        now_ms: int,
+        result: CoordinatorResult,
     ) -> None:
         """Raises KafkaError if only members by the classic protocol are left, and these do not make a classic group."""
         if not members:
             return
         if self._migration.may_downgrade_without(group, members):
             cause = f"Downgrade group {group.group_id} from consumer to classic for member leaving."
-            self._migration.downgrade(group, now_ms, out, leaving=members, rebalance_cause=cause)
+            self._migration.downgrade(group, now_ms, result, leaving=members, rebalance_cause=cause)
         else:
-            self._remove(group, members, why, now_ms, out)
+            self._remove(group, members, why, now_ms, result)
 
     def _remove(
-        self, group: ConsumerGroup, members: Collection[ConsumerMember], why: str, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        members: Collection[ConsumerMember],
+        why: str,
+        now_ms: int,
+        result: CoordinatorResult,
     ) -> None:
         """What they held is free at once, and given to others with the next assignment."""
         subscriptions = group.subscriptions.copy()
         regexes: dict[str, int] = {}
         for member in members:
-            out.records += member_tombstones(group.group_id, member.member_id)
+            result.records += member_tombstones(group.group_id, member.member_id)
             subscriptions.change(member, None)
             regex = regex_of(member)
             if regex is not None:
                 regexes[regex] = regexes.get(regex, 0) + 1
         for regex, count in regexes.items():
             if group.regexes.get(regex) == count:
-                out.records.append(regex_tombstone(group.group_id, regex))
+                result.records.append(regex_tombstone(group.group_id, regex))
                 if regex in group.resolved:
                     subscriptions.unmatch(group.resolved[regex].topics)
         metadata_hash = self._hashes.of(subscriptions.topics())
-        out.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
         names = ", ".join(member.member_id for member in members)
         ended_ms = now_ms if len(members) == len(group.members) else None
         group.rebalances.append(Rebalance(f"member {names} {why}", now_ms, ended_ms))
         for member in members:
             self._deadlines.cancel_all(group.group_id, member.member_id)
 
-    def leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember, out: Outcome) -> None:
+    def leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember, result: CoordinatorResult) -> None:
         """A static member keeps what it has, for itself under its next id; its session is waited for."""
         leaving = replace(
             member,
@@ -79,9 +89,9 @@ class ConsumerFencing:
             revoking=NO_PARTITIONS,
             assigned={topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()},
         )
-        out.records.append(current_record(group.group_id, leaving))
+        result.records.append(current_record(group.group_id, leaving))
 
-    def deadline(self, key: DeadlineKey, now_ms: int, out: Outcome) -> None:
+    def deadline(self, key: DeadlineKey, now_ms: int, result: CoordinatorResult) -> None:
         """Of a session, a revocation, a join or a sync: too late."""
         kind, group_id, member_id = key
         left_epoch = self._deadlines.epoch_to_leave(group_id, member_id) if kind == CONSUMER_REBALANCE else None
@@ -92,10 +102,10 @@ class ConsumerFencing:
         if kind == CONSUMER_REBALANCE and member.epoch != left_epoch:
             return
         try:
-            self.fence(group, [member], _TOO_LATE[kind], now_ms, out)
+            self.fence(group, [member], _TOO_LATE[kind], now_ms, result)
         except KafkaError:
-            # Whoever does not come any more cannot be refused: the group stays what it is, without it.
-            self._remove(group, [member], _TOO_LATE[kind], now_ms, out)
+            # Whoever does not come any more cannot be rejected: the group stays what it is, without it.
+            self._remove(group, [member], _TOO_LATE[kind], now_ms, result)
 
 
 _TOO_LATE: Final = {

@@ -13,9 +13,9 @@ from odradek.core.groups.consumer_progress import ConsumerProgress
 from odradek.core.groups.consumer_protocol import ConsumerProtocol
 from odradek.core.groups.consumer_regexes import ConsumerRegexes
 from odradek.core.groups.consumer_target import ConsumerTarget
+from odradek.core.groups.coordinator_result import CoordinatorResult
 from odradek.core.groups.group_configs import GroupConfigs
 from odradek.core.groups.groups import CONSUMER_REGEXES, DeadlineKey, Groups
-from odradek.core.groups.outcome import Outcome
 from odradek.core.groups.settings import GroupSettings
 from odradek.core.groups.topics import TopicHashes, Topics
 
@@ -48,15 +48,15 @@ class ConsumerGroups:
             groups, settings, topics, progress, self._fencing, migration, self._deadlines, new_uuid
         )
 
-    def deadline(self, key: DeadlineKey, now_ms: int) -> Outcome:
-        out = Outcome()
+    def deadline(self, key: DeadlineKey, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         if key[0] == CONSUMER_REGEXES:
-            self._regexes.resolve(key[1], now_ms, out)
+            self._regexes.resolve(key[1], now_ms, result)
         else:
-            self._fencing.deadline(key, now_ms, out)
-        return out
+            self._fencing.deadline(key, now_ms, result)
+        return result
 
-    def topics_changed(self, names: Collection[str], *, any_created: bool) -> None:
+    def on_topics_changed(self, names: Collection[str], *, any_created: bool) -> None:
         """Groups that read them look at them again with the next heartbeat of any of their members."""
         self._hashes.forget(names)
         if any_created:
@@ -65,7 +65,7 @@ class ConsumerGroups:
             if any(group.is_subscribed_to(name) for name in names):
                 group.metadata_refresh = _AT_ONCE
 
-    def loaded(self, now_ms: int) -> None:
+    def on_loaded(self, now_ms: int) -> None:
         """Everybody gets a whole session to be heard of by the new coordinator."""
         self._regexes.newest_topic_version = self._topics.version
         for group in self._groups.all_consumer():

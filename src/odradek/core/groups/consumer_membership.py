@@ -9,7 +9,7 @@ from odradek.base.ids import uuid_to_text
 from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.core.groups.consumer_member import ConsumerMember
 from odradek.core.groups.consumer_records import current_record, member_tombstones, subscription_record, target_record
-from odradek.core.groups.outcome import Outcome
+from odradek.core.groups.coordinator_result import CoordinatorResult
 
 
 def new_member_id(new_uuid: Callable[[], UUID]) -> str:
@@ -38,11 +38,13 @@ def check_instance(member: ConsumerMember, member_id: str, instance_id: str) -> 
         raise KafkaError(ErrorCode.fenced_instance_id, message)
 
 
-def replace_static(group: ConsumerGroup, former: ConsumerMember, member_id: str, out: Outcome) -> ConsumerMember:
+def replace_static(
+    group: ConsumerGroup, former: ConsumerMember, member_id: str, result: CoordinatorResult
+) -> ConsumerMember:
     """The same member under another id, with everything it had. Deadlines of the former id find nobody."""
     member = replace(former, member_id=member_id, epoch=0, previous_epoch=0)
-    out.records += member_tombstones(group.group_id, former.member_id)
-    out.records.append(subscription_record(group.group_id, member))
-    out.records.append(target_record(group.group_id, member_id, group.target.get(former.member_id, {})))
-    out.records.append(current_record(group.group_id, member))
+    result.records += member_tombstones(group.group_id, former.member_id)
+    result.records.append(subscription_record(group.group_id, member))
+    result.records.append(target_record(group.group_id, member_id, group.target.get(former.member_id, {})))
+    result.records.append(current_record(group.group_id, member))
     return member

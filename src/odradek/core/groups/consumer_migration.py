@@ -13,15 +13,15 @@ from odradek.core.groups.classic_group import ClassicGroup, State
 from odradek.core.groups.classic_member import EMPTY_ASSIGNMENT, ClassicMember
 from odradek.core.groups.classic_rebalance import ClassicRebalance
 from odradek.core.groups.classic_records import record_of, tombstone_of
-from odradek.core.groups.commands import JoinAnswer, MemberProtocol, SyncAnswer
+from odradek.core.groups.commands import JoinResponse, MemberProtocol, SyncResponse
 from odradek.core.groups.consumer_deadlines import ConsumerDeadlines
 from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.core.groups.consumer_member import ConsumerMember
 from odradek.core.groups.consumer_reconciliation import Target
 from odradek.core.groups.consumer_records import group_records, group_tombstones
+from odradek.core.groups.coordinator_result import CoordinatorResult, GroupConverted
 from odradek.core.groups.groups import Groups
 from odradek.core.groups.hash_order import uuids_in_hash_order
-from odradek.core.groups.outcome import GroupConverted, Outcome
 from odradek.core.groups.records import ClassicMemberMetadata, ClassicProtocol
 from odradek.core.groups.settings import GroupSettings
 from odradek.core.groups.subscription import (
@@ -54,20 +54,20 @@ class Migration:
 
     # ---- from classic to consumer
 
-    def upgrade(self, group: ClassicGroup, now_ms: int, out: Outcome) -> ConsumerGroup:
-        """The group as it will be when its records, which `out` gets, have been replayed."""
+    def upgrade(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> ConsumerGroup:
+        """The group as it will be when its records, which `result` gets, have been replayed."""
         self._check_upgrade(group)
         # The one who comes calls for another assignment in any case, for which those who wait join again.
         for member in group.members.values():
-            refusal = JoinAnswer(ErrorCode.rebalance_in_progress, member.member_id)
-            self._rebalance.answer_join(member, refusal, out)
-            self._rebalance.answer_sync(member, SyncAnswer(ErrorCode.rebalance_in_progress), out)
+            rejection = JoinResponse(ErrorCode.rebalance_in_progress, member.member_id)
+            self._rebalance.respond_to_join(member, rejection, result)
+            self._rebalance.respond_to_sync(member, SyncResponse(ErrorCode.rebalance_in_progress), result)
         try:
             upgraded = self._as_consumer_group(group)
         except UnreadableSubscription as error:
             raise _not_upgraded(group, "the embedded consumer protocol is malformed.") from error
-        out.records.append(tombstone_of(group.group_id))
-        out.records += group_records(upgraded)
+        result.records.append(tombstone_of(group.group_id))
+        result.records += group_records(upgraded)
         for member_id in upgraded.member_ids_in_order():
             timeout_ms = upgraded.members[member_id].session_timeout_ms
             self._deadlines.keep_alive(group.group_id, member_id, now_ms, timeout_ms)
@@ -149,7 +149,7 @@ class Migration:
         self,
         group: ConsumerGroup,
         now_ms: int,
-        out: Outcome,
+        result: CoordinatorResult,
         *,
         leaving: Collection[ConsumerMember] = (),
         joining: ConsumerMember | None = None,
@@ -167,15 +167,15 @@ class Migration:
         except UnreadableSubscription as error:
             message = f"Cannot downgrade the classic group {group.group_id}: {error}."
             raise KafkaError(ErrorCode.group_id_not_found, message) from error
-        out.records += group_tombstones(group, member_ids)
-        out.records.append(record_of(classic, {one.member_id: one.assignment for one in classic.members.values()}))
-        out.replays = False
-        out.on_written = GroupConverted(group)
+        result.records += group_tombstones(group, member_ids)
+        result.records.append(record_of(classic, {one.member_id: one.assignment for one in classic.members.values()}))
+        result.replays = False
+        result.write_event = GroupConverted(group)
         self._groups.put(classic)
         for one in classic.members.values():
             self._rebalance.keep_alive(classic, one, now_ms)
         if rebalance_cause is not None:
-            self._rebalance.prepare(classic, rebalance_cause, now_ms, out)
+            self._rebalance.prepare(classic, rebalance_cause, now_ms, result)
 
     def _as_classic_group(
         self,

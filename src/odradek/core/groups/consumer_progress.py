@@ -20,7 +20,7 @@ from odradek.core.groups.consumer_records import (
 from odradek.core.groups.consumer_regexes import ConsumerRegexes, RegexChange
 from odradek.core.groups.consumer_subscriptions import regex_of, topics_of
 from odradek.core.groups.consumer_target import ConsumerTarget
-from odradek.core.groups.outcome import Outcome
+from odradek.core.groups.coordinator_result import CoordinatorResult
 from odradek.core.groups.rebalances import Rebalance
 from odradek.core.groups.settings import UNBOUNDED
 from odradek.core.groups.topics import TopicHashes
@@ -47,29 +47,34 @@ class ConsumerProgress:
         self._hashes = hashes
         self._deadlines = deadlines
 
-    def advance(
+    def advance_high_watermark(
         self,
         group: ConsumerGroup,
         member: ConsumerMember,
         updated: ConsumerMember,
         owned: Sequence[TopicIdPartitions] | None,
         now_ms: int,
-        out: Outcome,
+        result: CoordinatorResult,
     ) -> ConsumerMember:
-        subscribed = self.subscribe(group, member, updated, now_ms, out)
-        wanted = self._target.update(group, subscribed.epoch, member, updated, now_ms, out)
-        return self.reconcile(group, updated, wanted, owned, subscribed, now_ms, out)
+        subscribed = self.subscribe(group, member, updated, now_ms, result)
+        wanted = self._target.update(group, subscribed.epoch, member, updated, now_ms, result)
+        return self.reconcile(group, updated, wanted, owned, subscribed, now_ms, result)
 
     # ---- what is wanted, and by whom
 
     def subscribe(
-        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        now_ms: int,
+        result: CoordinatorResult,
     ) -> Subscribed:
         names_changed = False
         if updated is not member and updated != member:
-            out.records.append(subscription_record(group.group_id, updated))
+            result.records.append(subscription_record(group.group_id, updated))
             names_changed = updated.topic_names != member.topic_names
-        regex_change = self._regexes.change(group, member, updated, now_ms, out)
+        regex_change = self._regexes.change(group, member, updated, now_ms, result)
         # Who speaks the classic protocol has no expression: nothing is to be resolved if it comes in the place of one.
         calls_for_epoch = names_changed or (
             regex_change is not RegexChange.NONE if updated.speaks_classic else regex_change is RegexChange.TO_RESOLVED
@@ -87,11 +92,11 @@ class ConsumerProgress:
         epoch = group.epoch
         if calls_for_epoch or metadata_hash != group.metadata_hash:
             epoch += 1
-            out.records.append(epoch_record(group.group_id, epoch, metadata_hash))
+            result.records.append(epoch_record(group.group_id, epoch, metadata_hash))
             group.rebalances.append(Rebalance(_cause(group, updated, member_changed=calls_for_epoch), now_ms))
         group.metadata_refresh = (now_ms + UNBOUNDED, epoch)
         if group.has_partition_metadata:
-            out.records.append(partition_metadata_tombstone(group.group_id))
+            result.records.append(partition_metadata_tombstone(group.group_id))
         return Subscribed(epoch, has_changed)
 
     # ---- what the member may have by now
@@ -104,7 +109,7 @@ class ConsumerProgress:
         owned: Sequence[TopicIdPartitions] | None,
         subscribed: Subscribed,
         now_ms: int,
-        out: Outcome,
+        result: CoordinatorResult,
     ) -> ConsumerMember:
         if not subscribed.has_changed and member.is_reconciled_to(wanted.epoch):
             return member
@@ -119,7 +124,7 @@ class ConsumerProgress:
             owned,
         ).next()
         if reached != member:
-            out.records.append(current_record(group.group_id, reached))
+            result.records.append(current_record(group.group_id, reached))
             if not reached.speaks_classic:
                 if reached.state is MemberState.UNREVOKED_PARTITIONS:
                     self._deadlines.revocation(group.group_id, reached, now_ms)

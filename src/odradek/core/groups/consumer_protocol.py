@@ -21,7 +21,7 @@ from odradek.core.groups.commands import (
     LEAVING_FOR_A_WHILE_EPOCH,
     NO_TIMEOUT,
     ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeatAnswer,
+    ConsumerGroupHeartbeatResponse,
     TopicIdPartitions,
 )
 from odradek.core.groups.consumer_deadlines import ConsumerDeadlines
@@ -38,9 +38,9 @@ from odradek.core.groups.consumer_membership import (
 from odradek.core.groups.consumer_migration import Migration
 from odradek.core.groups.consumer_progress import ConsumerProgress
 from odradek.core.groups.consumer_requests import check_epoch, check_heartbeat
+from odradek.core.groups.coordinator_result import CoordinatorResult, Token
 from odradek.core.groups.group_configs import GroupConfigs
 from odradek.core.groups.groups import Groups
-from odradek.core.groups.outcome import Outcome, Token
 from odradek.core.groups.settings import GroupSettings
 
 
@@ -65,34 +65,36 @@ class ConsumerProtocol:
         self._deadlines = deadlines
         self._new_uuid = new_uuid
 
-    def heartbeat(self, command: ConsumerGroupHeartbeat, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def heartbeat(self, command: ConsumerGroupHeartbeat, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         try:
             check_heartbeat(command, self._settings.consumer_assignors)
             if command.member_epoch in (LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH):
-                answer = self._leave(command, now_ms, out)
+                response = self._leave(command, now_ms, result)
             else:
-                answer = self._beat(command, now_ms, out)
-        except KafkaError as refusal:
-            out.records.clear()
-            out.answers.append((token, ConsumerGroupHeartbeatAnswer(refusal.code, refusal.message)))
-            return out
-        out.answers_when_committed.append((token, answer))
-        return out
+                response = self._beat(command, now_ms, result)
+        except KafkaError as rejection:
+            result.records.clear()
+            result.responses.append((token, ConsumerGroupHeartbeatResponse(rejection.code, rejection.message)))
+            return result
+        result.responses_after_commit.append((token, response))
+        return result
 
     # ---- who comes and who stays
 
-    def _beat(self, command: ConsumerGroupHeartbeat, now_ms: int, out: Outcome) -> ConsumerGroupHeartbeatAnswer:
-        group = self._group(command, now_ms, out)
+    def _beat(
+        self, command: ConsumerGroupHeartbeat, now_ms: int, result: CoordinatorResult
+    ) -> ConsumerGroupHeartbeatResponse:
+        group = self._group(command, now_ms, result)
         check_room(group, command.member_id, self._settings.consumer_group_max_size)
         member_id = command.member_id or new_member_id(self._new_uuid)
-        member = self._member(group, command, member_id, out)
+        member = self._member(group, command, member_id, result)
         updated = _told_by(command, member)
-        reached = self._progress.advance(group, member, updated, command.owned, now_ms, out)
+        reached = self._progress.advance_high_watermark(group, member, updated, command.owned, now_ms, result)
         if group is not self._groups.get(group.group_id):
             self._groups.expect(group)
         self._deadlines.keep_alive(group.group_id, member_id, now_ms)
-        return ConsumerGroupHeartbeatAnswer(
+        return ConsumerGroupHeartbeatResponse(
             ErrorCode.none,
             None,
             member_id,
@@ -101,7 +103,7 @@ class ConsumerProtocol:
             _assignment(reached.assigned) if _is_to_be_told(command, member, reached) else None,
         )
 
-    def _group(self, command: ConsumerGroupHeartbeat, now_ms: int, out: Outcome) -> ConsumerGroup:
+    def _group(self, command: ConsumerGroupHeartbeat, now_ms: int, result: CoordinatorResult) -> ConsumerGroup:
         group = self._groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -111,12 +113,12 @@ class ConsumerProtocol:
         if group is None:
             return ConsumerGroup(command.group_id)
         if group.state is State.EMPTY:
-            out.records.append(tombstone_of(command.group_id))
+            result.records.append(tombstone_of(command.group_id))
             return ConsumerGroup(command.group_id)
-        return self._migration.upgrade(group, now_ms, out)
+        return self._migration.upgrade(group, now_ms, result)
 
     def _member(
-        self, group: ConsumerGroup, command: ConsumerGroupHeartbeat, member_id: str, out: Outcome
+        self, group: ConsumerGroup, command: ConsumerGroupHeartbeat, member_id: str, result: CoordinatorResult
     ) -> ConsumerMember:
         is_joining = command.member_epoch == JOINING_EPOCH
         if command.instance_id is None:
@@ -138,11 +140,13 @@ class ConsumerProtocol:
                 f"Static member {member_id} with instance id {command.instance_id} cannot join the group because "
                 f"the instance id is owned by {existing.member_id} member.",
             )
-        return replace_static(group, existing, member_id, out)
+        return replace_static(group, existing, member_id, result)
 
     # ---- who goes
 
-    def _leave(self, command: ConsumerGroupHeartbeat, now_ms: int, out: Outcome) -> ConsumerGroupHeartbeatAnswer:
+    def _leave(
+        self, command: ConsumerGroupHeartbeat, now_ms: int, result: CoordinatorResult
+    ) -> ConsumerGroupHeartbeatResponse:
         group = self._groups.get(command.group_id)
         if not isinstance(group, ConsumerGroup):
             why = "Group {} not found." if group is None else "Group {} is not a consumer group."
@@ -153,10 +157,10 @@ class ConsumerProtocol:
             member = check_static(group.static_member(command.instance_id), command.instance_id)
             check_instance(member, command.member_id, command.instance_id)
         if command.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
-            self._fencing.leave_for_a_while(group, member, out)
+            self._fencing.leave_for_a_while(group, member, result)
         else:
-            self._fencing.fence(group, [member], LEFT, now_ms, out)
-        return ConsumerGroupHeartbeatAnswer(ErrorCode.none, None, command.member_id, command.member_epoch)
+            self._fencing.fence(group, [member], LEFT, now_ms, result)
+        return ConsumerGroupHeartbeatResponse(ErrorCode.none, None, command.member_id, command.member_epoch)
 
 
 def _told_by(command: ConsumerGroupHeartbeat, member: ConsumerMember) -> ConsumerMember:
@@ -202,7 +206,7 @@ def _told_by(command: ConsumerGroupHeartbeat, member: ConsumerMember) -> Consume
 
 
 def _is_to_be_told(command: ConsumerGroupHeartbeat, member: ConsumerMember, reached: ConsumerMember) -> bool:
-    """Whoever tells everything does not know what it has: it has just come, or an answer may have been lost."""
+    """Whoever tells everything does not know what it has: it has just come, or an response may have been lost."""
     tells_all = (
         command.rebalance_timeout_ms != NO_TIMEOUT
         and (command.topic_names is not None or command.topic_regex is not None)

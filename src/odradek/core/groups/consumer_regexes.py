@@ -15,8 +15,8 @@ from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.core.groups.consumer_member import ConsumerMember
 from odradek.core.groups.consumer_records import epoch_record, regex_record, regex_tombstone
 from odradek.core.groups.consumer_subscriptions import ResolvedRegex, change_count, regex_of
+from odradek.core.groups.coordinator_result import CoordinatorResult
 from odradek.core.groups.groups import CONSUMER_REGEXES, Groups
-from odradek.core.groups.outcome import Outcome
 from odradek.core.groups.rebalances import Rebalance
 from odradek.core.groups.regular_expressions import matcher
 from odradek.core.groups.settings import UNBOUNDED, GroupSettings
@@ -59,7 +59,12 @@ class ConsumerRegexes:
         """Of the cluster's topics, when one was created last."""
 
     def change(
-        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        now_ms: int,
+        result: CoordinatorResult,
     ) -> RegexChange:
         old, new = regex_of(member), regex_of(updated)
         change = RegexChange.NONE
@@ -67,7 +72,7 @@ class ConsumerRegexes:
         if member.topic_regex != updated.topic_regex:
             change = RegexChange.TO_UNRESOLVED
             if old is not None and group.regexes.get(old) == 1:
-                out.records.append(regex_tombstone(group.group_id, old))
+                result.records.append(regex_tombstone(group.group_id, old))
             if new is not None and new not in group.regexes:
                 matcher(new)
                 is_new = True
@@ -99,7 +104,7 @@ class ConsumerRegexes:
             self._wanted[group.group_id] = frozenset(regexes)
             self._groups.deadlines.set((CONSUMER_REGEXES, group.group_id, ""), now_ms)
 
-    def resolve(self, group_id: str, now_ms: int, out: Outcome) -> None:
+    def resolve(self, group_id: str, now_ms: int, result: CoordinatorResult) -> None:
         """A slice of it; and, after the last one, what has come of it."""
         resolution = self._under_way.get(group_id)
         if resolution is None:
@@ -118,7 +123,7 @@ class ConsumerRegexes:
         del self._under_way[group_id], self._wanted[group_id]
         group = self._groups.consumer(group_id)
         if group is not None:
-            self._resolved(group, resolution, now_ms, out)
+            self._resolved(group, resolution, now_ms, result)
 
     def _begin(self, regexes: Collection[str], now_ms: int) -> _Resolution:
         matchers = {}
@@ -132,7 +137,7 @@ class ConsumerRegexes:
         matches: dict[str, set[str]] = {regex: set() for regex in regexes}
         return _Resolution(matchers, list(self._topics.names()), version, now_ms, matches=matches)
 
-    def _resolved(self, group: ConsumerGroup, resolution: _Resolution, now_ms: int, out: Outcome) -> None:
+    def _resolved(self, group: ConsumerGroup, resolution: _Resolution, now_ms: int, result: CoordinatorResult) -> None:
         subscriptions = group.subscriptions.copy()
         has_changed = False
         for regex, matches in resolution.matches.items():
@@ -144,9 +149,9 @@ class ConsumerRegexes:
                 subscriptions.unmatch(former)
                 subscriptions.match(matches)
             resolved = ResolvedRegex(frozenset(matches), resolution.version, resolution.began_ms)
-            out.records.append(regex_record(group.group_id, regex, resolved))
+            result.records.append(regex_record(group.group_id, regex, resolved))
         metadata_hash = self._hashes.of(subscriptions.topics())
         if has_changed or metadata_hash != group.metadata_hash:
-            out.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+            result.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
             group.rebalances.append(Rebalance("regular expressions match other topics", now_ms))
             group.metadata_refresh = (now_ms + UNBOUNDED, group.epoch + 1)

@@ -1,4 +1,4 @@
-"""Heartbeats of the consumer protocol that cannot be meant: refused before anybody looks at the group."""
+"""Heartbeats of the consumer protocol that cannot be meant: rejected before anybody looks at the group."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -54,7 +54,7 @@ def _check_text(text: str | None, name: str) -> None:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Sequence[TopicIdPartitions] | None) -> None:
-    """An earlier epoch than the member's is accepted if the answer that told of the present one may have been lost."""
+    """Accepts the previous epoch of the member if the response with the current one may have been lost."""
     if epoch in (JOINING_EPOCH, member.epoch):
         return
     if epoch < member.epoch and epoch == member.previous_epoch and _is_within(owned, member.assigned):

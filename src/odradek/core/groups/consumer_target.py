@@ -10,9 +10,9 @@ from odradek.core.groups.consumer_member import ConsumerMember
 from odradek.core.groups.consumer_reconciliation import Wanted
 from odradek.core.groups.consumer_records import target_epoch_record, target_record
 from odradek.core.groups.consumer_subscriptions import regex_of, topics_of
+from odradek.core.groups.coordinator_result import CoordinatorResult
 from odradek.core.groups.group_configs import GroupConfigs
 from odradek.core.groups.hash_order import names_in_hash_order
-from odradek.core.groups.outcome import Outcome
 from odradek.core.groups.settings import GroupSettings
 from odradek.core.groups.topics import Topics
 
@@ -39,7 +39,7 @@ class ConsumerTarget:
         member: ConsumerMember,
         updated: ConsumerMember,
         now_ms: int,
-        out: Outcome,
+        result: CoordinatorResult,
     ) -> Wanted:
         """What `updated`, which takes the place of `member`, is to have, of a new assignment or of the last one."""
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
@@ -54,8 +54,8 @@ class ConsumerTarget:
         for member_id in spec.members:
             partitions: Mapping[UUID, Set[int]] = assignment.get(member_id, {})
             if group.target.get(member_id) != partitions:
-                out.records.append(target_record(group.group_id, member_id, partitions))
-        out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
+                result.records.append(target_record(group.group_id, member_id, partitions))
+        result.records.append(target_epoch_record(group.group_id, epoch, now_ms))
         return Wanted(epoch, assignment.get(updated.member_id, {}))
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
@@ -76,7 +76,7 @@ class ConsumerTarget:
         count_at_once = len(names)
         if former_id != updated.member_id:
             del names[former_id]
-            # Kafka takes the former out of its table before or after it puts in the latter, depending on their names.
+            # Kafka removes the former from its table before or after it adds the latter, depending on their names.
             count_at_once -= names_in_hash_order([updated.member_id, former_id])[0] == former_id
         order = names_in_hash_order(names, count_at_once)
         # Most have the same subscription as the one before.

@@ -1,16 +1,15 @@
-"""The group coordinator of one partition of `__consumer_offsets`.
+"""The group coordinator of one partition of `__consumer_offsets`: a state machine without I/O.
 
-A host feeds it: commands with a token each, records through `replay`, the high watermark, and the time when
-`next_deadline_ms` has come. What it has to do in return is an `Outcome`, one step at a time: the records of a step are
-appended and replayed before the next one is taken. Nothing here reads a clock, waits or fails half-way.
+Its inputs are commands with a token each, records through `replay`, the high watermark, and the time when
+`next_deadline_ms` has come. Its output is a `CoordinatorResult`, whose records the runtime appends and replays before
+the next input. It reads no clock and never waits.
 
-When the partition's leadership comes, the host makes a new coordinator, calls `advance` with the high watermark,
-replays the log and calls `loaded`; when it goes, `unload` says who has to be told.
+A new leader of the partition creates a coordinator, calls `advance_high_watermark`, replays the log and calls
+`on_loaded`. When leadership ends, `on_unloaded` returns the responses that are pending.
 
-Consumer groups depend on the cluster beside the log. The host gives `topics` and `configs`, one of each for all
-coordinators of a broker, which show the cluster as it is at present. It calls `topics_changed` of each coordinator when
-topics were created, got more partitions or other replicas, or were deleted; `topics_deleted` then takes their offsets
-away.
+Consumer groups also depend on the cluster. `topics` and `configs`, which all coordinators of a broker share, show its
+current state. The runtime calls `on_topics_changed` when topics are created or deleted or get other partitions or
+replicas, and `on_topics_deleted` to delete the offsets of deleted topics.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,14 +26,14 @@ from odradek.core.groups.commands import (
     CommitOffsetsInTransaction,
     ConsumerGroupHeartbeat,
     DeleteGroups,
-    DeleteGroupsAnswer,
+    DeleteGroupsResponse,
     DeleteOffsets,
     DescribedConsumerGroup,
     DescribedGroup,
     FetchOffsets,
     Heartbeat,
-    JoinAnswer,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     ListedGroup,
     SyncGroup,
@@ -44,11 +43,12 @@ from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.core.groups.consumer_groups import ConsumerGroups
 from odradek.core.groups.consumer_records import group_tombstones
 from odradek.core.groups.consumer_replay import ConsumerKey, replay_consumer
+from odradek.core.groups.coordinator_result import CoordinatorResult, GroupConverted, Token, WriteEvent
+from odradek.core.groups.descriptions import describe_consumer_groups, describe_groups, list_groups
 from odradek.core.groups.group_configs import GroupConfigs
 from odradek.core.groups.groups import JOIN, SESSION, SYNC, Group, Groups
 from odradek.core.groups.offset_store import OffsetStore, stored
 from odradek.core.groups.offsets import Offsets
-from odradek.core.groups.outcome import GroupConverted, Outcome, Token, Written
 from odradek.core.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -60,7 +60,6 @@ from odradek.core.groups.records import (
 )
 from odradek.core.groups.settings import GroupSettings
 from odradek.core.groups.topics import NoTopics, Topics
-from odradek.core.groups.views import describe_consumer_groups, describe_groups, list_groups
 from odradek.records.batch import NO_PRODUCER_ID
 
 
@@ -85,7 +84,7 @@ class GroupCoordinator:
 
     # ---- commands
 
-    def handle(self, command: Command, token: Token, now_ms: int) -> Outcome:
+    def handle(self, command: Command, token: Token, now_ms: int) -> CoordinatorResult:
         match command:
             case ConsumerGroupHeartbeat():
                 return self._consumers.protocol.heartbeat(command, token, now_ms)
@@ -109,24 +108,26 @@ class GroupCoordinator:
                 return self._delete_groups(command, token)
 
     def _protocol_of(self, group_id: str) -> ClassicProtocol | ClassicMembers:
-        """For who speaks the classic protocol: a consumer group may have such members too."""
+        """For requests of the classic protocol: a consumer group may have classic members too."""
         is_consumer = isinstance(self._groups.get(group_id), ConsumerGroup)
         return self._consumers.classic_members if is_consumer else self._classic
 
-    def _join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
+    def _join(self, command: JoinGroup, token: Token, now_ms: int) -> CoordinatorResult:
         shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
         if not command.group_id:
-            return Outcome(answers=[(token, JoinAnswer(ErrorCode.invalid_group_id, command.member_id))])
+            return CoordinatorResult(responses=[(token, JoinResponse(ErrorCode.invalid_group_id, command.member_id))])
         if not shortest <= command.session_timeout_ms <= longest:
-            return Outcome(answers=[(token, JoinAnswer(ErrorCode.invalid_session_timeout, command.member_id))])
+            return CoordinatorResult(
+                responses=[(token, JoinResponse(ErrorCode.invalid_session_timeout, command.member_id))]
+            )
         group = self._groups.get(command.group_id)
         if isinstance(group, ConsumerGroup) and group.is_empty:
-            # A classic group comes in its place.
+            # A classic group replaces it.
             return self._classic.join(command, token, now_ms)
         return self._protocol_of(command.group_id).join(command, token, now_ms)
 
-    def _delete_groups(self, command: DeleteGroups, token: Token) -> Outcome:
-        out = Outcome()
+    def _delete_groups(self, command: DeleteGroups, token: Token) -> CoordinatorResult:
+        result = CoordinatorResult()
         results = []
         for group_id in command.group_ids:
             group = self._groups.get(group_id)
@@ -134,27 +135,27 @@ class GroupCoordinator:
                 if group is None:
                     raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
                 group.check_delete()
-            except KafkaError as refusal:
-                results.append((group_id, refusal.code))
+            except KafkaError as rejection:
+                results.append((group_id, rejection.code))
                 continue
-            self._offsets.delete_all(group_id, out)
-            out.records += _tombstones_of(group)
+            self._offsets.delete_all(group_id, result)
+            result.records += _tombstones_of(group)
             results.append((group_id, ErrorCode.none))
-        out.answers_when_committed.append((token, DeleteGroupsAnswer(tuple(results))))
-        return out
+        result.responses_after_commit.append((token, DeleteGroupsResponse(tuple(results))))
+        return result
 
     def describe_groups(self, group_ids: Sequence[str], version: int) -> tuple[DescribedGroup, ...]:
         return describe_groups(self._groups, group_ids, version)
 
     def describe_consumer_groups(self, group_ids: Sequence[str]) -> tuple[DescribedConsumerGroup, ...]:
-        """As everything that was appended has made them, committed or not."""
+        """Includes appended records that are not committed yet."""
         return describe_consumer_groups(self._groups, group_ids, self._topics, self._settings.consumer_assignors[0])
 
     def list_groups(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> tuple[ListedGroup, ...]:
         return list_groups(self._groups, states, kinds)
 
     def group(self, group_id: str) -> Group | None:
-        """For who wants to look, not to change: its last rebalances, for one."""
+        """For reads only."""
         return self._groups.get(group_id)
 
     # ---- time
@@ -162,34 +163,34 @@ class GroupCoordinator:
     def next_deadline_ms(self) -> int | None:
         return self._groups.deadlines.next_at()
 
-    def pass_deadline(self, now_ms: int) -> Outcome | None:
-        """One that has come; None if there is none. To be called until it returns None."""
+    def expire_deadline(self, now_ms: int) -> CoordinatorResult | None:
+        """Handles one expired deadline. The caller repeats this until it returns None."""
         key = self._groups.deadlines.pop_due(now_ms)
         if key is None:
             return None
         protocol = self._classic if key[0] in (SESSION, JOIN, SYNC) else self._consumers
         return protocol.deadline(key, now_ms)
 
-    def expire_offsets(self, now_ms: int) -> Outcome:
-        """Every `offsets_retention_check_interval_ms`: offsets and groups that nobody has used for too long."""
-        out = Outcome(is_atomic=False)
+    def expire_offsets(self, now_ms: int) -> CoordinatorResult:
+        """Every `offsets_retention_check_interval_ms`: deletes expired offsets, and empty groups without offsets."""
+        result = CoordinatorResult(is_atomic=False)
         for group in self._groups:
-            if self._offsets.expire(group, now_ms, out) and group.is_empty:
-                out.records += _tombstones_of(group)
-        return out
+            if self._offsets.expire(group, now_ms, result) and group.is_empty:
+                result.records += _tombstones_of(group)
+        return result
 
-    # ---- what happens in the log
+    # ---- the log
 
-    def written(self, written: Written, error: ErrorCode, now_ms: int) -> Outcome:
-        """Of an outcome's `on_written`: committed, or the error with which it was not."""
+    def on_written(self, written: WriteEvent, error: ErrorCode, now_ms: int) -> CoordinatorResult:
+        """The records of a result with a `write_event` are committed, or failed with this error."""
         if not isinstance(written, GroupConverted):
-            return self._classic.written(written, error, now_ms)
+            return self._classic.on_written(written, error, now_ms)
         if error is not ErrorCode.none:
             self._groups.put(written.former)
-        return Outcome()
+        return CoordinatorResult()
 
-    def advance(self, high_watermark: int) -> None:
-        self._store.advance(high_watermark)
+    def advance_high_watermark(self, high_watermark: int) -> None:
+        self._store.advance_high_watermark(high_watermark)
 
     def replay(self, record: GroupRecord, offset: int, now_ms: int, producer_id: int = NO_PRODUCER_ID) -> None:
         key, value = record.key, record.value
@@ -219,27 +220,27 @@ class GroupCoordinator:
                 replay_consumer(self._groups, key, record)
 
     def replay_marker(self, producer_id: int, *, commits: bool, offset: int) -> None:
-        """The end of a transaction that has, or may have, committed offsets."""
+        """A transaction that may include offset commits has ended."""
         self._store.end_transaction(producer_id, commits=commits, marker_offset=offset)
 
-    # ---- what happens in the cluster
+    # ---- the cluster
 
-    def topics_changed(self, names: Collection[str], *, any_created: bool) -> Outcome:
-        """Those created, grown, moved or deleted; `topics` has them already as they are now."""
-        self._consumers.topics_changed(names, any_created=any_created)
-        return Outcome()
+    def on_topics_changed(self, names: Collection[str], *, any_created: bool) -> CoordinatorResult:
+        """Call when `topics` shows the new state of these topics."""
+        self._consumers.on_topics_changed(names, any_created=any_created)
+        return CoordinatorResult()
 
-    def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
-        return self._offsets.topics_deleted(topics)
+    def on_topics_deleted(self, topics: Mapping[str, UUID]) -> CoordinatorResult:
+        return self._offsets.on_topics_deleted(topics)
 
     # ---- leadership
 
-    def loaded(self, now_ms: int) -> list[Outcome]:
-        self._consumers.loaded(now_ms)
-        return self._classic.loaded(now_ms)
+    def on_loaded(self, now_ms: int) -> list[CoordinatorResult]:
+        self._consumers.on_loaded(now_ms)
+        return self._classic.on_loaded(now_ms)
 
-    def unload(self, now_ms: int) -> Outcome:
-        return self._classic.unload(now_ms)
+    def on_unloaded(self, now_ms: int) -> CoordinatorResult:
+        return self._classic.on_unloaded(now_ms)
 
 
 def _tombstones_of(group: Group) -> list[GroupRecord]:

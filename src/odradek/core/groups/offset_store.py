@@ -80,7 +80,7 @@ class OffsetStore:
                     if current is None or value.record_offset > current.record_offset:
                         self._change(group_id, partition, value, marker_offset)
 
-    def advance(self, high_watermark: int) -> None:
+    def advance_high_watermark(self, high_watermark: int) -> None:
         self._high_watermark = max(self._high_watermark, high_watermark)
         while self._changes and self._changes[0][0] < self._high_watermark:
             _, group_id, partition = self._changes.popleft()

@@ -12,23 +12,23 @@ from odradek.core.groups.commands import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
     NO_TIMESTAMP,
-    CommitAnswer,
     CommitOffsets,
     CommitOffsetsInTransaction,
+    CommitResponse,
     DeleteOffsets,
-    DeleteOffsetsAnswer,
-    FetchAnswer,
+    DeleteOffsetsResponse,
     FetchedPartition,
     FetchedTopic,
     FetchOffsets,
+    FetchOffsetsResponse,
     PartitionError,
     TopicErrors,
     TopicOffsets,
 )
 from odradek.core.groups.consumer_group import ConsumerGroup
+from odradek.core.groups.coordinator_result import CoordinatorResult, Producer, Token
 from odradek.core.groups.groups import Group, Groups
 from odradek.core.groups.offset_store import OffsetStore, StoredOffset
-from odradek.core.groups.outcome import Outcome, Producer, Token
 from odradek.core.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from odradek.core.groups.settings import GroupSettings
 from odradek.core.groups.topics import Topics
@@ -58,37 +58,39 @@ class Offsets:
 
     # ---- commit
 
-    def commit(self, command: CommitOffsets, token: Token, now_ms: int) -> Outcome:
-        out = Outcome()
+    def commit(self, command: CommitOffsets, token: Token, now_ms: int) -> CoordinatorResult:
+        result = CoordinatorResult()
         try:
             group = self._group_to_commit(command.group_id, command.generation_id, command.version, now_ms)
             self._check_commit(group, command, version=command.version)
-        except KafkaError as refusal:
-            out.answers.append((token, commit_refused(command.topics, refusal.code)))
-            return out
+        except KafkaError as rejection:
+            result.responses.append((token, rejected_commit(command.topics, rejection.code)))
+            return result
         if isinstance(group, ClassicGroup):
             self._heard_of(group, command.member_id, now_ms)
         expires_ms = NO_TIMESTAMP if command.retention_ms == DEFAULT_RETENTION else now_ms + command.retention_ms
-        answer = self._commit(command.group_id, command.topics, now_ms, expires_ms, out)
-        out.answers_when_committed.append((token, answer))
-        return out
+        response = self._commit(command.group_id, command.topics, now_ms, expires_ms, result)
+        result.responses_after_commit.append((token, response))
+        return result
 
-    def commit_in_transaction(self, command: CommitOffsetsInTransaction, token: Token, now_ms: int) -> Outcome:
-        out = Outcome(producer=Producer(command.producer_id, command.producer_epoch))
+    def commit_in_transaction(
+        self, command: CommitOffsetsInTransaction, token: Token, now_ms: int
+    ) -> CoordinatorResult:
+        result = CoordinatorResult(producer=Producer(command.producer_id, command.producer_epoch))
         try:
             if not command.group_id:
                 raise KafkaError(ErrorCode.invalid_group_id)
             group = self._group_to_commit(command.group_id, command.generation_id, 0, now_ms)
             self._check_commit(group, command, version=0)
-        except KafkaError as refusal:
+        except KafkaError as rejection:
             # Transactional producers know of generations only.
-            stale = refusal.code is ErrorCode.stale_member_epoch
-            code = ErrorCode.illegal_generation if stale else refusal.code
-            out.answers.append((token, commit_refused(command.topics, code)))
-            return out
-        answer = self._commit(command.group_id, command.topics, now_ms, NO_TIMESTAMP, out)
-        out.answers_when_committed.append((token, answer))
-        return out
+            stale = rejection.code is ErrorCode.stale_member_epoch
+            code = ErrorCode.illegal_generation if stale else rejection.code
+            result.responses.append((token, rejected_commit(command.topics, code)))
+            return result
+        response = self._commit(command.group_id, command.topics, now_ms, NO_TIMESTAMP, result)
+        result.responses_after_commit.append((token, response))
+        return result
 
     def _check_commit(self, group: Group, command: CommitOffsets | CommitOffsetsInTransaction, *, version: int) -> None:
         is_transactional = isinstance(command, CommitOffsetsInTransaction)
@@ -120,9 +122,9 @@ class Offsets:
         raise KafkaError(ErrorCode.illegal_generation)
 
     def _commit(
-        self, group_id: str, topics: Iterable[TopicOffsets], now_ms: int, expires_ms: int, out: Outcome
-    ) -> CommitAnswer:
-        answers = []
+        self, group_id: str, topics: Iterable[TopicOffsets], now_ms: int, expires_ms: int, result: CoordinatorResult
+    ) -> CommitResponse:
+        responses = []
         version = OFFSET_VALUE_VERSION if expires_ms == NO_TIMESTAMP else EXPIRING_OFFSET_VALUE_VERSION
         for topic in topics:
             errors = []
@@ -141,9 +143,9 @@ class Offsets:
                     expire_timestamp=expires_ms,
                     topic_id=topic.topic_id,
                 )
-                out.records.append(GroupRecord(key, value, version))
-            answers.append(TopicErrors(topic.topic, tuple(errors), topic.topic_id))
-        return CommitAnswer(tuple(answers))
+                result.records.append(GroupRecord(key, value, version))
+            responses.append(TopicErrors(topic.topic, tuple(errors), topic.topic_id))
+        return CommitResponse(tuple(responses))
 
     def _is_too_large(self, metadata: str) -> bool:
         most = self._settings.offset_metadata_max_bytes
@@ -151,22 +153,22 @@ class Offsets:
 
     # ---- fetch
 
-    def fetch(self, command: FetchOffsets, token: Token) -> Outcome:
-        """What is stable may be written and not committed yet, so its answer waits; otherwise nothing has to."""
-        out = Outcome()
+    def fetch(self, command: FetchOffsets, token: Token) -> CoordinatorResult:
+        """What is stable may be written and not committed yet, so its response waits; otherwise nothing has to."""
+        result = CoordinatorResult()
         try:
             group = self._groups.get(command.group_id)
             if isinstance(group, ConsumerGroup):
                 group.check_offset_fetch(command.member_id, command.member_epoch)
-        except KafkaError as refusal:
-            out.answers.append((token, FetchAnswer(command.group_id, refusal.code)))
-            return out
+        except KafkaError as rejection:
+            result.responses.append((token, FetchOffsetsResponse(command.group_id, rejection.code)))
+            return result
         if command.topics is None:
-            answer = FetchAnswer(command.group_id, ErrorCode.none, self._fetch_all(command))
+            response = FetchOffsetsResponse(command.group_id, ErrorCode.none, self._fetch_all(command))
         else:
-            answer = FetchAnswer(command.group_id, ErrorCode.none, self._fetch_some(command))
-        (out.answers_when_committed if command.require_stable else out.answers).append((token, answer))
-        return out
+            response = FetchOffsetsResponse(command.group_id, ErrorCode.none, self._fetch_some(command))
+        (result.responses_after_commit if command.require_stable else result.responses).append((token, response))
+        return result
 
     def _fetch_some(self, command: FetchOffsets) -> tuple[FetchedTopic, ...]:
         assert command.topics is not None
@@ -202,22 +204,24 @@ class Offsets:
 
     # ---- delete
 
-    def delete(self, command: DeleteOffsets, token: Token) -> Outcome:
-        out = Outcome()
-        answer = self._delete(command, out)
-        (out.answers if answer.error is not ErrorCode.none else out.answers_when_committed).append((token, answer))
-        return out
+    def delete(self, command: DeleteOffsets, token: Token) -> CoordinatorResult:
+        result = CoordinatorResult()
+        response = self._delete(command, result)
+        (result.responses if response.error is not ErrorCode.none else result.responses_after_commit).append(
+            (token, response)
+        )
+        return result
 
-    def _delete(self, command: DeleteOffsets, out: Outcome) -> DeleteOffsetsAnswer:
+    def _delete(self, command: DeleteOffsets, result: CoordinatorResult) -> DeleteOffsetsResponse:
         if not command.group_id:
-            return DeleteOffsetsAnswer(ErrorCode.invalid_group_id)
+            return DeleteOffsetsResponse(ErrorCode.invalid_group_id)
         group = self._groups.get(command.group_id)
         if group is None:
-            return DeleteOffsetsAnswer(ErrorCode.group_id_not_found)
+            return DeleteOffsetsResponse(ErrorCode.group_id_not_found)
         try:
             group.check_offset_delete()
-        except KafkaError as refusal:
-            return DeleteOffsetsAnswer(refusal.code)
+        except KafkaError as rejection:
+            return DeleteOffsetsResponse(rejection.code)
         topics = []
         for topic in command.topics:
             subscribed = group.is_subscribed_to(topic.topic)
@@ -226,31 +230,31 @@ class Offsets:
             for index in () if subscribed else topic.partitions:
                 partition = TopicPartition(topic.topic, index)
                 if self._is_known(command.group_id, partition):
-                    out.records.append(_tombstone(command.group_id, partition))
-        return DeleteOffsetsAnswer(ErrorCode.none, tuple(topics))
+                    result.records.append(_tombstone(command.group_id, partition))
+        return DeleteOffsetsResponse(ErrorCode.none, tuple(topics))
 
     def _is_known(self, group_id: str, partition: TopicPartition) -> bool:
         return self._store.latest(group_id, partition) is not None or self._store.is_pending(group_id, partition)
 
-    def delete_all(self, group_id: str, out: Outcome) -> None:
+    def delete_all(self, group_id: str, result: CoordinatorResult) -> None:
         """Of a group that is deleted, those of open transactions included."""
         for partition in dict.fromkeys((*self._store.latest_of(group_id), *self._store.pending_of(group_id))):
-            out.records.append(_tombstone(group_id, partition))
+            result.records.append(_tombstone(group_id, partition))
 
-    def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
+    def on_topics_deleted(self, topics: Mapping[str, UUID]) -> CoordinatorResult:
         """By name, with the id each had: what is committed of a new topic of the same name stays."""
-        out = Outcome(is_atomic=False)
+        result = CoordinatorResult(is_atomic=False)
         gone = {
             (group_id, partition): None
             for group_id, partition, value in self._store.everything()
             if partition.topic in topics and value.topic_id in (None, topics[partition.topic])
         }
-        out.records += [_tombstone(group_id, partition) for group_id, partition in gone]
-        return out
+        result.records += [_tombstone(group_id, partition) for group_id, partition in gone]
+        return result
 
     # ---- expiry
 
-    def expire(self, group: Group, now_ms: int, out: Outcome) -> bool:
+    def expire(self, group: Group, now_ms: int, result: CoordinatorResult) -> bool:
         """Whether nothing of the group is left, not even in an open transaction."""
         offsets = self._store.latest_of(group.group_id)
         if not offsets:
@@ -266,7 +270,7 @@ class Offsets:
             ):
                 all_expired = False
             else:
-                out.records.append(_tombstone(group.group_id, partition))
+                result.records.append(_tombstone(group.group_id, partition))
         return all_expired and not self._store.pending_of(group.group_id)
 
     def _is_expired(self, group: Group, offset: StoredOffset, now_ms: int) -> bool:
@@ -303,9 +307,9 @@ def _tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:
     return GroupRecord(key, None)
 
 
-def commit_refused(topics: Iterable[TopicOffsets], error: ErrorCode) -> CommitAnswer:
+def rejected_commit(topics: Iterable[TopicOffsets], error: ErrorCode) -> CommitResponse:
     """The same error for every partition."""
-    return CommitAnswer(
+    return CommitResponse(
         tuple(
             TopicErrors(
                 topic.topic,

@@ -74,11 +74,11 @@ def read_assignment(data: bytes) -> ClassicAssignment:
 
 def write_assignment(partitions: Iterable[tuple[str, Iterable[int]]], version: int) -> bytes:
     topics = [(topic.encode(), list(each)) for topic, each in partitions]
-    out = bytearray(_SHORT.pack(version) + _INT.pack(len(topics)))
+    result = bytearray(_SHORT.pack(version) + _INT.pack(len(topics)))
     for topic, each in topics:
-        out += _SHORT.pack(len(topic)) + topic
-        out += struct.pack(f">i{len(each)}i", len(each), *each)
-    return bytes(out + _INT.pack(_NULL))
+        result += _SHORT.pack(len(topic)) + topic
+        result += struct.pack(f">i{len(each)}i", len(each), *each)
+    return bytes(result + _INT.pack(_NULL))
 
 
 class _Reader:

@@ -1,8 +1,8 @@
-"""What can be asked of a transaction coordinator, and what it answers, free of the wire's encoding.
+"""The commands of the transaction coordinator and its responses, independent of the wire format.
 
-Handlers translate requests into these and answers back; the coordinator knows nothing of either. Where a version of an
-API changes what is done, the command carries the transaction version that it stands for: 2 where every end of a
-transaction raises the producer's epoch (KIP-890), 0 where none does.
+API handlers convert requests to commands, and responses back. Where the version of a request changes its meaning, the
+command carries the transaction version: 2 if every end of a transaction increments the producer's epoch (KIP-890),
+else 0.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-EPOCHS_RISE_SINCE: Final = 2
-"""From this transaction version on, the end of a transaction raises the epoch."""
+EPOCH_INCREMENTS_SINCE: Final = 2
+"""Since this transaction version, the end of a transaction increments the producer epoch."""
 
 
 class ProducerIdentity(NamedTuple):
@@ -24,24 +24,24 @@ class ProducerIdentity(NamedTuple):
     producer_epoch: int
 
 
-NOBODY: Final = ProducerIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER: Final = ProducerIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class InitProducerId(NamedTuple):
     transactional_id: str
     timeout_ms: int
     expected: ProducerIdentity | None = None
-    """Who asks, if it has been somebody before (KIP-360)."""
+    """The id and epoch that the producer has already (KIP-360)."""
     enable_two_phase_commit: bool = False
     keep_prepared: bool = False
-    """The open transaction is to be ended by whoever asks, not aborted (KIP-939)."""
+    """The producer ends the open transaction, instead of having it aborted (KIP-939)."""
 
 
-class InitAnswer(NamedTuple):
+class InitProducerIdResponse(NamedTuple):
     error: ErrorCode
-    producer: ProducerIdentity = NOBODY
-    ongoing: ProducerIdentity = NOBODY
-    """Whose transaction was kept open."""
+    producer: ProducerIdentity = NO_PRODUCER
+    ongoing: ProducerIdentity = NO_PRODUCER
+    """The id and epoch of the transaction that was kept open."""
 
 
 class AddPartitions(NamedTuple):
@@ -52,14 +52,14 @@ class AddPartitions(NamedTuple):
     transaction_version: int
 
 
-class AddPartitionsAnswer(NamedTuple):
-    """The same for all partitions."""
+class AddPartitionsResponse(NamedTuple):
+    """One error for all partitions."""
 
     error: ErrorCode
 
 
 class VerifyPartitions(NamedTuple):
-    """Asked by the leaders of partitions: do they belong to the transaction?"""
+    """Sent by partition leaders: does the transaction include these partitions?"""
 
     transactional_id: str
     producer_id: int
@@ -67,9 +67,9 @@ class VerifyPartitions(NamedTuple):
     partitions: frozenset[TopicPartition]
 
 
-class VerifyAnswer(NamedTuple):
+class VerifyPartitionsResponse(NamedTuple):
     error: ErrorCode
-    """Of all partitions alike; `errors` is for each, where there is none."""
+    """The error of all partitions, unless `errors` has one for the partition."""
     errors: Mapping[TopicPartition, ErrorCode] = {}
 
     def of(self, partition: TopicPartition) -> ErrorCode:
@@ -84,10 +84,10 @@ class EndTransaction(NamedTuple):
     transaction_version: int
 
 
-class EndAnswer(NamedTuple):
+class EndTransactionResponse(NamedTuple):
     error: ErrorCode
-    producer: ProducerIdentity = NOBODY
-    """Who the producer is from now on; only where ends raise epochs."""
+    producer: ProducerIdentity = NO_PRODUCER
+    """The producer's next id and epoch; since transaction version 2."""
 
 
 class DescribedTransaction(NamedTuple):
@@ -107,7 +107,7 @@ class ListedTransaction(NamedTuple):
 
 
 class Markers(NamedTuple):
-    """Which a coordinator wants written by the leaders of partitions, to end a transaction."""
+    """The markers that the partition leaders have to write to end a transaction."""
 
     transactional_id: str
     producer_id: int
@@ -119,4 +119,4 @@ class Markers(NamedTuple):
 
 
 Command = InitProducerId | AddPartitions | VerifyPartitions | EndTransaction
-Answer = InitAnswer | AddPartitionsAnswer | VerifyAnswer | EndAnswer
+Response = InitProducerIdResponse | AddPartitionsResponse | VerifyPartitionsResponse | EndTransactionResponse

@@ -13,7 +13,7 @@ KEY_KIND: Final = 0
 
 
 class UnknownKind(UnreadableRecord):
-    """A kind of record that this release has no use for: whoever loads a log passes over it."""
+    """A type of record that this release does not use: the loader skips it."""
 
 
 @named_value
@@ -56,17 +56,17 @@ class TransactionRecord(NamedTuple):
 
 
 def encode_key(record: TransactionRecord) -> bytes:
-    out = bytearray(_VERSION.pack(KEY_KIND))
-    write_record(out, record.key, 0)
-    return bytes(out)
+    result = bytearray(_VERSION.pack(KEY_KIND))
+    write_record(result, record.key, 0)
+    return bytes(result)
 
 
 def encode_value(record: TransactionRecord) -> bytes | None:
     if record.value is None:
         return None
-    out = bytearray(_VERSION.pack(record.version))
-    write_record(out, record.value, record.version)
-    return bytes(out)
+    result = bytearray(_VERSION.pack(record.version))
+    write_record(result, record.value, record.version)
+    return bytes(result)
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord:

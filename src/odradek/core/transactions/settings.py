@@ -1,4 +1,4 @@
-"""What of a broker's configuration the transaction coordinator goes by; the defaults are Kafka's."""
+"""The broker configs of the transaction coordinator; the defaults are Kafka's."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -1,27 +1,27 @@
-"""A transactional id as its coordinator keeps it: where it stands, and what it is on its way to."""
+"""A transactional id with its metadata and its pending transition."""
 
 from odradek.base.ids import TopicPartition
-from odradek.core.transactions.outcome import StandingWritten
-from odradek.core.transactions.standing import Standing
+from odradek.core.transactions.coordinator_result import MetadataWritten
+from odradek.core.transactions.transaction_metadata import TransactionMetadata
 
 
 class Transaction:
-    __slots__ = ("failed_to_fence", "standing", "transactional_id", "unmarked", "writing")
+    __slots__ = ("has_failed_epoch_fence", "metadata", "partitions_without_marker", "pending_write", "transactional_id")
 
-    def __init__(self, transactional_id: str, standing: Standing) -> None:
+    def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
-        self.standing = standing
-        self.writing: StandingWritten | None = None
-        """The step under way: its record is not committed yet, or cannot be written before the markers are."""
-        self.unmarked: set[TopicPartition] = set()
-        """Partitions that have not been told of the end."""
-        self.failed_to_fence = False
-        """The epoch has been raised, but no record of it could be written: it is nobody's, and raised enough."""
+        self.metadata = metadata
+        self.pending_write: MetadataWritten | None = None
+        """The next metadata: its record is not committed yet, or waits until the markers are written."""
+        self.partitions_without_marker: set[TopicPartition] = set()
+        self.has_failed_epoch_fence = False
+        """The epoch was incremented, but the record of that could not be written: no client has this epoch, so that
+        it need not be incremented again."""
 
     @property
-    def is_busy(self) -> bool:
-        return self.writing is not None
+    def has_pending_transition(self) -> bool:
+        return self.pending_write is not None
 
     @property
     def is_waiting_for_markers(self) -> bool:
-        return bool(self.unmarked)
+        return bool(self.partitions_without_marker)

@@ -18,23 +18,23 @@ def ask(broker: FakeBroker, version: int = 5, **fields: Any) -> tuple[ErrorCode,
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_call_gives_a_new_id(broker: FakeBroker, version: int) -> None:
+def test_every_request_gets_a_new_producer_id(broker: FakeBroker, version: int) -> None:
     assert [ask(broker, version) for _ in range(2)] == [(ErrorCode.none, 0, 0), (ErrorCode.none, 1, 0)]
 
 
-def test_an_idempotent_producer_that_has_an_id_gets_another(broker: FakeBroker) -> None:
+def test_idempotent_producer_with_an_id_gets_another(broker: FakeBroker) -> None:
     assert ask(broker, producer_id=500, producer_epoch=32767) == (ErrorCode.none, 0, 0)
 
 
 @pytest.mark.parametrize("transaction_timeout", [0, -5])
-def test_its_timeout_does_not_matter(broker: FakeBroker, transaction_timeout: int) -> None:
+def test_timeout_of_an_idempotent_producer_is_ignored(broker: FakeBroker, transaction_timeout: int) -> None:
     assert ask(broker, transaction_timeout=transaction_timeout)[0] is ErrorCode.none
 
 
 @pytest.mark.parametrize(
     "fields", [{"producer_id": 5}, {"producer_epoch": 1}, {"transactional_id": "x", "producer_id": 5}]
 )
-def test_id_and_epoch_come_together(broker: FakeBroker, fields: dict[str, Any]) -> None:
+def test_producer_id_without_an_epoch_is_rejected(broker: FakeBroker, fields: dict[str, Any]) -> None:
     assert ask(broker, 3, **fields) == (ErrorCode.invalid_request, -1, -1)
 
 
@@ -46,7 +46,7 @@ def test_id_and_epoch_come_together(broker: FakeBroker, fields: dict[str, Any]) 
         ("x", 900_001, ErrorCode.invalid_transaction_timeout),
     ],
 )
-def test_impossible_transactions(
+def test_invalid_transactional_requests_are_rejected(
     broker: FakeBroker, transactional_id: str, timeout_ms: int, expected: ErrorCode
 ) -> None:
     broker.transactions = HostedTransactions()
@@ -55,7 +55,7 @@ def test_impossible_transactions(
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_transactional_producer(broker: FakeBroker, version: int) -> None:
+def test_transactional_producer_gets_an_id_and_an_epoch(broker: FakeBroker, version: int) -> None:
     broker.transactions = HostedTransactions()
     assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 0)
     assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 1)
@@ -64,24 +64,24 @@ def test_a_transactional_producer(broker: FakeBroker, version: int) -> None:
 @pytest.mark.parametrize(
     ("version", "expected"), [(3, ErrorCode.invalid_producer_epoch), (4, ErrorCode.producer_fenced)]
 )
-def test_a_producer_that_is_fenced(broker: FakeBroker, version: int, expected: ErrorCode) -> None:
+def test_fenced_producer_gets_the_error_of_its_version(broker: FakeBroker, version: int, expected: ErrorCode) -> None:
     broker.transactions = HostedTransactions()
     ask(broker, transactional_id="x")
     assert ask(broker, version, transactional_id="x", producer_id=1000, producer_epoch=7) == (expected, -1, -1)
 
 
-def test_two_phases(broker: FakeBroker) -> None:
+def test_two_phase_commit_keeps_the_transaction(broker: FakeBroker) -> None:
     broker.transactions = HostedTransactions(TransactionSettings(two_phase_commit=True))
     fields = {"transactional_id": "x", "transaction_timeout": 0, "enable2_pc": True, "keep_prepared_txn": True}
     assert ask(broker, 6, **fields) == (ErrorCode.none, 1000, 0)
-    host = broker.transactions.host
-    host.add(ProducerIdentity(1000, 0), 3, name="x")
+    harness = broker.transactions.harness
+    harness.add(ProducerIdentity(1000, 0), 3, name="x")
     answer = broker.ask(INIT_PRODUCER_ID, 6, producer_id=-1, producer_epoch=-1, **fields)
     assert (answer.producer_id, answer.producer_epoch) == (1000, 1)
     assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (1000, 0)
 
 
-def test_a_controller_that_gives_no_ids(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_the_controller_is_returned(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse() -> int:
         raise KafkaError(ErrorCode.coordinator_load_in_progress)
 

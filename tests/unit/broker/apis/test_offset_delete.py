@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis import offset_delete
-from odradek.core.groups.commands import DeleteOffsets, DeleteOffsetsAnswer, PartitionError, TopicErrors
+from odradek.core.groups.commands import DeleteOffsets, DeleteOffsetsResponse, PartitionError, TopicErrors
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import schema
 from tests.unit.broker.fake_broker import FakeBroker
@@ -20,7 +20,7 @@ class _Groups:
             TopicErrors(topic.topic, tuple(PartitionError(index, ErrorCode.none) for index in topic.partitions))
             for topic in command.topics
         )
-        return DeferredResponse.completed(DeleteOffsetsAnswer(ErrorCode.none, topics))
+        return DeferredResponse.completed(DeleteOffsetsResponse(ErrorCode.none, topics))
 
 
 def delete(broker: FakeBroker, *indexes: int) -> list[tuple[int, ErrorCode]]:
@@ -30,14 +30,14 @@ def delete(broker: FakeBroker, *indexes: int) -> list[tuple[int, ErrorCode]]:
     return [(one.partition_index, one.error_code) for one in topic.partitions]
 
 
-def test_partitions_that_do_not_exist_are_answered_first(broker: FakeBroker) -> None:
+def test_unknown_partitions_come_first_in_the_response(broker: FakeBroker) -> None:
     broker.groups = _Groups()
     broker.add_topic("t", 2)
     missing = ErrorCode.unknown_topic_or_partition
     assert delete(broker, 1, 2, 0, 3) == [(2, missing), (3, missing), (1, ErrorCode.none), (0, ErrorCode.none)]
 
 
-def test_a_partition_is_not_looked_for_among_all_others(broker: FakeBroker) -> None:
+def test_offset_delete_is_linear_in_the_number_of_partitions(broker: FakeBroker) -> None:
     """Of as many as a request may name, that would hold up the node for seconds."""
     broker.groups = _Groups()
     broker.add_topic("t", 1)

@@ -6,7 +6,7 @@ from typing import Any
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis import offset_fetch
-from odradek.core.groups.commands import FetchAnswer, FetchOffsets
+from odradek.core.groups.commands import FetchOffsets, FetchOffsetsResponse
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import schema
 from tests import raw_wire
@@ -26,11 +26,11 @@ class _SlowGroups:
         self.submitted.append(DeferredResponse(command))
         if len(self.submitted) == MANY:
             for one in self.submitted:
-                one.complete(FetchAnswer(one.request.group_id, ErrorCode.none))
+                one.complete(FetchOffsetsResponse(one.request.group_id, ErrorCode.none))
         return self.submitted[-1]
 
 
-def test_what_one_group_waits_for_the_others_wait_for_meanwhile(broker: FakeBroker) -> None:
+def test_offset_fetch_submits_all_groups_before_it_waits(broker: FakeBroker) -> None:
     broker.groups = _SlowGroups()
     messages = schema(OFFSET_FETCH, VERSION)
     fields = {"groups": [{"group_id": f"g{number}"} for number in range(MANY)], "require_stable": True}

@@ -19,7 +19,7 @@ NONE = ErrorCode.none
 def producer(broker: FakeBroker) -> ProducerIdentity:
     broker.transactions = HostedTransactions()
     broker.add_topic("t", 3)
-    identity: ProducerIdentity = broker.transactions.host.init("x").producer
+    identity: ProducerIdentity = broker.transactions.harness.init("x").producer
     return identity
 
 
@@ -58,23 +58,25 @@ def add(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_partitions_are_added(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
+def test_add_partitions_to_txn(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
     assert add(broker, producer, version, t=[0, 2]) == {("t", 0): NONE, ("t", 2): NONE}
-    standing = broker.transactions.host.coordinator.get("x").standing
-    assert standing.partitions == {TopicPartition("t", 0), TopicPartition("t", 2)}
-    assert standing.client_version == (0 if version < 4 else 2)
+    metadata = broker.transactions.harness.coordinator.get("x").metadata
+    assert metadata.partitions == {TopicPartition("t", 0), TopicPartition("t", 2)}
+    assert metadata.client_version == (0 if version < 4 else 2)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])
-def test_one_that_does_not_exist_spoils_all(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
+def test_unknown_partition_fails_all_partitions_of_the_request(
+    broker: FakeBroker, producer: ProducerIdentity, version: int
+) -> None:
     assert add(broker, producer, version, t=[0], gone=[1]) == {
         ("t", 0): ErrorCode.operation_not_attempted,
         ("gone", 1): ErrorCode.unknown_topic_or_partition,
     }
-    assert broker.transactions.host.state("x") == "Empty"
+    assert broker.transactions.harness.state("x") == "Empty"
 
 
-def test_producers_do_not_write_to_internal_topics(broker: FakeBroker, producer: ProducerIdentity) -> None:
+def test_producers_cannot_add_internal_topics(broker: FakeBroker, producer: ProducerIdentity) -> None:
     broker.add_topic("__consumer_offsets", 1)
     refused = {("__consumer_offsets", 0): ErrorCode.topic_authorization_failed}
     assert add(broker, producer, 3, __consumer_offsets=[0]) == refused
@@ -84,13 +86,13 @@ def test_producers_do_not_write_to_internal_topics(broker: FakeBroker, producer:
 @pytest.mark.parametrize(
     ("version", "expected"), [(1, ErrorCode.invalid_producer_epoch), (2, ErrorCode.producer_fenced)]
 )
-def test_a_fenced_producer_adds_nothing(
+def test_fenced_producer_cannot_add_partitions(
     broker: FakeBroker, producer: ProducerIdentity, version: int, expected: ErrorCode
 ) -> None:
     assert add(broker, producer._replace(producer_epoch=9), version, t=[0]) == {("t", 0): expected}
 
 
-def test_many_transactions_at_once(broker: FakeBroker, producer: ProducerIdentity) -> None:
+def test_add_partitions_of_many_transactions(broker: FakeBroker, producer: ProducerIdentity) -> None:
     add(broker, producer, 3, t=[0])
     asked = {"producer_id": 1000, "producer_epoch": 0, "verify_only": True}
     topics = [{"name": "t", "partitions": [0, 1]}]
@@ -108,23 +110,23 @@ def test_many_transactions_at_once(broker: FakeBroker, producer: ProducerIdentit
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_offsets_are_added(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
+def test_add_offsets_to_txn(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
     broker.groups = _Groups()
     fields = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0, "group_id": "four"}
     assert broker.ask(ADD_OFFSETS, version, **fields).error_code is NONE
-    standing = broker.transactions.host.coordinator.get("x").standing
-    assert standing.partitions == {TopicPartition("__consumer_offsets", 4)}
+    metadata = broker.transactions.harness.coordinator.get("x").metadata
+    assert metadata.partitions == {TopicPartition("__consumer_offsets", 4)}
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_an_end(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
+def test_end_txn(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
     add(broker, producer, 3, t=[0])
     fields = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0, "committed": True}
     answer = broker.ask(END, version, **fields)
     assert answer.error_code is NONE
     if version >= 5:
         assert (answer.producer_id, answer.producer_epoch) == (1000, 1)
-    assert broker.transactions.host.markers[-1].producer_epoch == (1 if version >= 5 else 0)
+    assert broker.transactions.harness.markers[-1].producer_epoch == (1 if version >= 5 else 0)
     assert broker.ask(END, version, **(fields | {"producer_epoch": 7})).error_code is (
         ErrorCode.invalid_producer_epoch
         if version < 2
@@ -158,7 +160,7 @@ def begin(broker: FakeBroker, epoch: int = 0) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_markers_end_what_is_open(broker: FakeBroker, version: int) -> None:
+def test_write_txn_markers_ends_open_transactions(broker: FakeBroker, version: int) -> None:
     broker.add_topic("t", 2)
     begin(broker)
     partition = broker.partition("t", 0)
@@ -172,7 +174,7 @@ def test_markers_end_what_is_open(broker: FakeBroker, version: int) -> None:
     assert partition.last_stable_offset == 2
 
 
-def test_markers_of_the_past_end_nothing(broker: FakeBroker) -> None:
+def test_markers_of_an_old_epoch_are_rejected(broker: FakeBroker) -> None:
     broker.add_topic("t", 2)
     begin(broker, epoch=4)
     assert write_markers(broker, epoch=3)["t", 0] is ErrorCode.invalid_producer_epoch
@@ -186,8 +188,8 @@ def test_markers_of_the_past_end_nothing(broker: FakeBroker) -> None:
 # ---- views
 
 
-def test_descriptions(broker: FakeBroker, producer: ProducerIdentity) -> None:
-    broker.transactions.host.init("idle")
+def test_describe_transactions(broker: FakeBroker, producer: ProducerIdentity) -> None:
+    broker.transactions.harness.init("idle")
     add(broker, producer, 3, t=[2, 0])
     states = broker.ask(DESCRIBE, 0, transactional_ids=["x", "idle", "gone", ""]).transaction_states
     assert [one.error_code for one in states] == [
@@ -204,8 +206,8 @@ def test_descriptions(broker: FakeBroker, producer: ProducerIdentity) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_lists(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
-    broker.transactions.host.init("idle")
+def test_list_transactions(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
+    broker.transactions.harness.init("idle")
     add(broker, producer, 3, t=[0])
     answer = broker.ask(LIST, version, state_filters=["Ongoing", "Odd"], producer_id_filters=[])
     assert [(one.transactional_id, one.producer_id) for one in answer.transaction_states] == [("x", 1000)]

@@ -1,4 +1,4 @@
-"""A machine as small as can be, behind a real host and a real log: it counts what it is told, by name."""
+"""A minimal shard that counts by name, with a real context, runtime and log."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -11,8 +11,8 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.record_form import UnwritableRecord
-from odradek.broker.coordinators.machine import HostSettings, Token, UnservedRecord
-from odradek.broker.coordinators.registry import Coordinators
+from odradek.broker.coordinators.runtime import CoordinatorRuntime
+from odradek.broker.coordinators.shard import RuntimeSettings, Token, UnservedRecord
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.leader import LeaderState
 from odradek.host.clock import SystemClock
@@ -34,31 +34,31 @@ class Count(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Whatever was counted before."""
+    """Independent of the count before."""
 
     name: str
     count: int
 
 
-class Ask(NamedTuple):
+class Read(NamedTuple):
     name: str
     committed: bool = True
 
 
 class Clear(NamedTuple):
-    """Every name gets a record, in as many batches as it takes."""
+    """Every name gets a record, in as many batches as it try_add."""
 
     is_atomic: bool
 
 
 class Break(NamedTuple):
-    """A fault of the machine."""
+    """Makes the shard raise an exception."""
 
 
-Command = Count | Put | Ask | Clear | Break
+Command = Count | Put | Read | Clear | Break
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     error: ErrorCode
     count: int = -1
 
@@ -69,11 +69,11 @@ class Producer(NamedTuple):
 
 
 @dataclass
-class Step:
+class Result:
     records: list[tuple[str, int]] = field(default_factory=list)
-    answers: list[tuple[Token, Answer]] = field(default_factory=list)
-    answers_when_committed: list[tuple[Token, Answer]] = field(default_factory=list)
-    on_written: Any = None
+    responses: list[tuple[Token, Response]] = field(default_factory=list)
+    responses_after_commit: list[tuple[Token, Response]] = field(default_factory=list)
+    write_event: Any = None
     replays: bool = True
     is_atomic: bool = True
     producer: Producer | None = None
@@ -90,24 +90,24 @@ class Tally:
         self.waiting: list[Token] = []
         self.written_with: list[ErrorCode] = []
 
-    def handle(self, command: Command, token: Token, now_ms: int) -> Step:
+    def handle(self, command: Command, token: Token, now_ms: int) -> Result:
         match command:
             case Count(name, by, waits):
                 count = self.counts.get(name, 0) + by
                 if waits:
                     self.waiting.append(token)
-                    return Step([(name, count)], on_written=name)
-                return Step([(name, count)], answers_when_committed=[(token, Answer(ErrorCode.none, count))])
+                    return Result([(name, count)], write_event=name)
+                return Result([(name, count)], responses_after_commit=[(token, Response(ErrorCode.none, count))])
             case Put(name, count):
                 if count < 0:
-                    return Step(answers=[(token, Answer(ErrorCode.invalid_request))])
-                return Step([(name, count)], answers_when_committed=[(token, Answer(ErrorCode.none, count))])
-            case Ask(name, committed):
-                answer = (token, Answer(ErrorCode.none, self.counts.get(name, 0)))
-                return Step(answers_when_committed=[answer]) if committed else Step(answers=[answer])
+                    return Result(responses=[(token, Response(ErrorCode.invalid_request))])
+                return Result([(name, count)], responses_after_commit=[(token, Response(ErrorCode.none, count))])
+            case Read(name, committed):
+                response = (token, Response(ErrorCode.none, self.counts.get(name, 0)))
+                return Result(responses_after_commit=[response]) if committed else Result(responses=[response])
             case Clear(is_atomic):
-                answers = [(token, Answer(ErrorCode.none))]
-                return Step([(name, 0) for name in self.counts], [], answers, is_atomic=is_atomic)
+                responses = [(token, Response(ErrorCode.none))]
+                return Result([(name, 0) for name in self.counts], [], responses, is_atomic=is_atomic)
             case Break():
                 raise RuntimeError("a fault")
 
@@ -119,61 +119,61 @@ class Tally:
     def replay_marker(self, producer_id: int, *, commits: bool, offset: int) -> None:
         self.markers.append((producer_id, commits, offset))
 
-    def advance(self, high_watermark: int) -> None:
+    def advance_high_watermark(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
 
-    def written(self, written: Any, error: ErrorCode, now_ms: int) -> Step:
+    def on_written(self, written: Any, error: ErrorCode, now_ms: int) -> Result:
         self.written_with.append(error)
         waiting, self.waiting = self.waiting, []
-        return Step(answers=[(token, Answer(error, self.counts.get(written, 0))) for token in waiting])
+        return Result(responses=[(token, Response(error, self.counts.get(written, 0))) for token in waiting])
 
     def next_deadline_ms(self) -> int | None:
         return min(self.alarms, default=None)
 
-    def pass_deadline(self, now_ms: int) -> Step | None:
+    def expire_deadline(self, now_ms: int) -> Result | None:
         due = min(self.alarms, default=now_ms + 1)
         if due > now_ms:
             return None
         self.alarms.remove(due)
         self.passed.append(due)
-        return Step([("alarm", len(self.passed))])
+        return Result([("alarm", len(self.passed))])
 
-    def loaded(self, now_ms: int) -> Sequence[Step]:
-        return [Step([("loaded", self.counts.get("loaded", 0) + 1)])] if "loaded" in self.counts else []
+    def on_loaded(self, now_ms: int) -> Sequence[Result]:
+        return [Result([("loaded", self.counts.get("loaded", 0) + 1)])] if "loaded" in self.counts else []
 
-    def unload(self, now_ms: int) -> Step:
-        return Step(answers=[(token, Answer(ErrorCode.not_coordinator, -7)) for token in self.waiting])
+    def on_unloaded(self, now_ms: int) -> Result:
+        return Result(responses=[(token, Response(ErrorCode.not_coordinator, -7)) for token in self.waiting])
 
 
 class TallyKind:
     topic = TOPIC
 
     def __init__(self, write_timeout_ms: int) -> None:
-        self.settings = HostSettings(write_timeout_ms)
+        self.settings = RuntimeSettings(write_timeout_ms)
 
-    def new_machine(self, partition: int, leader_epoch: int) -> Tally:
+    def new_shard(self, partition: int, leader_epoch: int) -> Tally:
         return Tally()
 
-    def refuse(self, command: Command, error: ErrorCode) -> Answer:
-        return Answer(error)
+    def error_response(self, command: Command, error: ErrorCode) -> Response:
+        return Response(error)
 
     def is_independent(self, command: Command) -> bool:
         return isinstance(command, Put)
 
     def encode(self, record: tuple[str, int]) -> tuple[bytes, bytes | None]:
         if record[0] == "unwritable":
-            raise UnwritableRecord("nobody could read this")
+            raise UnwritableRecord("record too large")
         return record[0].encode(), str(record[1]).encode()
 
     def decode(self, key: bytes | None, value: bytes | None) -> tuple[str, int] | None:
         assert key is not None and value is not None
         if key == b"unserved":
-            raise UnservedRecord("nobody serves this")
+            raise UnservedRecord("unsupported record")
         return None if key == b"ignored" else (key.decode(), int(value))
 
 
 class Threads:
-    """Runs work when the loop comes round, unless it is held."""
+    """Runs work in a later turn of the loop, unless the test holds it."""
 
     def __init__(self) -> None:
         self.may_run = asyncio.Event()
@@ -186,10 +186,10 @@ class Threads:
 
 
 class SetPace(AppendLatency):
-    """As slow as the test says, however busy the machine is."""
+    """As slow as the test says, however slow the computer is."""
 
     def observe(self, seconds: float, now: float) -> None:
-        """Nothing follows from it."""
+        """Ignores the measured time."""
 
 
 class Registered(NamedTuple):
@@ -223,16 +223,16 @@ class Broker:
             on_disk_failure=lambda _, error: self.failed.append(error),
             high_watermark=0,
         )
-        self.coordinators = Coordinators[Command, Answer, tuple[str, int]](
+        self.runtime = CoordinatorRuntime[Command, Response, tuple[str, int]](
             TallyKind(write_timeout_ms),
             clock=self.clock,
             executor=self.threads,
             on_disk_failure=lambda _, error: self.failed.append(error),
         )
 
-    def lead(self, epoch: int = 1, *, alone: bool = True, min_isr: int = 1) -> None:
+    def lead(self, epoch: int = 1, *, single: bool = True, min_isr: int = 1) -> None:
         replication = None
-        if not alone:
+        if not single:
             replication = LeaderState(
                 broker_id=1,
                 leader_epoch=epoch,
@@ -248,43 +248,43 @@ class Broker:
                 now=self.clock.monotonic(),
             )
         self.partition.become_leader(1, epoch, replication)
-        self.coordinators.follow(self.partition)
+        self.runtime.update_role(self.partition)
 
     def follow(self, epoch: int) -> None:
         self.partition.become_leaderless(epoch)
-        self.coordinators.follow(self.partition)
+        self.runtime.update_role(self.partition)
 
     def replicate(self) -> None:
-        """The other replica has all there is."""
+        """The follower fetches everything."""
         self.partition.follower_fetched(FOLLOWER, self.log.log_end_offset, 0)
 
     def submit(self, command: Command) -> DeferredResponse:
-        host = self.coordinators.host(0)
-        if host is None:
-            return self.coordinators.refuse(command, ErrorCode.not_coordinator)
-        return host.submit(command)
+        context = self.runtime.context(0)
+        if context is None:
+            return self.runtime.reject(command, ErrorCode.not_coordinator)
+        return context.submit(command)
 
-    def ask(self, command: Command) -> Answer:
+    def respond(self, command: Command) -> Response:
         """The response that is complete at once."""
         deferred = self.submit(command)
         assert deferred.is_done
-        answer: Answer = deferred.result
-        return answer
+        response: Response = deferred.result
+        return response
 
-    async def answer(self, command: Command) -> Answer:
-        answer: Answer = await asyncio.wait_for(self.submit(command).wait(), 10)
-        return answer
+    async def wait_for_response(self, command: Command) -> Response:
+        response: Response = await asyncio.wait_for(self.submit(command).wait(), 10)
+        return response
 
     @property
-    def machine(self) -> Tally:
-        host = self.coordinators.host(0)
-        assert host is not None
-        machine = host._machine
-        assert isinstance(machine, Tally)
-        return machine
+    def shard(self) -> Tally:
+        context = self.runtime.context(0)
+        assert context is not None
+        shard = context._shard
+        assert isinstance(shard, Tally)
+        return shard
 
-    async def loaded(self) -> None:
-        while (host := self.coordinators.host(0)) is None or not host.is_active:
+    async def wait_until_loaded(self) -> None:
+        while (context := self.runtime.context(0)) is None or not context.is_active:
             await asyncio.sleep(0.001)
 
 

@@ -1,4 +1,4 @@
-"""Coordinators' time: no session notices that somebody has set the clock."""
+"""CoordinatorRuntime' time: no session notices that somebody has set the clock."""
 
 from odradek.broker.coordinators.steady_clock import SteadyClock
 
@@ -19,7 +19,7 @@ class Clocks:
         self.wall += int(seconds * 1000)
 
 
-def test_it_goes_with_the_wall() -> None:
+def test_clock_follows_the_wall_clock() -> None:
     clocks = Clocks()
     steady = SteadyClock(clocks)
     for _ in range(10):
@@ -27,7 +27,7 @@ def test_it_goes_with_the_wall() -> None:
         assert steady.now_ms() == clocks.wall
 
 
-def test_a_jump_is_made_up_for_slowly() -> None:
+def test_clock_adjusts_slowly_to_a_wall_clock_jump() -> None:
     for jump_ms in (3_600_000, -3_600_000):
         clocks = Clocks()
         steady = SteadyClock(clocks)
@@ -39,7 +39,7 @@ def test_a_jump_is_made_up_for_slowly() -> None:
         assert abs(steady.now_ms() - clocks.wall) <= 1
 
 
-def test_it_never_goes_back() -> None:
+def test_clock_never_goes_back() -> None:
     clocks = Clocks()
     steady = SteadyClock(clocks)
     last = steady.now_ms()

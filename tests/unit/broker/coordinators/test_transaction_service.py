@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.broker.coordinators.transactions import TransactionService
+from odradek.broker.coordinators.transaction_service import TransactionService
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.topic_names import TRANSACTION_STATE
 from odradek.core.transactions.commands import Markers
@@ -78,8 +78,8 @@ class _Deaf(bytearray):
         return self
 
 
-def test_whoever_joins_a_transaction_does_not_wait_until_others_have_ended() -> None:
-    """A marker waits for the replicas of its partition, perhaps for as long as it takes to miss one of them."""
+def test_verification_does_not_wait_for_markers_of_other_transactions() -> None:
+    """A marker waits for the replicas of its partition, perhaps for as long as it try_add to miss one of them."""
 
     async def work() -> None:
         async with ScriptedNode() as place:
@@ -100,9 +100,9 @@ def test_whoever_joins_a_transaction_does_not_wait_until_others_have_ended() -> 
                 on_disk_failure=lambda _, error: None,
             )
             markers = Markers("other", 7, 1, 5, True, 2, frozenset((PARTITION,)))
-            service._markers.send(markers, lambda: True, lambda _: None)
+            service._marker_sender.send(markers, lambda: True, lambda _: None)
             await place.until(lambda: any(key == MARKERS for key, _, _ in place.asked))
-            joined = service.join("x", 8, 0, frozenset((PARTITION,)), adds=True)
+            joined = service.add_or_verify_partitions("x", 8, 0, frozenset((PARTITION,)), adds=True)
             assert await asyncio.wait_for(joined, 5) == {PARTITION: ErrorCode.none}
             service.stop()
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.core.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatAnswer, TopicIdPartitions
+from odradek.core.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResponse, TopicIdPartitions
 from odradek.core.groups.topics import Topic
-from tests.unit.core.groups.host import Host
+from tests.unit.core.groups.coordinator_harness import CoordinatorHarness
 
 
 class Cluster:
@@ -56,7 +56,7 @@ class Cluster:
 class Consumer:
     """A client as the protocol wants it: it does what it is told, and says so with its next heartbeat."""
 
-    host: Host
+    harness: CoordinatorHarness
     name: str
     topics: tuple[str, ...] | None = ("a",)
     regex: str | None = None
@@ -65,9 +65,9 @@ class Consumer:
     rebalance_timeout_ms: int = 60_000
     epoch: int = 0
     held: dict[UUID, tuple[int, ...]] = field(default_factory=dict)
-    answer: ConsumerGroupHeartbeatAnswer | None = None
+    response: ConsumerGroupHeartbeatResponse | None = None
 
-    def join(self) -> ConsumerGroupHeartbeatAnswer:
+    def join(self) -> ConsumerGroupHeartbeatResponse:
         self.epoch, self.held = 0, {}
         return self._ask(
             self._command(
@@ -78,17 +78,17 @@ class Consumer:
             )
         )
 
-    def beat(self) -> ConsumerGroupHeartbeatAnswer:
+    def beat(self) -> ConsumerGroupHeartbeatResponse:
         """With what it has, if it was told something."""
         owned = tuple(TopicIdPartitions(topic_id, each) for topic_id, each in self.held.items())
-        was_told = self.answer is not None and self.answer.assignment is not None
+        was_told = self.response is not None and self.response.assignment is not None
         return self._ask(self._command(owned=owned if was_told else None))
 
-    def subscribe(self, *topics: str) -> ConsumerGroupHeartbeatAnswer:
+    def subscribe(self, *topics: str) -> ConsumerGroupHeartbeatResponse:
         self.topics = topics
         return self._ask(self._command(topic_names=topics))
 
-    def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatAnswer:
+    def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
         return self._ask(self._command(member_epoch=epoch))
 
     def _command(self, **fields: object) -> ConsumerGroupHeartbeat:
@@ -97,15 +97,15 @@ class Consumer:
         )
         return command._replace(**fields)
 
-    def _ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatAnswer:
-        answer = self.host.ask(command)
-        assert isinstance(answer, ConsumerGroupHeartbeatAnswer)
-        self.answer = answer
-        if answer.error is ErrorCode.none:
-            self.epoch = answer.member_epoch
-            if answer.assignment is not None:
-                self.held = {one.topic_id: one.partitions for one in answer.assignment}
-        return answer
+    def _ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResponse:
+        response = self.harness.ask(command)
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        self.response = response
+        if response.error is ErrorCode.none:
+            self.epoch = response.member_epoch
+            if response.assignment is not None:
+                self.held = {one.topic_id: one.partitions for one in response.assignment}
+        return response
 
     @property
     def partitions(self) -> set[tuple[UUID, int]]:

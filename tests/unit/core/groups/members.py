@@ -7,17 +7,17 @@ from odradek.base.errors import ErrorCode
 from odradek.core.groups.commands import (
     CommitOffsets,
     Heartbeat,
-    JoinAnswer,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     LeavingMember,
     MemberProtocol,
     PartitionOffset,
-    SyncAnswer,
     SyncGroup,
+    SyncResponse,
     TopicOffsets,
 )
-from tests.unit.core.groups.host import Host
+from tests.unit.core.groups.coordinator_harness import CoordinatorHarness
 
 GROUP = "orders"
 SESSION_MS = 10_000
@@ -40,62 +40,62 @@ def join(member_id: str = "", **changes: Any) -> JoinGroup:
     return command._replace(**changes)
 
 
-def sync(answer: JoinAnswer, assignments: dict[str, bytes] | None = None, **changes: Any) -> SyncGroup:
+def sync(response: JoinResponse, assignments: dict[str, bytes] | None = None, **changes: Any) -> SyncGroup:
     command = SyncGroup(
         GROUP,
-        answer.generation_id,
-        answer.member_id,
+        response.generation_id,
+        response.member_id,
         None,
-        answer.protocol_type,
-        answer.protocol_name,
+        response.protocol_type,
+        response.protocol_name,
         list((assignments or {}).items()),
     )
     return command._replace(**changes)
 
 
-def heartbeat(answer: JoinAnswer, **changes: Any) -> Heartbeat:
-    return Heartbeat(GROUP, answer.generation_id, answer.member_id, None)._replace(**changes)
+def heartbeat(response: JoinResponse, **changes: Any) -> Heartbeat:
+    return Heartbeat(GROUP, response.generation_id, response.member_id, None)._replace(**changes)
 
 
 def leave(*member_ids: str) -> LeaveGroup:
     return LeaveGroup(GROUP, [LeavingMember(member_id, None) for member_id in member_ids])
 
 
-def commit(answer: JoinAnswer | None, offset: int, **changes: Any) -> CommitOffsets:
-    generation_id, member_id = (-1, "") if answer is None else (answer.generation_id, answer.member_id)
+def commit(response: JoinResponse | None, offset: int, **changes: Any) -> CommitOffsets:
+    generation_id, member_id = (-1, "") if response is None else (response.generation_id, response.member_id)
     topics = [TopicOffsets("a", [PartitionOffset(0, offset)])]
     return CommitOffsets(9, GROUP, generation_id, member_id, None, topics)._replace(**changes)
 
 
-def given_id(host: Host, **changes: Any) -> str:
-    answer = host.ask(join(**changes))
-    assert isinstance(answer, JoinAnswer)
-    assert answer.error is ErrorCode.member_id_required
-    return answer.member_id
+def given_id(harness: CoordinatorHarness, **changes: Any) -> str:
+    response = harness.ask(join(**changes))
+    assert isinstance(response, JoinResponse)
+    assert response.error is ErrorCode.member_id_required
+    return response.member_id
 
 
-def joined(host: Host, token: int) -> JoinAnswer:
-    answer = host.answers[token]
-    assert isinstance(answer, JoinAnswer)
-    assert answer.error is ErrorCode.none, answer
-    return answer
+def joined(harness: CoordinatorHarness, token: int) -> JoinResponse:
+    response = harness.responses[token]
+    assert isinstance(response, JoinResponse)
+    assert response.error is ErrorCode.none, response
+    return response
 
 
-def synced(host: Host, token: int) -> SyncAnswer:
-    answer = host.answers[token]
-    assert isinstance(answer, SyncAnswer)
-    return answer
+def synced(harness: CoordinatorHarness, token: int) -> SyncResponse:
+    response = harness.responses[token]
+    assert isinstance(response, SyncResponse)
+    return response
 
 
-def stable_group(host: Host, count: int, **changes: Any) -> list[JoinAnswer]:
+def stable_group(harness: CoordinatorHarness, count: int, **changes: Any) -> list[JoinResponse]:
     """Members of the first generation, the leader first, each assigned its own id."""
-    tokens = [host.send(join(given_id(host, **changes), **changes)) for _ in range(count)]
-    host.commit()
-    host.pass_time(2 * host.settings.initial_rebalance_delay_ms)
-    answers = [joined(host, token) for token in tokens]
-    answers.sort(key=lambda answer: answer.member_id != answer.leader)
-    assignments = {answer.member_id: answer.member_id.encode() for answer in answers}
-    for answer in reversed(answers):
-        host.send(sync(answer, assignments if answer.member_id == answer.leader else None))
-    host.commit()
-    return answers
+    tokens = [harness.send(join(given_id(harness, **changes), **changes)) for _ in range(count)]
+    harness.commit()
+    harness.pass_time(2 * harness.settings.initial_rebalance_delay_ms)
+    responses = [joined(harness, token) for token in tokens]
+    responses.sort(key=lambda response: response.member_id != response.leader)
+    assignments = {response.member_id: response.member_id.encode() for response in responses}
+    for response in reversed(responses):
+        harness.send(sync(response, assignments if response.member_id == response.leader else None))
+    harness.commit()
+    return responses

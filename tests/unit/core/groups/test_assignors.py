@@ -47,14 +47,16 @@ def check_complete(group: GroupSpec, assignment: Assignment) -> None:
 
 @settings(deadline=None)
 @given(members, counts)
-def test_ranges_are_complete(topics: dict[str, frozenset[UUID]], partition_counts: dict[UUID, int]) -> None:
+def test_range_assignor_assigns_every_partition_once(
+    topics: dict[str, frozenset[UUID]], partition_counts: dict[UUID, int]
+) -> None:
     group = group_of(topics, partition_counts, {})
     check_complete(group, assign_ranges(group))
 
 
 @settings(deadline=None)
 @given(st.lists(members, min_size=1, max_size=4), counts)
-def test_uniform_is_complete_through_changes(
+def test_uniform_assignor_assigns_every_partition_once_after_changes(
     history: list[dict[str, frozenset[UUID]]], partition_counts: dict[UUID, int]
 ) -> None:
     had: Assignment = {}
@@ -68,7 +70,9 @@ def test_uniform_is_complete_through_changes(
 
 @settings(deadline=None)
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=1, max_size=4), counts)
-def test_uniform_is_even_where_all_read_the_same(history: list[set[str]], partition_counts: dict[UUID, int]) -> None:
+def test_uniform_assignor_is_balanced_for_equal_subscriptions(
+    history: list[set[str]], partition_counts: dict[UUID, int]
+) -> None:
     had: Assignment = {}
     for names in history:
         group = group_of({name: frozenset(TOPICS) for name in sorted(names)}, partition_counts, had)
@@ -78,10 +82,10 @@ def test_uniform_is_even_where_all_read_the_same(history: list[set[str]], partit
 
 
 @pytest.mark.parametrize("assign", [assign_ranges, assign_uniformly])
-def test_a_topic_that_is_not_there_leaves_all_as_it_was(assign: type) -> None:
+def test_unknown_topic_fails_the_assignment(assign: type) -> None:
     with pytest.raises(AssignorFailed):
         assign(GroupSpec({"a": MemberSpec(frozenset(TOPICS))}, {}, True))
 
 
-def test_nobody_reads_nothing() -> None:
+def test_group_without_members_or_topics_gets_an_empty_assignment() -> None:
     assert assign_ranges(GroupSpec({}, {}, True)) == assign_uniformly(GroupSpec({}, {}, True)) == {}

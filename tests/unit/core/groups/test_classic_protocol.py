@@ -4,10 +4,17 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.core.groups.classic_group import State
-from odradek.core.groups.commands import HeartbeatAnswer, JoinAnswer, JoinGroup, LeaveAnswer, LeftMember, SyncAnswer
+from odradek.core.groups.commands import (
+    HeartbeatResponse,
+    JoinGroup,
+    JoinResponse,
+    LeaveResponse,
+    LeftMember,
+    SyncResponse,
+)
 from odradek.core.groups.records import GroupMetadataValue
 from odradek.core.groups.settings import GroupSettings
-from tests.unit.core.groups.host import Host
+from tests.unit.core.groups.coordinator_harness import CoordinatorHarness
 from tests.unit.core.groups.members import (
     GROUP,
     REBALANCE_MS,
@@ -24,8 +31,8 @@ from tests.unit.core.groups.members import (
 )
 
 
-def state_of(host: Host) -> State:
-    group = host.coordinator.group(GROUP)
+def state_of(harness: CoordinatorHarness) -> State:
+    group = harness.coordinator.group(GROUP)
     assert group is not None
     return group.state
 
@@ -33,160 +40,160 @@ def state_of(host: Host) -> State:
 # ---- the way to a generation
 
 
-def test_a_group_comes_to_be() -> None:
-    host = Host()
-    leader, *others = stable_group(host, 3)
-    assert state_of(host) is State.STABLE
+def test_first_members_create_a_group() -> None:
+    harness = CoordinatorHarness()
+    leader, *others = stable_group(harness, 3)
+    assert state_of(harness) is State.STABLE
     assert {member.member_id for member in leader.members} == {leader.member_id, *(one.member_id for one in others)}
     assert all(one.members == () and one.leader == leader.member_id for one in others)
-    last = host.appended[-1].value
+    last = harness.appended[-1].value
     assert isinstance(last, GroupMetadataValue)
     assert {member.member_id: member.assignment for member in last.members} == {
         one.member_id: one.member_id.encode() for one in [leader, *others]
     }
 
 
-def test_the_first_rebalance_waits_longer_while_others_come_but_not_for_ever() -> None:
-    host = Host(GroupSettings(initial_rebalance_delay_ms=3_000))
-    first = host.send(join(given_id(host), rebalance_timeout_ms=8_000))
+def test_initial_rebalance_delay_extends_up_to_the_rebalance_timeout() -> None:
+    harness = CoordinatorHarness(GroupSettings(initial_rebalance_delay_ms=3_000))
+    first = harness.send(join(given_id(harness), rebalance_timeout_ms=8_000))
     for _ in range(5):
-        host.pass_time(2_000)
-        if first in host.answers:
+        harness.pass_time(2_000)
+        if first in harness.responses:
             break
-        host.send(join(given_id(host), rebalance_timeout_ms=8_000))
-    assert host.now_ms == 8_000
-    assert len(joined(host, first).members) == 4
+        harness.send(join(given_id(harness), rebalance_timeout_ms=8_000))
+    assert harness.now_ms == 8_000
+    assert len(joined(harness, first).members) == 4
 
 
-def test_nobody_hears_of_an_assignment_before_it_is_committed() -> None:
-    host = Host()
-    token = host.send(join(given_id(host)))
-    host.commit()
-    host.pass_time(3_000)
-    answer = joined(host, token)
-    waiting = host.send(sync(answer, {answer.member_id: b"mine"}))
-    assert waiting not in host.answers
-    assert state_of(host) is State.COMPLETING_REBALANCE
-    host.commit()
-    assert synced(host, waiting) == SyncAnswer(ErrorCode.none, "consumer", "range", b"mine")
+def test_sync_response_waits_until_the_assignment_is_committed() -> None:
+    harness = CoordinatorHarness()
+    token = harness.send(join(given_id(harness)))
+    harness.commit()
+    harness.pass_time(3_000)
+    response = joined(harness, token)
+    waiting = harness.send(sync(response, {response.member_id: b"mine"}))
+    assert waiting not in harness.responses
+    assert state_of(harness) is State.COMPLETING_REBALANCE
+    harness.commit()
+    assert synced(harness, waiting) == SyncResponse(ErrorCode.none, "consumer", "range", b"mine")
 
 
-def test_an_assignment_that_could_not_be_written_calls_everybody_back() -> None:
-    host = Host()
-    token = host.send(join(given_id(host)))
-    host.commit()
-    host.pass_time(3_000)
-    answer = joined(host, token)
-    host.failing = ErrorCode.not_enough_replicas
-    waiting = host.send(sync(answer, {answer.member_id: b"mine"}))
-    assert synced(host, waiting).error is ErrorCode.coordinator_not_available
-    assert state_of(host) is State.PREPARING_REBALANCE
-    host.failing = None
-    again = host.send(join(answer.member_id))
-    assert joined(host, again).generation_id == 2
+def test_failed_assignment_write_restarts_the_rebalance() -> None:
+    harness = CoordinatorHarness()
+    token = harness.send(join(given_id(harness)))
+    harness.commit()
+    harness.pass_time(3_000)
+    response = joined(harness, token)
+    harness.failing = ErrorCode.not_enough_replicas
+    waiting = harness.send(sync(response, {response.member_id: b"mine"}))
+    assert synced(harness, waiting).error is ErrorCode.coordinator_not_available
+    assert state_of(harness) is State.PREPARING_REBALANCE
+    harness.failing = None
+    again = harness.send(join(response.member_id))
+    assert joined(harness, again).generation_id == 2
 
 
-def test_an_assignment_committed_too_late_is_nobodys() -> None:
-    host = Host()
-    leader = stable_group(host, 1)[0]
-    second = host.send(join(leader.member_id))
-    answer = joined(host, second)
-    late = host.send(sync(answer, {leader.member_id: b"old"}))
-    newcomer = host.send(join("", version=3))
-    assert synced(host, late).error is ErrorCode.rebalance_in_progress
-    host.commit()
-    assert state_of(host) is State.PREPARING_REBALANCE
-    third = host.send(join(leader.member_id))
-    assert joined(host, third).generation_id == 3
-    assert joined(host, newcomer).generation_id == 3
+def test_assignment_of_an_earlier_generation_is_ignored() -> None:
+    harness = CoordinatorHarness()
+    leader = stable_group(harness, 1)[0]
+    second = harness.send(join(leader.member_id))
+    response = joined(harness, second)
+    late = harness.send(sync(response, {leader.member_id: b"old"}))
+    newcomer = harness.send(join("", version=3))
+    assert synced(harness, late).error is ErrorCode.rebalance_in_progress
+    harness.commit()
+    assert state_of(harness) is State.PREPARING_REBALANCE
+    third = harness.send(join(leader.member_id))
+    assert joined(harness, third).generation_id == 3
+    assert joined(harness, newcomer).generation_id == 3
 
 
-def test_who_does_not_come_back_is_left_behind() -> None:
-    host = Host()
-    leader, silent = stable_group(host, 2)
-    again = host.send(join(leader.member_id))
-    assert again not in host.answers
+def test_member_that_does_not_rejoin_is_removed() -> None:
+    harness = CoordinatorHarness()
+    leader, without_records = stable_group(harness, 2)
+    again = harness.send(join(leader.member_id))
+    assert again not in harness.responses
     for _ in range(REBALANCE_MS // 5_000):
-        host.pass_time(5_000)
-        host.send(heartbeat(silent))
-    answer = joined(host, again)
-    assert [member.member_id for member in answer.members] == [leader.member_id]
-    assert host.ask(heartbeat(silent)) == HeartbeatAnswer(ErrorCode.unknown_member_id)
+        harness.pass_time(5_000)
+        harness.send(heartbeat(without_records))
+    response = joined(harness, again)
+    assert [member.member_id for member in response.members] == [leader.member_id]
+    assert harness.ask(heartbeat(without_records)) == HeartbeatResponse(ErrorCode.unknown_member_id)
 
 
-def test_a_leader_that_does_not_come_back_is_replaced() -> None:
-    host = Host()
-    leader, other = stable_group(host, 2)
-    newcomer = host.send(join("", version=3))
-    again = host.send(join(other.member_id))
-    host.pass_time(REBALANCE_MS)
-    answers = [joined(host, newcomer), joined(host, again)]
-    assert {answer.leader for answer in answers} <= {answer.member_id for answer in answers}
-    assert leader.member_id not in {answer.leader for answer in answers}
+def test_leader_that_does_not_rejoin_is_replaced() -> None:
+    harness = CoordinatorHarness()
+    leader, other = stable_group(harness, 2)
+    newcomer = harness.send(join("", version=3))
+    again = harness.send(join(other.member_id))
+    harness.pass_time(REBALANCE_MS)
+    responses = [joined(harness, newcomer), joined(harness, again)]
+    assert {response.leader for response in responses} <= {response.member_id for response in responses}
+    assert leader.member_id not in {response.leader for response in responses}
 
 
-def test_who_does_not_ask_for_its_assignment_is_out() -> None:
-    host = Host()
-    tokens = [host.send(join(given_id(host))) for _ in range(2)]
-    host.commit()
-    host.pass_time(6_000)
-    first, second = (joined(host, token) for token in tokens)
-    leader, silent = (first, second) if first.leader == first.member_id else (second, first)
-    host.send(sync(leader, {leader.member_id: b"x", silent.member_id: b"y"}))
-    host.commit()
+def test_member_that_does_not_sync_is_removed() -> None:
+    harness = CoordinatorHarness()
+    tokens = [harness.send(join(given_id(harness))) for _ in range(2)]
+    harness.commit()
+    harness.pass_time(6_000)
+    first, second = (joined(harness, token) for token in tokens)
+    leader, without_records = (first, second) if first.leader == first.member_id else (second, first)
+    harness.send(sync(leader, {leader.member_id: b"x", without_records.member_id: b"y"}))
+    harness.commit()
     for _ in range(REBALANCE_MS // 5_000):
-        host.pass_time(5_000)
-        host.send(heartbeat(leader))
-        host.send(heartbeat(silent))
-    assert state_of(host) is State.PREPARING_REBALANCE
-    assert host.ask(heartbeat(silent)) == HeartbeatAnswer(ErrorCode.unknown_member_id)
-    assert host.ask(heartbeat(leader)) == HeartbeatAnswer(ErrorCode.rebalance_in_progress)
+        harness.pass_time(5_000)
+        harness.send(heartbeat(leader))
+        harness.send(heartbeat(without_records))
+    assert state_of(harness) is State.PREPARING_REBALANCE
+    assert harness.ask(heartbeat(without_records)) == HeartbeatResponse(ErrorCode.unknown_member_id)
+    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
 
 
 # ---- sessions
 
 
-def test_a_silent_member_goes_when_its_session_is_over() -> None:
-    host = Host()
-    leader, silent = stable_group(host, 2)
-    host.pass_time(SESSION_MS - 1)
-    assert host.ask(heartbeat(leader)) == HeartbeatAnswer(ErrorCode.none)
-    host.pass_time(1)
-    assert host.ask(heartbeat(leader)) == HeartbeatAnswer(ErrorCode.rebalance_in_progress)
-    assert host.ask(heartbeat(silent)) == HeartbeatAnswer(ErrorCode.unknown_member_id)
+def test_member_is_removed_when_its_session_expires() -> None:
+    harness = CoordinatorHarness()
+    leader, without_records = stable_group(harness, 2)
+    harness.pass_time(SESSION_MS - 1)
+    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
+    harness.pass_time(1)
+    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
+    assert harness.ask(heartbeat(without_records)) == HeartbeatResponse(ErrorCode.unknown_member_id)
 
 
-def test_who_waits_for_a_rebalance_needs_no_heartbeats() -> None:
-    host = Host()
-    leader, other = stable_group(host, 2)
-    waiting = host.send(join(leader.member_id))
+def test_member_that_waits_for_a_join_response_needs_no_heartbeats() -> None:
+    harness = CoordinatorHarness()
+    leader, other = stable_group(harness, 2)
+    waiting = harness.send(join(leader.member_id))
     for _ in range(4):
-        host.pass_time(SESSION_MS // 2)
-        host.send(heartbeat(other))
-    host.send(join(other.member_id))
-    assert joined(host, waiting).generation_id == 2
+        harness.pass_time(SESSION_MS // 2)
+        harness.send(heartbeat(other))
+    harness.send(join(other.member_id))
+    assert joined(harness, waiting).generation_id == 2
 
 
-def test_an_id_that_nobody_joins_with_is_forgotten() -> None:
-    host = Host()
-    leader = stable_group(host, 1)[0]
-    pending = given_id(host)
-    again = host.send(join(leader.member_id))
-    assert again not in host.answers, "who has been given an id is waited for"
-    host.pass_time(SESSION_MS)
-    assert joined(host, again).generation_id == 2
-    answer = host.ask(join(pending))
-    assert isinstance(answer, JoinAnswer)
-    assert answer.error is ErrorCode.unknown_member_id
+def test_unused_member_id_expires() -> None:
+    harness = CoordinatorHarness()
+    leader = stable_group(harness, 1)[0]
+    pending = given_id(harness)
+    again = harness.send(join(leader.member_id))
+    assert again not in harness.responses, "who has been given an id is waited for"
+    harness.pass_time(SESSION_MS)
+    assert joined(harness, again).generation_id == 2
+    response = harness.ask(join(pending))
+    assert isinstance(response, JoinResponse)
+    assert response.error is ErrorCode.unknown_member_id
 
 
-def test_the_last_one_leaves_an_empty_group_behind() -> None:
-    host = Host()
-    leader = stable_group(host, 1)[0]
+def test_group_is_empty_after_the_last_member_leaves() -> None:
+    harness = CoordinatorHarness()
+    leader = stable_group(harness, 1)[0]
     left = LeftMember(leader.member_id, None, ErrorCode.none)
-    assert host.ask(leave(leader.member_id)) == LeaveAnswer(ErrorCode.none, (left,))
-    assert state_of(host) is State.EMPTY
-    last = host.appended[-1].value
+    assert harness.ask(leave(leader.member_id)) == LeaveResponse(ErrorCode.none, (left,))
+    assert state_of(harness) is State.EMPTY
+    last = harness.appended[-1].value
     assert isinstance(last, GroupMetadataValue)
     assert (last.generation, last.members, last.leader) == (2, (), None)
 
@@ -205,122 +212,127 @@ def test_the_last_one_leaves_an_empty_group_behind() -> None:
         (join(protocol_type=""), ErrorCode.inconsistent_group_protocol),
     ],
 )
-def test_a_join_that_is_refused_harms_nobody(command: JoinGroup, error: ErrorCode) -> None:
-    host = Host()
-    answer = host.ask(command)
-    assert isinstance(answer, JoinAnswer)
-    assert answer.error is error
-    assert host.coordinator.next_deadline_ms() is None
-    stable_group(host, 1)
+def test_rejected_join_does_not_change_the_group(command: JoinGroup, error: ErrorCode) -> None:
+    harness = CoordinatorHarness()
+    response = harness.ask(command)
+    assert isinstance(response, JoinResponse)
+    assert response.error is error
+    assert harness.coordinator.next_deadline_ms() is None
+    stable_group(harness, 1)
 
 
-def test_the_same_protocol_named_twice_is_one() -> None:
-    host = Host()
-    answers = stable_group(host, 2, protocols=protocols("range", "range"))
-    assert {answer.protocol_name for answer in answers} == {"range"}
+def test_duplicate_protocol_counts_once() -> None:
+    harness = CoordinatorHarness()
+    responses = stable_group(harness, 2, protocols=protocols("range", "range"))
+    assert {response.protocol_name for response in responses} == {"range"}
 
 
 @pytest.mark.parametrize(
     "metadata", [b"", b"\0", b"\0\0\xff\xff\xff\xff", b"\0\0\x7f\xff\xff\xff", bytes(5), b"\xff" * 40]
 )
-def test_a_subscription_that_cannot_be_read_is_none(metadata: bytes) -> None:
-    host = Host()
-    stable_group(host, 1, protocols=tuple(one._replace(metadata=metadata) for one in protocols()))
-    group = host.coordinator.group(GROUP)
+def test_unreadable_subscription_counts_as_unknown(metadata: bytes) -> None:
+    harness = CoordinatorHarness()
+    stable_group(harness, 1, protocols=tuple(one._replace(metadata=metadata) for one in protocols()))
+    group = harness.coordinator.group(GROUP)
     assert group is not None
     assert group.subscribed_topics is None
     assert group.is_subscribed_to("anything")
 
 
-def test_a_second_join_of_the_same_member_answers_the_first() -> None:
-    host = Host()
-    leader, _ = stable_group(host, 2)
-    first, second = host.send(join(leader.member_id)), host.send(join(leader.member_id))
-    answer = host.answers[first]
-    assert isinstance(answer, JoinAnswer)
-    assert answer.error is ErrorCode.rebalance_in_progress
-    assert second not in host.answers
+def test_repeated_join_completes_the_first_one() -> None:
+    harness = CoordinatorHarness()
+    leader, _ = stable_group(harness, 2)
+    first, second = harness.send(join(leader.member_id)), harness.send(join(leader.member_id))
+    response = harness.responses[first]
+    assert isinstance(response, JoinResponse)
+    assert response.error is ErrorCode.rebalance_in_progress
+    assert second not in harness.responses
 
 
-def test_who_leaves_while_waiting_for_an_assignment_is_told() -> None:
-    host = Host()
-    tokens = [host.send(join(given_id(host))) for _ in range(2)]
-    host.commit()
-    host.pass_time(6_000)
-    first, second = (joined(host, token) for token in tokens)
+def test_leaving_member_gets_a_sync_response() -> None:
+    harness = CoordinatorHarness()
+    tokens = [harness.send(join(given_id(harness))) for _ in range(2)]
+    harness.commit()
+    harness.pass_time(6_000)
+    first, second = (joined(harness, token) for token in tokens)
     other = second if first.leader == first.member_id else first
-    waiting = host.send(sync(other))
-    host.ask(leave(other.member_id))
-    assert synced(host, waiting).error is ErrorCode.unknown_member_id
+    waiting = harness.send(sync(other))
+    harness.ask(leave(other.member_id))
+    assert synced(harness, waiting).error is ErrorCode.unknown_member_id
 
 
-def test_a_full_group_takes_nobody_in() -> None:
-    host = Host(GroupSettings(classic_group_max_size=2))
-    leader, _ = stable_group(host, 2)
-    refused = host.ask(join())
-    assert isinstance(refused, JoinAnswer)
-    assert (refused.error, refused.member_id) == (ErrorCode.group_max_size_reached, "")
-    assert host.ask(heartbeat(leader)) == HeartbeatAnswer(ErrorCode.none)
+def test_full_classic_group_rejects_joins() -> None:
+    harness = CoordinatorHarness(GroupSettings(classic_group_max_size=2))
+    leader, _ = stable_group(harness, 2)
+    rejected = harness.ask(join())
+    assert isinstance(rejected, JoinResponse)
+    assert (rejected.error, rejected.member_id) == (ErrorCode.group_max_size_reached, "")
+    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
 
 
 # ---- leadership moves
 
 
-def test_another_coordinator_goes_on_where_the_first_ended() -> None:
-    host = Host()
-    leader, other = stable_group(host, 2)
-    successor = host.failover()
+def test_new_coordinator_loads_a_stable_group() -> None:
+    harness = CoordinatorHarness()
+    leader, other = stable_group(harness, 2)
+    successor = harness.failover()
     assert state_of(successor) is State.STABLE
     for member in (leader, other):
-        assert successor.ask(heartbeat(member)) == HeartbeatAnswer(ErrorCode.none)
-        assert successor.ask(sync(member)) == SyncAnswer(ErrorCode.none, "consumer", "range", member.member_id.encode())
+        assert successor.ask(heartbeat(member)) == HeartbeatResponse(ErrorCode.none)
+        assert successor.ask(sync(member)) == SyncResponse(
+            ErrorCode.none, "consumer", "range", member.member_id.encode()
+        )
     successor.pass_time(SESSION_MS)
-    assert successor.ask(heartbeat(leader)) == HeartbeatAnswer(ErrorCode.unknown_member_id)
+    assert successor.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.unknown_member_id)
     assert state_of(successor) is State.EMPTY
 
 
-def test_a_rebalance_that_was_not_finished_is_forgotten() -> None:
-    host = Host()
-    leader, other = stable_group(host, 2)
-    waiting = host.send(join(leader.member_id))
-    host.send(join(other.member_id))
-    assert joined(host, waiting).generation_id == 2
-    successor = host.failover()
-    assert successor.ask(heartbeat(joined(host, waiting))) == HeartbeatAnswer(ErrorCode.illegal_generation)
-    assert successor.ask(heartbeat(leader)) == HeartbeatAnswer(ErrorCode.none)
+def test_unfinished_rebalance_is_not_loaded() -> None:
+    harness = CoordinatorHarness()
+    leader, other = stable_group(harness, 2)
+    waiting = harness.send(join(leader.member_id))
+    harness.send(join(other.member_id))
+    assert joined(harness, waiting).generation_id == 2
+    successor = harness.failover()
+    assert successor.ask(heartbeat(joined(harness, waiting))) == HeartbeatResponse(ErrorCode.illegal_generation)
+    assert successor.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
 
 
-def test_who_waits_is_told_that_the_coordinator_is_gone() -> None:
-    host = Host()
-    leader, _ = stable_group(host, 2)
-    waiting = host.send(join(leader.member_id))
-    host.take(host.coordinator.unload(host.now_ms))
-    answer = host.answers[waiting]
-    assert isinstance(answer, JoinAnswer)
-    assert answer.error is ErrorCode.not_coordinator
-    assert host.ask(heartbeat(leader)) == HeartbeatAnswer(ErrorCode.coordinator_not_available)
-    host.pass_time(10 * REBALANCE_MS)
+def test_unload_completes_pending_joins_with_not_coordinator() -> None:
+    harness = CoordinatorHarness()
+    leader, _ = stable_group(harness, 2)
+    waiting = harness.send(join(leader.member_id))
+    harness.take(harness.coordinator.on_unloaded(harness.now_ms))
+    response = harness.responses[waiting]
+    assert isinstance(response, JoinResponse)
+    assert response.error is ErrorCode.not_coordinator
+    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.coordinator_not_available)
+    harness.pass_time(10 * REBALANCE_MS)
 
 
-def test_a_group_loaded_over_its_limit_is_called_together() -> None:
-    host = Host()
-    stable_group(host, 3)
-    host.settings = GroupSettings(classic_group_max_size=2)
-    successor = host.failover()
+def test_loaded_group_over_its_max_size_rebalances() -> None:
+    harness = CoordinatorHarness()
+    stable_group(harness, 3)
+    harness.settings = GroupSettings(classic_group_max_size=2)
+    successor = harness.failover()
     assert state_of(successor) is State.PREPARING_REBALANCE
 
 
 # ---- what is told of rebalances
 
 
-def test_causes_of_rebalances_are_kept() -> None:
-    host = Host()
-    leader, silent = stable_group(host, 2)
-    host.pass_time(SESSION_MS - 1)
-    host.send(heartbeat(leader))
-    host.pass_time(1)
-    group = host.coordinator.group(GROUP)
+def test_classic_group_records_rebalance_reasons() -> None:
+    harness = CoordinatorHarness()
+    leader, without_records = stable_group(harness, 2)
+    harness.pass_time(SESSION_MS - 1)
+    harness.send(heartbeat(leader))
+    harness.pass_time(1)
+    group = harness.coordinator.group(GROUP)
     assert group is not None
     first, second = group.rebalances
     assert (first.cause.startswith("Adding new member"), first.ended_ms) == (True, 6_000)
-    assert (second.cause, second.ended_ms) == (f"removing member {silent.member_id} on heartbeat expiration.", None)
+    assert (second.cause, second.ended_ms) == (
+        f"removing member {without_records.member_id} on heartbeat expiration.",
+        None,
+    )

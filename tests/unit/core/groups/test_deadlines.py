@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from odradek.core.groups.deadlines import Deadlines
 
-steps = st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 20)), st.integers(0, 3)))
+results = st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 20)), st.integers(0, 3)))
 
 
 @settings(deadline=None)
-@given(steps)
-def test_as_a_plain_table_would(history: list[tuple[str, int | None, int]]) -> None:
+@given(results)
+def test_deadlines_expire_in_order(history: list[tuple[str, int | None, int]]) -> None:
     deadlines: Deadlines[str] = Deadlines()
     table: dict[str, int] = {}
     now_ms = 0
@@ -33,7 +33,7 @@ def test_as_a_plain_table_would(history: list[tuple[str, int | None, int]]) -> N
         assert deadlines.next_at() == min(table.values(), default=None)
 
 
-def test_a_heartbeat_leaves_nothing_behind() -> None:
+def test_renewed_deadline_leaves_no_entries_behind() -> None:
     deadlines: Deadlines[str] = Deadlines()
     for now_ms in range(10_000):
         deadlines.set("member", now_ms + 10_000)

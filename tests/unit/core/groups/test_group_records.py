@@ -14,7 +14,7 @@ from odradek.core.groups.records import (
 MEMBER = GroupRecord(ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), None)
 
 
-def test_a_member_that_claims_to_read_more_topics_than_there_are_bytes() -> None:
+def test_member_with_an_impossible_topic_count_is_unreadable() -> None:
     """It would be counted for years."""
     before_topics = b"\x00\x00" + b"\x00\x00\x01\x01"
     endless = b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"
@@ -22,6 +22,6 @@ def test_a_member_that_claims_to_read_more_topics_than_there_are_bytes() -> None
         decode(encode_key(MEMBER), before_topics + endless + b"\x01\x00\x01\x00")
 
 
-def test_a_name_that_no_record_can_hold() -> None:
+def test_name_too_long_for_a_record_is_unwritable() -> None:
     with pytest.raises(UnwritableRecord):
         encode_key(GroupRecord(GroupMetadataKey(group="g" * 32_768), None))

@@ -32,13 +32,13 @@ def replay(store: OffsetStore, offset: int, entry: tuple) -> None:  # type: igno
 
 @settings(deadline=None)
 @given(st.lists(entries, max_size=30), st.lists(st.integers(0, 30), max_size=4), st.integers(0, 30))
-def test_committed_is_what_the_committed_log_says(log: list, marks: list[int], loaded_at: int) -> None:  # type: ignore[type-arg]
+def test_committed_offsets_match_the_committed_log(log: list, marks: list[int], loaded_at: int) -> None:  # type: ignore[type-arg]
     store = OffsetStore()
-    store.advance(loaded_at)
+    store.advance_high_watermark(loaded_at)
     for offset, entry in enumerate(log):
         replay(store, offset, entry)
     for high_watermark in [loaded_at, *sorted(marks)]:
-        store.advance(high_watermark)
+        store.advance_high_watermark(high_watermark)
         prefix = OffsetStore()
         for offset, entry in enumerate(log[: max(high_watermark, loaded_at)]):
             replay(prefix, offset, entry)

@@ -38,7 +38,7 @@ def long_way(version: int, form: OffsetCommitKey | OffsetCommitValue, form_versi
 
 
 @given(KEYS, VALUES)
-def test_both_ways_write_the_same_bytes(key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+def test_quick_encoder_writes_the_same_bytes(key: OffsetCommitKey, value: OffsetCommitValue) -> None:
     record = GroupRecord(key, value, 4)
     assert encode_key(record) == long_way(1, key, 0)
     assert encode_value(record) == long_way(4, value, 4)
@@ -46,7 +46,7 @@ def test_both_ways_write_the_same_bytes(key: OffsetCommitKey, value: OffsetCommi
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_no_bytes_are_misread(key: bytes, value: bytes) -> None:
+def test_quick_decoder_reads_every_record_like_the_general_one(key: bytes, value: bytes) -> None:
     key, value = b"\0\1" + key, b"\0\4" + value
     quick_key, quick_value = decode_offset_key(key), decode_offset_value(value)
     if quick_key is not None:
@@ -55,12 +55,12 @@ def test_no_bytes_are_misread(key: bytes, value: bytes) -> None:
         assert quick_value == read_record(OffsetCommitValue, 4, value, 2)
 
 
-def test_an_id_that_stands_for_none() -> None:
+def test_zero_topic_id_is_read_as_none() -> None:
     value = b"\0\4" + bytes(12) + b"\1" + bytes(8) + b"\1\0\x10" + bytes(16)
     assert decode_offset_value(value) == read_record(OffsetCommitValue, 4, value, 2)
 
 
-def test_bytes_that_are_missing() -> None:
+def test_truncated_record_is_unreadable() -> None:
     record = GroupRecord(
         OffsetCommitKey(group="group", topic="topic", partition=1),
         OffsetCommitValue(offset=5, metadata="words", commit_timestamp=7, topic_id=UUID(int=9)),

@@ -13,11 +13,11 @@ log.dirs=/somewhere
 """
 
 
-def test_defaults() -> None:
+def test_defaults_are_kafkas() -> None:
     assert GroupSettings.of(NodeConfig.load(PROPERTIES, "server.properties")) == GroupSettings()
 
 
-def test_what_is_set() -> None:
+def test_configured_values_are_used() -> None:
     config = NodeConfig.load(PROPERTIES + "offsets.retention.minutes=5\ngroup.max.size=7\n", "server.properties")
     settings = GroupSettings.of(config)
     assert (settings.offsets_retention_ms, settings.classic_group_max_size) == (300_000, 7)

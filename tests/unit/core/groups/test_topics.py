@@ -11,7 +11,7 @@ OF_ONE = 8469629257005185555
 OF_TWO = 330666539370131299
 
 
-def test_the_hash_is_kafkas() -> None:
+def test_topic_hash_equals_kafkas() -> None:
     cluster = Cluster()
     cluster.create("a", 2, [["r1", "r2"], []])
     cluster.create("größer", 1)
@@ -21,7 +21,7 @@ def test_the_hash_is_kafkas() -> None:
     assert hashes.of(["größer", "absent", "a"]) == OF_TWO
 
 
-def test_the_hash_follows_what_it_is_told_of() -> None:
+def test_topic_hash_changes_with_partitions_and_racks() -> None:
     cluster = Cluster(a=1)
     hashes = TopicHashes(cluster)
     before = hashes.of(["a"])
@@ -42,11 +42,11 @@ def test_the_hash_follows_what_it_is_told_of() -> None:
         ("(?i)ABC", "abc", True),
     ],
 )
-def test_the_whole_name_has_to_match(regex: str, name: str, matches: bool) -> None:
+def test_regular_expression_matches_the_whole_name(regex: str, name: str, matches: bool) -> None:
     assert matcher(regex)(name) == matches
 
 
 @pytest.mark.parametrize("regex", ["(?=a)", r"(a)\1", "a" * 1001 + "{1000}{1000}", "(?<", "[[:nothing:]]", "\ud800"])
-def test_what_is_no_expression_is_refused(regex: str) -> None:
+def test_invalid_expression_is_rejected(regex: str) -> None:
     with pytest.raises(KafkaError, match="is not a valid regular expression"):
         matcher(regex)

@@ -7,15 +7,15 @@ from odradek.base.ids import TopicPartition
 from odradek.core.transactions.commands import (
     AddPartitions,
     EndTransaction,
-    InitAnswer,
     InitProducerId,
+    InitProducerIdResponse,
     ProducerIdentity,
-    VerifyAnswer,
     VerifyPartitions,
+    VerifyPartitionsResponse,
 )
+from odradek.core.transactions.descriptions import describe, list_transactions
 from odradek.core.transactions.settings import TransactionSettings
-from odradek.core.transactions.views import describe, list_transactions
-from tests.unit.core.transactions.transaction_host import TransactionHost
+from tests.unit.core.transactions.transaction_harness import TransactionHarness
 
 NONE = ErrorCode.none
 FENCED = ErrorCode.producer_fenced
@@ -28,37 +28,37 @@ def data(*indexes: int) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition("data", index) for index in indexes)
 
 
-def test_a_transaction_with_rising_epochs() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
+def test_transaction_version_2_increments_the_epoch_at_every_end() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
     assert producer == (1000, 0)
-    assert host.add(producer, 0, 1) is NONE
-    assert host.state() == "Ongoing"
-    answer = host.end(producer)
-    assert answer.producer == (1000, 1)
-    assert host.state() == "PrepareCommit"
-    markers = host.markers[-1]
+    assert harness.add(producer, 0, 1) is NONE
+    assert harness.state() == "Ongoing"
+    response = harness.end(producer)
+    assert response.producer == (1000, 1)
+    assert harness.state() == "PrepareCommit"
+    markers = harness.markers[-1]
     assert markers[1:] == (1000, 1, 0, True, 2, data(0, 1))
     # The next transaction waits until the partitions know of this one's end.
-    assert host.add(answer.producer, 0) is CONCURRENT
-    host.take(host.coordinator.marked(markers, data(0), host.now_ms))
-    assert host.state() == "PrepareCommit"
-    host.take(host.coordinator.marked(markers, data(1), host.now_ms))
-    assert host.state() == "CompleteCommit"
-    assert host.add(answer.producer, 0) is NONE
+    assert harness.add(response.producer, 0) is CONCURRENT
+    harness.take(harness.coordinator.on_markers_written(markers, data(0), harness.now_ms))
+    assert harness.state() == "PrepareCommit"
+    harness.take(harness.coordinator.on_markers_written(markers, data(1), harness.now_ms))
+    assert harness.state() == "CompleteCommit"
+    assert harness.add(response.producer, 0) is NONE
 
 
-def test_a_transaction_of_an_old_client() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
-    assert host.add(producer, 0, version=0) is NONE
-    answer = host.end(producer, commits=False, version=0)
-    assert answer == (NONE, (-1, -1))
-    assert host.mark()[1:6] == (1000, 0, 0, False, 0)
-    assert host.state() == "CompleteAbort"
-    assert host.end(producer, commits=False, version=0).error is NONE
-    assert host.end(producer, commits=True, version=0).error is NO_STATE
-    assert host.add(producer, 0, version=0) is NONE
+def test_transaction_before_version_2_keeps_its_epoch() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    assert harness.add(producer, 0, version=0) is NONE
+    response = harness.end(producer, commits=False, version=0)
+    assert response == (NONE, (-1, -1))
+    assert harness.mark()[1:6] == (1000, 0, 0, False, 0)
+    assert harness.state() == "CompleteAbort"
+    assert harness.end(producer, commits=False, version=0).error is NONE
+    assert harness.end(producer, commits=True, version=0).error is NO_STATE
+    assert harness.add(producer, 0, version=0) is NONE
 
 
 @pytest.mark.parametrize(
@@ -80,264 +80,264 @@ def test_a_transaction_of_an_old_client() -> None:
         ("PrepareCommit", True, 0, CONCURRENT),
     ],
 )
-def test_ends_of_what_is_not_open(state: str, commits: bool, epoch: int, expected: ErrorCode) -> None:
+def test_end_without_an_open_transaction(state: str, commits: bool, epoch: int, expected: ErrorCode) -> None:
     """Kafka's table for transactions whose epochs rise: a repetition has the epoch before."""
-    host = TransactionHost()
-    producer = host.init().producer
+    harness = TransactionHarness()
+    producer = harness.init().producer
     if state == "Empty":
-        producer = host.init().producer
+        producer = harness.init().producer
     else:
-        host.add(producer, 0)
-        producer = host.end(producer, commits=state != "CompleteAbort").producer
+        harness.add(producer, 0)
+        producer = harness.end(producer, commits=state != "CompleteAbort").producer
         if state != "PrepareCommit":
-            host.mark()
-    assert host.state() == state
+            harness.mark()
+    assert harness.state() == state
     asked = ProducerIdentity(producer.producer_id, producer.producer_epoch + epoch)
-    answer = host.end(asked, commits=commits)
-    assert answer.error is expected
+    response = harness.end(asked, commits=commits)
+    assert response.error is expected
     if expected is NONE:
-        assert answer.producer == (1000, producer.producer_epoch + (1 if epoch == 0 else 0))
+        assert response.producer == (1000, producer.producer_epoch + (1 if epoch == 0 else 0))
 
 
-def test_a_second_producer_fences_the_first_and_aborts_its_transaction() -> None:
-    host = TransactionHost()
-    first = host.init().producer
-    host.add(first, 0)
-    assert host.init().error is CONCURRENT
-    assert host.state() == "PrepareAbort"
-    assert host.markers[-1].producer_epoch == 1
-    assert host.init().error is CONCURRENT
-    host.mark()
-    second = host.init().producer
+def test_second_producer_fences_the_first_and_aborts_its_transaction() -> None:
+    harness = TransactionHarness()
+    first = harness.init().producer
+    harness.add(first, 0)
+    assert harness.init().error is CONCURRENT
+    assert harness.state() == "PrepareAbort"
+    assert harness.markers[-1].producer_epoch == 1
+    assert harness.init().error is CONCURRENT
+    harness.mark()
+    second = harness.init().producer
     assert second == (1000, 2)
-    assert host.add(first, 0) is FENCED
-    assert host.end(first).error is FENCED
-    assert host.add(second, 0) is NONE
+    assert harness.add(first, 0) is FENCED
+    assert harness.end(first).error is FENCED
+    assert harness.add(second, 0) is NONE
 
 
-def test_a_producer_raises_its_own_epoch_and_may_ask_again() -> None:
-    host = TransactionHost()
-    first = host.init().producer
-    raised = host.init(expected=first).producer
+def test_producer_increments_its_epoch_and_may_repeat_the_request() -> None:
+    harness = TransactionHarness()
+    first = harness.init().producer
+    raised = harness.init(expected=first).producer
     assert raised == (1000, 1)
-    assert host.init(expected=first).producer == raised, "the answer was lost"
-    assert host.init(expected=raised).producer == (1000, 2)
-    assert host.init(expected=first).error is FENCED
-    assert host.init(expected=ProducerIdentity(4, 0)).error is FENCED
-    other = host.init().producer
-    assert host.init(expected=raised).error is FENCED, "another producer came since"
-    assert host.init(expected=other).error is NONE
+    assert harness.init(expected=first).producer == raised, "the response was lost"
+    assert harness.init(expected=raised).producer == (1000, 2)
+    assert harness.init(expected=first).error is FENCED
+    assert harness.init(expected=ProducerIdentity(4, 0)).error is FENCED
+    other = harness.init().producer
+    assert harness.init(expected=raised).error is FENCED, "another producer came since"
+    assert harness.init(expected=other).error is NONE
 
 
-def test_who_comes_from_an_id_that_is_forgotten_gets_a_new_one() -> None:
-    assert TransactionHost().init(expected=ProducerIdentity(77, 3)).producer == (1000, 0)
+def test_producer_of_an_expired_transactional_id_gets_a_new_id() -> None:
+    assert TransactionHarness().init(expected=ProducerIdentity(77, 3)).producer == (1000, 0)
 
 
-def _at_epoch(epoch: int) -> tuple[TransactionHost, ProducerIdentity]:
-    host = TransactionHost()
-    host.init()
-    transaction = host.coordinator.get("t")
+def _at_epoch(epoch: int) -> tuple[TransactionHarness, ProducerIdentity]:
+    harness = TransactionHarness()
+    harness.init()
+    transaction = harness.coordinator.get("t")
     assert transaction is not None
-    transaction.standing = transaction.standing._replace(producer_epoch=epoch)
-    return host, transaction.standing.producer
+    transaction.metadata = transaction.metadata._replace(producer_epoch=epoch)
+    return harness, transaction.metadata.producer
 
 
-def test_an_exhausted_epoch_leads_to_a_new_id_at_init() -> None:
-    host, producer = _at_epoch(32_766)
-    assert host.init(expected=producer).producer == (1001, 0)
-    assert host.init(expected=producer).producer == (1001, 0), "the answer was lost"
+def test_exhausted_epoch_rotates_the_producer_id_at_init() -> None:
+    harness, producer = _at_epoch(32_766)
+    assert harness.init(expected=producer).producer == (1001, 0)
+    assert harness.init(expected=producer).producer == (1001, 0), "the response was lost"
 
 
-def test_an_exhausted_epoch_leads_to_a_new_id_at_an_end() -> None:
-    host, producer = _at_epoch(32_766)
-    host.add(producer, 0)
-    answer = host.end(producer)
-    assert answer.producer == (1001, 0)
-    assert host.markers[-1][1:3] == (1000, 32_767)
-    assert host.end(producer).error is UNMAPPED or host.end(producer).error is CONCURRENT
-    host.mark()
-    assert host.end(producer) == answer, "the answer was lost"
-    assert host.add(answer.producer, 0) is NONE
+def test_exhausted_epoch_rotates_the_producer_id_at_the_end() -> None:
+    harness, producer = _at_epoch(32_766)
+    harness.add(producer, 0)
+    response = harness.end(producer)
+    assert response.producer == (1001, 0)
+    assert harness.markers[-1][1:3] == (1000, 32_767)
+    assert harness.end(producer).error is UNMAPPED or harness.end(producer).error is CONCURRENT
+    harness.mark()
+    assert harness.end(producer) == response, "the response was lost"
+    assert harness.add(response.producer, 0) is NONE
 
 
-def test_without_an_id_at_hand_nothing_changes() -> None:
-    host, producer = _at_epoch(32_766)
-    host.add(producer, 0)
-    host.ids_at_hand = False
-    assert host.end(producer).error is ErrorCode.coordinator_load_in_progress
-    assert host.state() == "Ongoing"
-    assert host.init("other").error is ErrorCode.coordinator_load_in_progress
-    assert host.coordinator.get("other") is None
-    host.ids_at_hand = True
-    assert host.end(producer).error is NONE
+def test_missing_producer_id_changes_nothing() -> None:
+    harness, producer = _at_epoch(32_766)
+    harness.add(producer, 0)
+    harness.ids_at_hand = False
+    assert harness.end(producer).error is ErrorCode.coordinator_load_in_progress
+    assert harness.state() == "Ongoing"
+    assert harness.init("other").error is ErrorCode.coordinator_load_in_progress
+    assert harness.coordinator.get("other") is None
+    harness.ids_at_hand = True
+    assert harness.end(producer).error is NONE
 
 
-def test_partitions_are_verified() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
-    host.add(producer, 0)
+def test_verify_partitions() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    harness.add(producer, 0)
 
-    def verify(asked: ProducerIdentity, name: str = "t") -> VerifyAnswer:
-        answer = host.ask(VerifyPartitions(name, *asked, data(0, 5)))
-        assert isinstance(answer, VerifyAnswer)
-        return answer
+    def verify(asked: ProducerIdentity, name: str = "t") -> VerifyPartitionsResponse:
+        response = harness.ask(VerifyPartitions(name, *asked, data(0, 5)))
+        assert isinstance(response, VerifyPartitionsResponse)
+        return response
 
-    answer = verify(producer)
-    assert answer.of(TopicPartition("data", 0)) is NONE
-    assert answer.of(TopicPartition("data", 5)) is ErrorCode.transaction_abortable
+    response = verify(producer)
+    assert response.of(TopicPartition("data", 0)) is NONE
+    assert response.of(TopicPartition("data", 5)) is ErrorCode.transaction_abortable
     assert verify(ProducerIdentity(1000, 4)).error is FENCED
     assert verify(ProducerIdentity(4, 0)).error is UNMAPPED
     assert verify(producer, "other").error is UNMAPPED
     assert verify(producer, "").error is ErrorCode.invalid_request
-    ended = host.end(producer).producer
+    ended = harness.end(producer).producer
     assert verify(ended).error is CONCURRENT
-    host.mark()
+    harness.mark()
     assert verify(ended).of(TopicPartition("data", 0)) is ErrorCode.transaction_abortable
 
 
-def test_while_a_record_is_not_committed_everybody_waits() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
-    host.commits_at_once = False
-    assert host.ask(AddPartitions("t", *producer, data(0), 2)) is None
-    assert host.add(producer, 1) is CONCURRENT
-    assert host.init().error is CONCURRENT
-    assert host.end(producer).error is CONCURRENT
-    assert host.end(ProducerIdentity(1000, 9), version=0).error is FENCED
-    assert host.state() == "Empty"
-    host.commit()
-    assert host.state() == "Ongoing"
-    assert host.ask(EndTransaction("t", *producer, True, 2)) is None
-    assert not host.markers
-    host.commit()
-    assert host.markers
+def test_pending_transition_rejects_commands_with_concurrent_transactions() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    harness.commits_at_once = False
+    assert harness.ask(AddPartitions("t", *producer, data(0), 2)) is None
+    assert harness.add(producer, 1) is CONCURRENT
+    assert harness.init().error is CONCURRENT
+    assert harness.end(producer).error is CONCURRENT
+    assert harness.end(ProducerIdentity(1000, 9), version=0).error is FENCED
+    assert harness.state() == "Empty"
+    harness.commit()
+    assert harness.state() == "Ongoing"
+    assert harness.ask(EndTransaction("t", *producer, True, 2)) is None
+    assert not harness.markers
+    harness.commit()
+    assert harness.markers
 
 
-def test_a_record_that_cannot_be_written_changes_nothing() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
-    host.failing = ErrorCode.not_enough_replicas
-    assert host.add(producer, 0) is ErrorCode.coordinator_not_available
-    assert host.state() == "Empty"
-    host.failing = ErrorCode.not_leader_or_follower
-    assert host.init().error is ErrorCode.not_coordinator
-    host.failing = None
-    assert host.init().producer == (1000, 1)
+def test_failed_write_changes_nothing() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    harness.failing = ErrorCode.not_enough_replicas
+    assert harness.add(producer, 0) is ErrorCode.coordinator_not_available
+    assert harness.state() == "Empty"
+    harness.failing = ErrorCode.not_leader_or_follower
+    assert harness.init().error is ErrorCode.not_coordinator
+    harness.failing = None
+    assert harness.init().producer == (1000, 1)
 
 
-def test_an_end_that_partitions_know_of_is_written_until_it_is() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
-    host.add(producer, 0)
-    host.end(producer)
-    host.failing = ErrorCode.not_enough_replicas
-    host.mark()
-    host.pass_time(1_000)
-    assert host.state() == "PrepareCommit"
-    host.failing = None
-    host.pass_time(1_000)
-    assert host.state() == "CompleteCommit"
+def test_completion_is_retried_until_it_is_written() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    harness.add(producer, 0)
+    harness.end(producer)
+    harness.failing = ErrorCode.not_enough_replicas
+    harness.mark()
+    harness.pass_time(1_000)
+    assert harness.state() == "PrepareCommit"
+    harness.failing = None
+    harness.pass_time(1_000)
+    assert harness.state() == "CompleteCommit"
 
 
-def test_late_and_strange_marks_change_nothing() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
-    host.add(producer, 0)
-    producer = host.end(producer).producer
-    first = host.mark()
-    host.add(producer, 1)
-    host.end(producer)
-    host.mark(first)
-    assert host.state() == "PrepareCommit"
-    host.mark(host.markers[-1]._replace(transactional_id="other"))
-    host.mark()
-    assert host.state() == "CompleteCommit"
+def test_late_and_unknown_markers_change_nothing() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    harness.add(producer, 0)
+    producer = harness.end(producer).producer
+    first = harness.mark()
+    harness.add(producer, 1)
+    harness.end(producer)
+    harness.mark(first)
+    assert harness.state() == "PrepareCommit"
+    harness.mark(harness.markers[-1]._replace(transactional_id="other"))
+    harness.mark()
+    assert harness.state() == "CompleteCommit"
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_transaction_that_takes_too_long_is_aborted(version: int) -> None:
-    host = TransactionHost(version=version)
-    producer = host.init(timeout_ms=15_000).producer
-    host.add(producer, 0, version=version)
-    host.pass_time(14_000)
-    assert host.state() == "Ongoing"
-    host.pass_time(20_000)
-    assert host.state() == "PrepareAbort"
-    assert host.mark()[1:6] == (1000, 1, 0, False, version)
-    assert host.state() == "CompleteAbort"
-    assert host.end(producer, version=version).error is (NO_STATE if version == 2 else FENCED)
-    assert host.add(producer, 0, version=version) is FENCED
+def test_transaction_is_aborted_after_its_timeout(version: int) -> None:
+    harness = TransactionHarness(version=version)
+    producer = harness.init(timeout_ms=15_000).producer
+    harness.add(producer, 0, version=version)
+    harness.pass_time(14_000)
+    assert harness.state() == "Ongoing"
+    harness.pass_time(20_000)
+    assert harness.state() == "PrepareAbort"
+    assert harness.mark()[1:6] == (1000, 1, 0, False, version)
+    assert harness.state() == "CompleteAbort"
+    assert harness.end(producer, version=version).error is (NO_STATE if version == 2 else FENCED)
+    assert harness.add(producer, 0, version=version) is FENCED
 
 
-def test_a_fence_that_could_not_be_written_is_not_raised_again() -> None:
-    host = TransactionHost(version=0)
-    producer = host.init().producer
-    host.add(producer, 0, version=0)
-    host.failing = ErrorCode.not_enough_replicas
-    assert host.init().error is ErrorCode.coordinator_not_available
-    assert host.end(producer, version=0).error is FENCED
-    host.failing = None
-    assert host.init().error is CONCURRENT
-    assert host.mark().producer_epoch == 1
+def test_failed_epoch_fence_does_not_increment_the_epoch_twice() -> None:
+    harness = TransactionHarness(version=0)
+    producer = harness.init().producer
+    harness.add(producer, 0, version=0)
+    harness.failing = ErrorCode.not_enough_replicas
+    assert harness.init().error is ErrorCode.coordinator_not_available
+    assert harness.end(producer, version=0).error is FENCED
+    harness.failing = None
+    assert harness.init().error is CONCURRENT
+    assert harness.mark().producer_epoch == 1
 
 
-def test_ids_that_nobody_uses_are_forgotten() -> None:
-    host = TransactionHost(TransactionSettings(id_expiration_ms=7_200_000))
-    producer = host.init().producer
-    host.init("open")
-    host.add(ProducerIdentity(1001, 0), 0, name="open")
-    host.pass_time(3_600_000)
-    host.add(producer, 0)
-    producer = host.end(producer).producer
-    host.mark()
-    host.pass_time(7_100_000)
-    assert host.state()
-    host.pass_time(3_600_000)
-    assert not host.state()
-    assert host.state("open") == "PrepareAbort"
-    assert host.add(producer, 0) is UNMAPPED
-    assert not host.failover().state()
+def test_unused_transactional_ids_expire() -> None:
+    harness = TransactionHarness(TransactionSettings(id_expiration_ms=7_200_000))
+    producer = harness.init().producer
+    harness.init("open")
+    harness.add(ProducerIdentity(1001, 0), 0, name="open")
+    harness.pass_time(3_600_000)
+    harness.add(producer, 0)
+    producer = harness.end(producer).producer
+    harness.mark()
+    harness.pass_time(7_100_000)
+    assert harness.state()
+    harness.pass_time(3_600_000)
+    assert not harness.state()
+    assert harness.state("open") == "PrepareAbort"
+    assert harness.add(producer, 0) is UNMAPPED
+    assert not harness.failover().state()
 
 
-def test_a_failover_completes_what_was_decided_and_keeps_what_was_open() -> None:
-    host = TransactionHost()
+def test_failover_completes_prepared_transactions_and_keeps_open_ones() -> None:
+    harness = TransactionHarness()
     for name in ("open", "deciding", "done"):
-        producer = host.init(name).producer
-        host.add(producer, 0, 3, name=name)
+        producer = harness.init(name).producer
+        harness.add(producer, 0, 3, name=name)
     opened = ProducerIdentity(1000, 0)
-    host.end(ProducerIdentity(1001, 0), name="deciding")
-    done = host.end(ProducerIdentity(1002, 0), commits=False, name="done").producer
-    host.mark()
-    after = host.failover()
+    harness.end(ProducerIdentity(1001, 0), name="deciding")
+    done = harness.end(ProducerIdentity(1002, 0), commits=False, name="done").producer
+    harness.mark()
+    after = harness.failover()
     assert [one.transactional_id for one in after.markers] == ["deciding"]
     assert after.markers[0][1:] == (1001, 1, 1, True, 2, data(0, 3))
     after.mark()
     assert after.state("deciding") == "CompleteCommit"
-    assert after.end(ProducerIdentity(1001, 0), name="deciding").producer == (1001, 1), "the answer was lost"
+    assert after.end(ProducerIdentity(1001, 0), name="deciding").producer == (1001, 1), "the response was lost"
     assert after.end(opened, name="open").error is NONE
     assert after.end(done, commits=False, name="done").producer == (1002, 2)
 
 
-def test_who_waits_at_unload_is_told() -> None:
-    host = TransactionHost()
-    host.commits_at_once = False
-    assert host.ask(InitProducerId("t", 1_000)) is None
-    host.take(host.coordinator.unload(host.now_ms))
-    assert list(host.answers.values()) == [InitAnswer(ErrorCode.not_coordinator)]
-    host.commit()
+def test_unload_leaves_pending_responses_to_the_runtime() -> None:
+    harness = TransactionHarness()
+    harness.commits_at_once = False
+    assert harness.ask(InitProducerId("t", 1_000)) is None
+    harness.take(harness.coordinator.on_unloaded(harness.now_ms))
+    assert list(harness.responses.values()) == [InitProducerIdResponse(ErrorCode.not_coordinator)]
+    harness.commit()
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_impossible_timeouts(timeout_ms: int) -> None:
-    assert TransactionHost().init(timeout_ms=timeout_ms).error is ErrorCode.invalid_transaction_timeout
+def test_invalid_timeouts_are_rejected(timeout_ms: int) -> None:
+    assert TransactionHarness().init(timeout_ms=timeout_ms).error is ErrorCode.invalid_transaction_timeout
 
 
-def test_impossible_names() -> None:
-    host = TransactionHost()
-    assert host.init("").error is ErrorCode.invalid_request
-    assert host.add(ProducerIdentity(1, 1), 0, name="") is ErrorCode.invalid_request
-    assert host.end(ProducerIdentity(1, 1), name="").error is ErrorCode.invalid_request
-    assert host.end(ProducerIdentity(1, 1), name="never seen").error is UNMAPPED
+def test_empty_transactional_ids_are_rejected() -> None:
+    harness = TransactionHarness()
+    assert harness.init("").error is ErrorCode.invalid_request
+    assert harness.add(ProducerIdentity(1, 1), 0, name="") is ErrorCode.invalid_request
+    assert harness.end(ProducerIdentity(1, 1), name="").error is ErrorCode.invalid_request
+    assert harness.end(ProducerIdentity(1, 1), name="never seen").error is UNMAPPED
 
 
 # ---- two phases
@@ -346,67 +346,69 @@ def test_impossible_names() -> None:
 TWO_PHASES = TransactionSettings(two_phase_commit=True)
 
 
-def _keep(host: TransactionHost) -> InitAnswer:
-    answer = host.ask(InitProducerId("t", 60_000, None, True, True))
-    assert isinstance(answer, InitAnswer)
-    return answer
+def _keep(harness: TransactionHarness) -> InitProducerIdResponse:
+    response = harness.ask(InitProducerId("t", 60_000, None, True, True))
+    assert isinstance(response, InitProducerIdResponse)
+    return response
 
 
-def test_two_phases_are_refused_unless_allowed() -> None:
-    host = TransactionHost()
-    answer = host.ask(InitProducerId("t", 60_000, None, True))
-    assert answer == InitAnswer(ErrorCode.transactional_id_authorization_failed)
-    assert host.ask(InitProducerId("t", 60_000, None, False, True)) == InitAnswer(ErrorCode.unsupported_version)
+def test_two_phase_commit_is_rejected_unless_enabled() -> None:
+    harness = TransactionHarness()
+    response = harness.ask(InitProducerId("t", 60_000, None, True))
+    assert response == InitProducerIdResponse(ErrorCode.transactional_id_authorization_failed)
+    assert harness.ask(InitProducerId("t", 60_000, None, False, True)) == InitProducerIdResponse(
+        ErrorCode.unsupported_version
+    )
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_a_prepared_transaction_is_ended_by_the_successor(commits: bool) -> None:
-    host = TransactionHost(TWO_PHASES)
-    answer = _keep(host)
-    first = answer.producer
-    assert answer == (NONE, (1000, 0), (-1, -1)), "there is nothing to keep"
-    host.add(first, 0)
-    host.pass_time(10_000_000_000)
-    assert host.state() == "Ongoing", "no timeout"
-    assert _keep(host) == (NONE, (1000, 1), (1000, 0))
-    host = host.failover()
-    answer = _keep(host)
-    assert answer == (NONE, (1000, 2), (1000, 0))
-    assert host.end(first).error is FENCED
-    assert host.add(first, 1) is FENCED
-    assert host.add(answer.producer, 1) is NO_STATE
-    ended = host.end(answer.producer, commits=commits)
+def test_successor_ends_a_kept_transaction(commits: bool) -> None:
+    harness = TransactionHarness(TWO_PHASES)
+    response = _keep(harness)
+    first = response.producer
+    assert response == (NONE, (1000, 0), (-1, -1)), "there is nothing to keep"
+    harness.add(first, 0)
+    harness.pass_time(10_000_000_000)
+    assert harness.state() == "Ongoing", "no timeout"
+    assert _keep(harness) == (NONE, (1000, 1), (1000, 0))
+    harness = harness.failover()
+    response = _keep(harness)
+    assert response == (NONE, (1000, 2), (1000, 0))
+    assert harness.end(first).error is FENCED
+    assert harness.add(first, 1) is FENCED
+    assert harness.add(response.producer, 1) is NO_STATE
+    ended = harness.end(response.producer, commits=commits)
     assert ended.producer == (1000, 3)
-    assert host.markers[-1][1:5] == (1000, 1, 1, commits)
-    assert host.end(answer.producer, commits=commits).error is CONCURRENT
-    host = host.failover()
-    host.mark()
-    assert host.end(answer.producer, commits=commits) == ended
-    assert host.end(answer.producer, commits=not commits).error is NO_STATE
-    assert host.add(ended.producer, 0) is NONE
+    assert harness.markers[-1][1:5] == (1000, 1, 1, commits)
+    assert harness.end(response.producer, commits=commits).error is CONCURRENT
+    harness = harness.failover()
+    harness.mark()
+    assert harness.end(response.producer, commits=commits) == ended
+    assert harness.end(response.producer, commits=not commits).error is NO_STATE
+    assert harness.add(ended.producer, 0) is NONE
 
 
-def test_who_does_not_keep_a_prepared_transaction_aborts_it_and_fences_its_successor() -> None:
-    host = TransactionHost(TWO_PHASES)
-    host.add(_keep(host).producer, 0)
-    kept = [_keep(host).producer for _ in range(3)][-1]
+def test_init_without_keep_aborts_a_kept_transaction_and_fences_its_successor() -> None:
+    harness = TransactionHarness(TWO_PHASES)
+    harness.add(_keep(harness).producer, 0)
+    kept = [_keep(harness).producer for _ in range(3)][-1]
     assert kept == (1000, 3)
-    assert host.init().error is CONCURRENT
-    assert host.mark()[1:5] == (1000, 1, 0, False)
-    assert host.init().producer == (1000, 5)
-    assert host.end(kept).error is FENCED
+    assert harness.init().error is CONCURRENT
+    assert harness.mark()[1:5] == (1000, 1, 0, False)
+    assert harness.init().producer == (1000, 5)
+    assert harness.end(kept).error is FENCED
 
 
 # ---- views
 
 
-def test_descriptions_and_lists() -> None:
-    host = TransactionHost()
-    producer = host.init().producer
-    host.init("idle")
-    host.add(producer, 4, 2)
-    host.pass_time(5_000)
-    described = describe(host.coordinator, "t")
+def test_describe_and_list_transactions() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    harness.init("idle")
+    harness.add(producer, 4, 2)
+    harness.pass_time(5_000)
+    described = describe(harness.coordinator, "t")
     assert described == (
         "t",
         NONE,
@@ -416,11 +418,11 @@ def test_descriptions_and_lists() -> None:
         (1000, 0),
         (TopicPartition("data", 2), TopicPartition("data", 4)),
     )
-    assert describe(host.coordinator, "x").error is ErrorCode.transactional_id_not_found
-    assert describe(host.coordinator, "").error is ErrorCode.invalid_request
+    assert describe(harness.coordinator, "x").error is ErrorCode.transactional_id_not_found
+    assert describe(harness.coordinator, "").error is ErrorCode.invalid_request
 
     def names(**filters: object) -> list[str]:
-        return [one.transactional_id for one in list_transactions(host.coordinator, host.now_ms, **filters)]  # type: ignore[arg-type]
+        return [one.transactional_id for one in list_transactions(harness.coordinator, harness.now_ms, **filters)]  # type: ignore[arg-type]
 
     assert names() == ["t", "idle"]
     assert names(states=["Ongoing"]) == ["t"]

@@ -40,9 +40,9 @@ class UnknownKind(UnreadableRecord):
 def encode_key(record: GroupRecord) -> bytes:
     if record.key.__class__ is OffsetCommitKey:
         return encode_offset_key(record.key)
-    out = bytearray(_VERSION.pack(record.key.KEY_VERSION))
-    write_record(out, record.key, 0)
-    return bytes(out)
+    result = bytearray(_VERSION.pack(record.key.KEY_VERSION))
+    write_record(result, record.key, 0)
+    return bytes(result)
 
 
 def encode_value(record: GroupRecord) -> bytes | None:
@@ -52,11 +52,11 @@ def encode_value(record: GroupRecord) -> bytes | None:
         quick = encode_offset_value(record.value)
         if quick is not None:
             return quick
-    out = bytearray(_VERSION.pack(record.version))
-    write_record(out, record.value, record.version)
+    result = bytearray(_VERSION.pack(record.version))
+    write_record(result, record.value, record.version)
     if isinstance(record.value, consumer.ConsumerGroupMemberMetadataValue) and not record.value.classic_member_metadata:
-        mark_absent(out)
-    return bytes(out)
+        mark_absent(result)
+    return bytes(result)
 
 
 def decode(key: bytes | None, value: bytes | None) -> GroupRecord:

@@ -1,0 +1,100 @@
+"""Whoever begins a transaction while the one before is being ended is let in soon after that."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.broker.apis import transaction_verification
+from odradek.broker.apis.transaction_verification import TransactionVerifier
+from odradek.host.clock import SystemClock
+from tests.unit.broker.fake_broker import FakeBroker
+from tests.unit.broker.transactions_port import HostedTransactions
+
+NAME = TopicPartition("t", 0)
+
+
+class Ending(HostedTransactions):
+    """Of an end that takes so many questions."""
+
+    def __init__(self, questions: int) -> None:
+        super().__init__()
+        self.left = questions
+
+    async def add_or_verify_partitions(self, *_: Any, **__: Any) -> dict[TopicPartition, ErrorCode]:
+        self.left -= 1
+        return {NAME: ErrorCode.concurrent_transactions if self.left else ErrorCode.none}
+
+
+class StandingClock(SystemClock):
+    """However busy the machine is, no time passes but in pauses, which are none here."""
+
+    def monotonic(self) -> float:
+        return 1.0
+
+
+def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, questions: int) -> list[float]:
+    broker = FakeBroker(directory)
+    broker.add_topic("t", 1)
+    broker.transactions = Ending(questions)
+    broker.clock = StandingClock()
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(round(seconds * 1000, 3))
+
+    async def ask() -> ErrorCode:
+        joiner = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        joiner.begin(partition, 7, 0, 0)
+        return await joiner.error_of(NAME)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction_verification.asyncio, "sleep", pause)
+        assert asyncio.run(ask()) is ErrorCode.none
+    return pauses
+
+
+def test_verification_is_retried_with_increasing_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pauses_ms(tmp_path / "none", monkeypatch, 1) == []
+    assert pauses_ms(tmp_path / "some", monkeypatch, 8) == [1, 2, 4, 8, 16, 20, 20]
+
+
+class EndingHere(Ending):
+    """Of an end of which its coordinator says when it is over."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.over: asyncio.Future[None] | None = None
+
+    def completion_of(self, transactional_id: str) -> asyncio.Future[None]:
+        self.over = asyncio.get_running_loop().create_future()
+        return self.over
+
+
+def test_verification_waits_for_the_completion_on_the_same_broker(tmp_path: Path) -> None:
+    broker = FakeBroker(tmp_path)
+    broker.add_topic("t", 1)
+    broker.transactions = ending = EndingHere()
+    broker.clock = StandingClock()
+
+    async def ask() -> ErrorCode:
+        joiner = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        joiner.begin(partition, 7, 0, 0)
+        asked = asyncio.ensure_future(joiner.error_of(NAME))
+        while ending.over is None:
+            await asyncio.sleep(0)
+        # Nothing is asked meanwhile, however long that is.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert ending.left == 1
+        ending.over.set_result(None)
+        return await asked
+
+    assert asyncio.run(ask()) is ErrorCode.none

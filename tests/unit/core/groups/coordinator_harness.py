@@ -1,0 +1,153 @@
+"""Runs a group coordinator on a list as its log; the test commits records and advances the time."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from random import Random
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.core.groups.commands import Response
+from odradek.core.groups.coordinator import Command, GroupCoordinator
+from odradek.core.groups.coordinator_result import CoordinatorResult, WriteEvent
+from odradek.core.groups.error_responses import error_response
+from odradek.core.groups.group_configs import GroupConfigs
+from odradek.core.groups.records import GroupRecord, decode, encode_key, encode_value
+from odradek.core.groups.settings import GroupSettings
+from odradek.core.groups.topics import Topics
+from odradek.records.batch import NO_PRODUCER_ID
+
+Logged = tuple[bytes, bytes | None, int]
+Marker = tuple[int, bool]
+
+
+def uuids(seed: int = 1) -> Callable[[], UUID]:
+    random = Random(seed)
+    return lambda: UUID(int=random.getrandbits(128), version=4)
+
+
+class CoordinatorHarness:
+    def __init__(
+        self,
+        settings: GroupSettings | None = None,
+        *,
+        new_uuid: Callable[[], UUID] | None = None,
+        log: list[Logged | Marker] | None = None,
+        now_ms: int = 0,
+        topics: Topics | None = None,
+        configs: GroupConfigs | None = None,
+    ) -> None:
+        self.settings = settings or GroupSettings()
+        self._new_uuid = new_uuid or uuids()
+        self._topics = topics
+        self._configs = configs
+        self.coordinator = GroupCoordinator(self.settings, self._new_uuid, topics, configs)
+        self.now_ms = now_ms
+        self.log: list[Logged | Marker] = list(log or ())
+        self.committed = len(self.log)
+        self.responses: dict[int, Response] = {}
+        self.appended: list[GroupRecord] = []
+        self.failing: ErrorCode | None = None
+        self._pending_writes: deque[tuple[int, list[tuple[int, Response]], WriteEvent | None]] = deque()
+        self._tokens = 0
+        self._commands: dict[int, Command] = {}
+        self._load()
+
+    def _load(self) -> None:
+        self.coordinator.advance_high_watermark(self.committed)
+        for offset, entry in enumerate(self.log):
+            if len(entry) == 2:
+                self.coordinator.replay_marker(entry[0], commits=entry[1], offset=offset)
+            else:
+                key, value, producer_id = entry
+                self.coordinator.replay(decode(key, value), offset, self.now_ms, producer_id)
+        for result in self.coordinator.on_loaded(self.now_ms):
+            self.take(result)
+
+    def failover(self, *, committed_only: bool = True) -> "CoordinatorHarness":
+        """Another harness that leads the partition now, with the log as it is."""
+        log = self.log[: self.committed] if committed_only else self.log
+        return CoordinatorHarness(
+            self.settings,
+            new_uuid=self._new_uuid,
+            log=log,
+            now_ms=self.now_ms,
+            topics=self._topics,
+            configs=self._configs,
+        )
+
+    # ---- what is asked
+
+    def send(self, command: Command, token: int | None = None) -> int:
+        self._tokens += 1
+        chosen = self._tokens if token is None else token
+        self._commands[chosen] = command
+        self.take(self.coordinator.handle(command, chosen, self.now_ms))
+        return chosen
+
+    def ask(self, command: Command) -> Response:
+        """With everything committed, so that the response is there, or has to wait for others."""
+        token = self.send(command)
+        self.commit()
+        return self.responses[token]
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Everything on the way happens when it is due."""
+        end_ms = self.now_ms + milliseconds
+        while (at_ms := self.coordinator.next_deadline_ms()) is not None and at_ms <= end_ms:
+            self.now_ms = max(self.now_ms, at_ms)
+            self.run_deadlines()
+        self.now_ms = end_ms
+
+    def run_deadlines(self) -> None:
+        while (result := self.coordinator.expire_deadline(self.now_ms)) is not None:
+            self.take(result)
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
+        self.coordinator.replay_marker(producer_id, commits=commits, offset=len(self.log))
+        self.log.append((producer_id, commits))
+        self._pending_writes.append((len(self.log), [], None))
+
+    # ---- what it does
+
+    def take(self, result: CoordinatorResult) -> None:
+        if result.records and self.failing is not None:
+            self._answer(result.responses)
+            self._answer(
+                [
+                    (token, error_response(self._commands[token], self.failing))
+                    for token, _ in result.responses_after_commit
+                ]
+            )
+            if result.write_event is not None:
+                self.take(self.coordinator.on_written(result.write_event, self.failing, self.now_ms))
+            return
+        producer_id = NO_PRODUCER_ID if result.producer is None else result.producer.id
+        for record in result.records:
+            self.appended.append(record)
+            self.log.append((encode_key(record), encode_value(record), producer_id))
+            if result.replays:
+                self.coordinator.replay(record, len(self.log) - 1, self.now_ms, producer_id)
+        self._answer(result.responses)
+        if not result.records and not self._pending_writes:
+            self._answer(result.responses_after_commit)
+        else:
+            self._pending_writes.append((len(self.log), result.responses_after_commit, result.write_event))
+
+    def commit(self) -> None:
+        while self._pending_writes:
+            end, responses, written = self._pending_writes.popleft()
+            self.committed = end
+            self.coordinator.advance_high_watermark(end)
+            self._answer(responses)
+            if written is not None:
+                self.take(self.coordinator.on_written(written, ErrorCode.none, self.now_ms))
+
+    def _answer(self, responses: list[tuple[int, Response]]) -> None:
+        for token, response in responses:
+            assert token not in self.responses, f"{token} is answered twice: {self.responses[token]}, {response}"
+            self.responses[token] = response
+
+    def take_answers(self) -> Iterator[tuple[int, Response]]:
+        """Those given since the last time, forgotten then."""
+        given, self.responses = self.responses, {}
+        return iter(given.items())
