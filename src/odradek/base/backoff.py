@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt, the longer the more have failed; as Kafka's nodes do."""
+"""Exponential backoff with jitter, as in Kafka."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ JITTER: Final = 0.02
 
 
 def backoff_seconds(failures: int, seconds_max: float, random: Random) -> float:
-    """After so many failures in a row, of which there is one at least."""
-    # No power of two beyond these matters, and a float would not hold it.
+    """The pause after this number of consecutive failures, at least one."""
+    # Larger powers exceed any limit, and do not fit a float.
     seconds = min(FIRST_SECONDS * (1 << min(failures - 1, 32)), seconds_max)
     return seconds * (1 - JITTER + 2 * JITTER * random.random())

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the one exception that carries one of them to a client."""
+"""Kafka's error codes, and the exception that carries one to a client."""
 
 import errno
 
@@ -6,12 +6,12 @@ from kio.schema.errors import ErrorCode
 
 __all__ = ["ErrorCode", "KafkaError", "is_disk_failure"]
 
-# What the process ran out of, not the disk: it may work at the next try.
+# Resources of the process, not of the disk: a retry may succeed.
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class KafkaError(Exception):
-    """A refusal that the client hears as an error code; `message` is for the field beside it, where there is one."""
+    """An error that the client receives as a code; `message` is for the error message field, if there is one."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name.upper()}: {message}" if message else code.name.upper())
@@ -20,5 +20,5 @@ class KafkaError(Exception):
 
 
 def is_disk_failure(error: OSError) -> bool:
-    """Whether the error speaks of the disk, so that nothing on it can be trusted until somebody has looked."""
+    """Whether the error indicates a failed disk, whose contents cannot be trusted until an operator has checked it."""
     return error.errno not in _EXHAUSTED

@@ -1,4 +1,4 @@
-"""Names of things: partitions, nodes, and the 22-character form in which Kafka writes uuids."""
+"""Identifiers: partitions, and Kafka's 22-character format of UUIDs."""
 
 import base64
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """As most messages have them: topics by name, and the numbers of each, in order."""
+    """Partition numbers by topic, sorted, as most messages have them."""
     by_topic = groupby(sorted(partitions), key=lambda one: one.topic)
     return {topic: tuple(one.partition for one in some) for topic, some in by_topic}
 
@@ -33,8 +33,8 @@ def uuid_to_text(value: UUID) -> str:
 
 
 def uuid_from_text(text: str) -> UUID:
-    """Raises ValueError on anything that is not Kafka's 22-character form."""
+    """Raises ValueError unless the text is a UUID in Kafka's 22-character format."""
     raw = base64.urlsafe_b64decode(text + "==")
     if len(raw) != 16:
-        raise ValueError(f"{text!r} is not a uuid: 22 characters of URL-safe base64 are expected")
+        raise ValueError(f"{text!r} is not a UUID: expected 22 characters of URL-safe base64")
     return UUID(bytes=raw)

@@ -1,4 +1,4 @@
-"""What the core may ask of the outside world. Real machines stand behind these in `host/`, virtual ones in `sim/`."""
+"""The ports of the core to the outside world. `host/` implements them on a real machine, `sim/` in the simulator."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 class Clock(Protocol):
     def wall_ms(self) -> int:
-        """Milliseconds since 1970: for timestamps that people and files see. May jump."""
+        """Milliseconds since 1970, for timestamps. May jump."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start: for deadlines. Never goes back."""
+        """Seconds from an arbitrary start, for deadlines. Never decreases."""
 
 
 class Random(Protocol):
@@ -25,24 +25,24 @@ class Random(Protocol):
 
 
 class Executor(Protocol):
-    """The only way to a thread. Jobs of one `lane` (a log dir's, for one) never overlap; None: any worker."""
+    """Runs work in threads. Jobs of one `lane`, for example of a log dir, never overlap; None: any thread."""
 
     async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T: ...
 
 
 class DiskFile(Protocol):
-    """An open file. Writes go to the page cache; only `sync` makes them survive a power loss."""
+    """An open file. Writes go to the page cache; they survive a power loss only after `sync`."""
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Writes all bytes at the end, or raises OSError after cutting the file back to its old size."""
+        """Writes all bytes at the end, or truncates the file to its old size and raises OSError."""
 
     def write_at(self, position: int, data: Buffer) -> None: ...
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes, fewer only at the end of the file. May wait for the disk."""
+        """Up to `size` bytes, fewer only at the end of the file. May block."""
 
     def read_cached(self, position: int, size: int) -> bytes | None:
-        """As `read`, but None when that would have to wait for the disk."""
+        """As `read`, but None if that would block."""
 
     def size(self) -> int: ...
 
@@ -83,13 +83,13 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def make_dirs(self, path: str, *, durable: bool = True) -> None:
-        """With those above it. Durable once it returns, unless the caller syncs the directory above by itself."""
+        """Creates the parents too. Durable on return, unless the caller syncs the parent directory itself."""
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Durable once it returns, the directories of both names being synced, unless the caller can do without."""
+        """Syncs the directories of both names, unless `durable` is false."""
 
     def link(self, source: str, target: str) -> None:
-        """Another name for a file of the same disk, which stays when the first one goes. Not durable."""
+        """Creates a hard link. Not durable."""
 
     def remove(self, path: str) -> None: ...
 
@@ -100,27 +100,27 @@ class Disk(Protocol):
     def usage(self, path: str) -> DiskUsage: ...
 
     def lock(self, path: str) -> DiskLock:
-        """An exclusive lock that ends with the process. Raises BlockingIOError while somebody else holds it."""
+        """An exclusive lock that ends with the process. Raises BlockingIOError if it is held elsewhere."""
 
 
 class ControllerPort(Protocol):
     """The active controller, wherever it runs."""
 
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
-        """Takes and gives kio messages of exactly this API and version. Returns once the decision is committed and
-        applied to the image that this node serves from. Raises KafkaError only where a response cannot say it."""
+        """Takes and returns kio messages of exactly this API and version. Returns once the result is committed and
+        applied to this node's image. Raises KafkaError only if the response has no field for the error."""
 
 
 class Client(NamedTuple):
-    """Who asked for something."""
+    """The client that sent a request."""
 
     client_id: str | None
     host: str
-    """Its address, as text."""
+    """Its IP address."""
 
 
 class ForwardingPort(ControllerPort, Protocol):
-    """The active controller as a broker has it, for itself and for its clients."""
+    """The active controller, for a broker's own requests and those of its clients."""
 
     async def forward(self, client: Client, api_key: int, version: int, request: Any) -> Any:
-        """As `handle`; the controller is told for whom."""
+        """As `handle`, on behalf of a client."""

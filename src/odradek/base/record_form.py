@@ -1,8 +1,8 @@
-"""How records of the metadata log and of the internal topics are declared, and their bytes in every version.
+"""Declares the records of the metadata log and of internal topics, and encodes them in every version.
 
-A class is the union of all versions of its record. Fields carry kio's metadata, plus the versions they exist in; what
-a version lacks is left out when writing and takes its default when reading, so that nobody but the codecs ever thinks
-about versions. Which record the bytes are of, and in which version, is said in front of them: that is the codecs' own.
+A class is the union of all versions of its record. Fields have kio's metadata and the versions they exist in. Encoding
+omits the fields that a version does not have, and decoding gives them their defaults, so that only the codecs know
+about versions. The codecs also write and read the type and version that precede a record.
 """
 
 import struct
@@ -23,15 +23,15 @@ _NEVER: Final = 32_767
 
 
 class UnreadableRecord(ValueError):
-    """The bytes are no record, or one that this release does not know."""
+    """The bytes are not a record, or one of a later release."""
 
 
 class UnwritableRecord(ValueError):
-    """A value in it is larger than its record can hold."""
+    """A value is too large for its field."""
 
 
 class RecordForm:
-    """Base of records. The class itself serves versions that have all of its fields and the flexible encoding."""
+    """Base of records. The class itself encodes the flexible versions that have all of its fields."""
 
     __slots__ = ()
     __type__: ClassVar = EntityType.data
@@ -57,9 +57,9 @@ R = TypeVar("R", bound=RecordForm)
 def form(
     kafka_type: str | None = None, *, since: int = 0, until: int = _NEVER, tag: int | None = None
 ) -> Mapping[str, object]:
-    """Field metadata of a primitive or an array of them, which the versions from `since` to `until` have.
+    """Metadata of a primitive field or array of primitives, which the versions `since` to `until` have.
 
-    Structures and arrays of them have no `kafka_type`, and need none of this unless they are tagged or come and go.
+    Structures have no `kafka_type`, and need metadata only if they are tagged or do not exist in every version.
     """
     metadata: dict[str, object] = {"since": since, "until": until}
     if kafka_type is not None:
@@ -78,17 +78,17 @@ def write_record(out: bytearray, record: RecordForm, version: int) -> None:
 
 
 def read_record(record_type: type[R], version: int, data: bytes, offset: int) -> R:
-    """From bytes of this version, from a position on. Raises UnreadableRecord."""
+    """Decodes a record of this version. Raises UnreadableRecord."""
     try:
         record: R = _reader(record_type, version)(data, offset)
         return record
     except (SerialError, KeyError, ValueError, struct.error, IndexError) as error:
-        # kio knows no tagged fields but its own, and answers to others with a KeyError.
+        # kio raises KeyError for unknown tagged fields.
         raise UnreadableRecord(f"{record_type.__name__} of {len(data)} bytes cannot be read: {error}") from error
 
 
 def _new_writer(record_type: Any, version: int) -> Writer:
-    # Fields are taken by name: a record of the newest shape serves every version's list of fields.
+    # Fields are read by name: a record of the newest class has the fields of every version.
     return message_writer(_versioned(record_type, version, version >= record_type.FLEXIBLE_SINCE))
 
 
@@ -106,12 +106,12 @@ _writer: Final[Callable[[Any, int], Writer]] = cache(_new_writer)
 _reader: Final[Callable[[Any, int], Callable[[bytes, int], Any]]] = cache(_new_reader)
 
 
-# ---- one version's classes
+# ---- classes of one version
 
 
 @cache
 def _versioned(shape: Any, version: int, flexible: bool) -> Any:
-    """The class with only those fields that `version` has, for kio to derive its codec from."""
+    """The class with only the fields of `version`, from which kio derives its codec."""
     known_here = _fields_of(shape, version)
     hints = [_versioned_hint(known.type, version, flexible) for known in known_here]
     if flexible and hints == [known.type for known in fields(shape)]:
@@ -136,7 +136,7 @@ def _versioned_hint(hint: Any, version: int, flexible: bool) -> Any:
 
 
 def _nested_shape(hint: Any) -> Any:
-    """The structure that a field holds, alone or many of them, or None."""
+    """The structure in a field or array, or None."""
     held = get_args(_without_none(hint))[0] if _holds_many(hint) else _without_none(hint)
     return held if is_dataclass(held) else None
 
@@ -165,7 +165,7 @@ def _copy_of(known: Field[Any]) -> Any:
     return field(default=known.default, metadata=known.metadata)
 
 
-# ---- from one version's classes back to ours
+# ---- from the class of one version to the declared class
 
 
 @cache

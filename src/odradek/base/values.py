@@ -1,7 +1,7 @@
-"""Small classes of values, made quickly.
+"""Frozen dataclasses with slots that are fast to create.
 
-As frozen dataclasses with slots, and to the type checker nothing else. But `dataclass` compiles six methods for each
-class, and dozens of classes are what a node waits for when it starts: here they share theirs, all but `__init__`.
+`dataclass` compiles six methods per class, which delays the start of a node with dozens of classes. These classes share
+all methods but `__init__`. To the type checker they are ordinary frozen dataclasses.
 """
 
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: type[T]) -> type[T]:
-    return _made(cls, kw_only=False)
+    return _make(cls, kw_only=False)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def named_value(cls: type[T]) -> type[T]:
-    """With fields that are given by their names only."""
-    return _made(cls, kw_only=True)
+    """With keyword-only fields."""
+    return _make(cls, kw_only=True)
 
 
-def _made(cls: type[T], *, kw_only: bool) -> type[T]:
+def _make(cls: type[T], *, kw_only: bool) -> type[T]:
     made: Any = dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
     made.__eq__ = _equals
     made.__hash__ = _hash

@@ -1,1 +1,1 @@
-"""Configs: what Kafka defines, what a file says, what changed at run time, and which value is in force."""
+"""Configs: Kafka's definitions, parsing and validation of files, dynamic changes, and effective values."""

@@ -1,0 +1,1 @@
+"""The clock, disk and threads of a real machine."""

@@ -1,4 +1,4 @@
-"""The machine's clocks."""
+"""The clocks of this machine."""
 
 import time
 

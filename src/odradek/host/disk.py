@@ -1,6 +1,6 @@
 """The Disk port on a real filesystem: positional reads and writes, durable renames, locks that end with the process.
 
-It knows nothing of logs, segments or Kafka's names; every OSError goes to the caller as it came.
+It knows nothing of logs or segments, and passes every OSError to the caller.
 """
 
 import contextlib
@@ -15,22 +15,22 @@ from typing_extensions import Buffer
 
 from odradek.base.ports import DiskUsage
 
-# Linux refuses more buffers than this in one call.
+# The maximum number of buffers per system call on Linux.
 _BUFFERS_PER_CALL = 1024
-# Larger cached reads get a buffer of their own instead of the shared one.
+# Larger cached reads allocate a buffer instead of using a pooled one.
 _SCRATCH_BYTES = 1 << 20
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
-# Reads of these filesystems never wait for a device, and some of them do not know RWF_NOWAIT.
+# Reads from these filesystems never block on a device, and some do not support RWF_NOWAIT.
 _MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
-# What filesystems answer that cannot promise not to wait.
+# Errors of filesystems that do not support RWF_NOWAIT.
 _NO_WAIT_UNKNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
-# Data and the size needed to reach it; the modification time may follow later.
+# Syncs data and size, but not the modification time.
 _sync_descriptor = getattr(os, "fdatasync", os.fsync)
 
 
 class _Descriptor:
-    """A file descriptor that closes when nobody uses it any more: a `close` never pulls it from under a read."""
+    """A file descriptor that is closed with its last reference, so that `close` never interrupts a read."""
 
     __slots__ = ("number",)
 
@@ -42,7 +42,7 @@ class _Descriptor:
 
 
 class _NoWaitReads:
-    """What is known of non-blocking reads on each device, and the buffers they read into."""
+    """The devices that support non-blocking reads, and a pool of buffers for them."""
 
     __slots__ = ("_memory_devices", "pool", "unsupported_devices")
 
@@ -72,7 +72,7 @@ def _find_memory_devices() -> set[int]:
 
 
 class HostFile:
-    """An open file. It remembers nothing of the contents: several of them on one file agree."""
+    """An open file. It caches no contents, so that several objects for one file are consistent."""
 
     __slots__ = ("_descriptor", "_device", "_no_wait", "_sync_failure", "path")
 
@@ -90,7 +90,7 @@ class HostFile:
         return descriptor
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Writes all bytes at the end and returns how many, or raises OSError with the file at its old size."""
+        """Returns the number of bytes written, or raises OSError with the file at its old size."""
         descriptor = self._open_descriptor()
         start = os.fstat(descriptor.number).st_size
         try:
@@ -109,7 +109,7 @@ class HostFile:
 
     def write_at(self, position: int, data: Buffer) -> None:
         descriptor = self._descriptor or self._open_descriptor()
-        # Nearly always all of it in one go, and nothing else is in a produced record's way.
+        # Short writes are rare, and this is the path of every produced record.
         count = os.pwrite(descriptor.number, data, position)
         if count != (data.nbytes if data.__class__ is memoryview else len(data)):  # type: ignore[arg-type]
             rest = memoryview(data).cast("B")[count:]
@@ -141,7 +141,7 @@ class HostFile:
                 count = os.preadv(descriptor.number, (view,), position, _NO_WAIT)
                 if count == size:
                     return bytes(view)
-                # The file ends here, or the rest is not in memory.
+                # The file ends here, or the rest is not in the page cache.
                 at_end = position + count >= os.fstat(descriptor.number).st_size
                 return bytes(view[:count]) if at_end else None
         except BlockingIOError:
@@ -165,7 +165,7 @@ class HostFile:
         os.ftruncate(self._open_descriptor().number, size)
 
     def sync(self) -> None:
-        """Never asks twice after a failure: the kernel drops pages and error, and would then say that all is well."""
+        """Never retries a failed sync: the kernel drops the dirty pages, and a second sync would report success."""
         if self._sync_failure is not None:
             raise self._sync_failure
         try:
@@ -193,7 +193,7 @@ def _write_all_vectored(number: int, buffers: Sequence[Buffer], position: int) -
     count = os.pwritev(number, buffers, position)
     size = sum(memoryview(buffer).nbytes for buffer in buffers)
     if count < size:
-        # A short write is rare enough to pay a copy for it.
+        # Short writes are rare enough for a copy.
         count += _write_all(number, b"".join(map(bytes, buffers))[count:], position + count)
     return count
 
@@ -209,13 +209,13 @@ class _HostLock:
 
 
 class HostDisk:
-    """The files of this machine."""
+    """The filesystem of this machine."""
 
     __slots__ = ("_being_written", "_no_wait")
 
     def __init__(self) -> None:
         self._no_wait = _NoWaitReads()
-        # Files that are to take others' places, and by whom: several threads may write one at the same time.
+        # Temporary files in use, by writer: several threads may replace the same file at the same time.
         self._being_written: dict[str, object] = {}
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> HostFile:
@@ -266,7 +266,7 @@ class HostDisk:
             missing.append(path)
             path = os.path.dirname(path) or "."
         for directory in reversed(missing):
-            # Somebody else may have made it meanwhile.
+            # Another thread may have created it.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory)
             if durable:
@@ -315,9 +315,9 @@ class HostDisk:
 
 
 def _lock_whole_file(number: int) -> None:
-    """A record lock, which is what Java's FileChannel takes: it keeps out Apache Kafka as well."""
+    """A record lock, as Java's FileChannel uses: it excludes Apache Kafka too."""
     if hasattr(fcntl, "F_OFD_SETLK"):
-        # Owned by the open file and not by the process: closing another descriptor of the file does not drop it.
+        # Owned by the open file, not by the process: closing another descriptor of the file does not release it.
         everything = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         fcntl.fcntl(number, fcntl.F_OFD_SETLK, everything)
     else:

@@ -1,4 +1,4 @@
-"""Threads for what blocks: a few shared ones, and one of its own for each lane."""
+"""Threads for blocking work: a few shared ones, and one per lane."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a node says of itself, on standard error: a line each, for people or for machines."""
+"""Formats log messages on standard error, one line each, as text or JSON."""
 
 import json
 import logging
@@ -11,7 +11,7 @@ JSON: Final = "json"
 FORMATS: Final = (TEXT, JSON)
 
 _TEXT_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# What every record has; the rest was given with `extra`.
+# Attributes of every log record; others come from `extra`.
 _COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -22,7 +22,7 @@ def log_to_stderr(form: str = TEXT) -> None:
 
 
 class JsonLines(logging.Formatter):
-    """An object a line. Line breaks and control characters in what is told stay inside of it."""
+    """One JSON object per line, with the fields of `extra`. Line breaks and control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         shown: dict[str, object] = {

@@ -1,1 +1,1 @@
-"""The only sockets of a node."""
+"""The sockets of brokers and controllers: listeners, connections, limits, dispatch, and links to other nodes."""

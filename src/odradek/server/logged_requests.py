@@ -40,15 +40,15 @@ def logged(handle: Handle, log: RequestLog) -> Handle:
         if not _is_selected(log, shown, context, port):
             return handle(request, context, port)
         entry = _Entry(context, shown)
-        answer = handle(request, context, port)
+        response = handle(request, context, port)
         entry.handled()
-        if isinstance(answer, DeferredResponse):
-            answer.convert(entry.write_through)
-            return answer
-        if isawaitable(answer):
-            return _awaited(answer, entry)
-        entry.write(answer)
-        return answer
+        if isinstance(response, DeferredResponse):
+            response.convert(entry.write_through)
+            return response
+        if isawaitable(response):
+            return _await_and_log(response, entry)
+        entry.write(response)
+        return response
 
     return handle_and_log
 
@@ -90,8 +90,8 @@ class _Entry:
         return response
 
 
-async def _awaited(answer: Any, entry: _Entry) -> Any:
-    response = await answer
+async def _await_and_log(awaited: Any, entry: _Entry) -> Any:
+    response = await awaited
     entry.write(response)
     return response
 

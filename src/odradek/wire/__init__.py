@@ -1,1 +1,1 @@
-"""The wire without sockets: frames, headers, version negotiation, and the codecs of every message."""
+"""Kafka's protocol without I/O: the table of APIs, frames, headers, codecs, and the client session."""

@@ -1,6 +1,6 @@
-"""The response of DescribeTransactions, where a transaction need not have begun.
+"""The DescribeTransactions response, with a nullable start time.
 
-kio's own form knows no start before 1970, but -1 is what is said of a transactional id that has no transaction open.
+kio's class cannot represent -1, which is the start time of a transactional ID without an open transaction.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
-"""Which errors a response speaks of, in itself and in its parts.
+"""Finds the error codes of a response, including those of its parts.
 
-Where to look is found once for every message class; a response that cannot carry an error costs nothing.
+The fields to read are determined once per message class; a response without error codes costs nothing.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ _KAFKA_TYPE: Final = "error_code"
 
 class _Places(NamedTuple):
     own: Callable[[Any], ErrorCode] | None
-    """How to get the entity's own error, if it may have one."""
+    """Reads the entity's own error code, if it has one."""
     parts: tuple[tuple[Any, "_Places"], ...]
-    """Arrays of parts that carry errors: how to get them, and where to look in each."""
+    """Arrays of parts with error codes: how to read them, and the plan of each part."""
 
 
 def error_codes(response: Any) -> list[ErrorCode]:
-    """All but success, each as often as it is there."""
+    """All error codes but NONE, with duplicates."""
     found: list[ErrorCode] = []
     places = _places(response.__class__)
     if places is not None:
@@ -56,7 +56,7 @@ def _places(message_class: type) -> _Places | None:
 
 
 def _element_classes(hint: Any) -> list[type]:
-    """Of an array, which may be one that can be absent."""
+    """The element type of an array, which may be nullable."""
     if get_origin(hint) is tuple:
         return [one for one in get_args(hint) if isinstance(one, type)]
     return [found for one in get_args(hint) for found in _element_classes(one)]

@@ -1,6 +1,6 @@
-"""Fetch responses by hand, as a list of buffers: record batches go from the log to the socket without a copy.
+"""Hand-written codec for Fetch responses: a list of buffers, so that record batches are not copied.
 
-Versions 4 to 18; 12 and later are flexible, 13 and later name topics by id.
+Versions 4 to 18; 12 and later are flexible, 13 and later identify topics by ID.
 """
 
 import struct
@@ -26,9 +26,9 @@ _PARTITION: Final = struct.Struct(">ihqq")
 _ABORTED: Final = struct.Struct(">qq")
 _EPOCH_AND_OFFSET: Final = struct.Struct(">iq")
 _LEADER: Final = struct.Struct(">ii")
-# Flexible and by topic id: throttle, error, session; one topic; one partition without an error, up to its records.
+# Flexible, with topic IDs: throttle, error, session; one topic; one partition without an error, up to its records.
 _ONE_PARTITION: Final = struct.Struct(">ihiB16sBihqqqBi")
-# A tag's size counts the end of its own tagged fields.
+# The size of a tagged field includes the end of its own tagged fields.
 _EPOCH_AND_OFFSET_TAG_BYTES: Final = _EPOCH_AND_OFFSET.size + 1
 _LEADER_TAG_BYTES: Final = _LEADER.size + 1
 
@@ -39,7 +39,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class CurrentLeader(NamedTuple):
-    """Whom to ask instead (KIP-951)."""
+    """The leader that the client should use instead (KIP-951)."""
 
     leader_id: int
     leader_epoch: int
@@ -58,7 +58,7 @@ class FetchedPartition(NamedTuple):
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    # None: the reader asked for uncommitted records too, and is told of no aborted ones.
+    # None: the client reads uncommitted records, and needs no aborted transactions.
     aborted: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = NO_PREFERRED_REPLICA
     records: bytes = b""
@@ -94,7 +94,7 @@ def write_fetch_response(
                 only.log_start_offset,
                 only.records,
                 session_id=session_id,
-                tells_aborted=only.aborted is not None,
+                has_aborted=only.aborted is not None,
             )
     parts: list[bytes] = []
     out = bytearray(_I32.pack(throttle_ms))
@@ -133,15 +133,15 @@ def write_one_partition(
     records: bytes,
     *,
     session_id: int,
-    tells_aborted: bool,
+    has_aborted: bool,
 ) -> list[bytes]:
-    """What most readers get, in version 13 or later: one partition, no error, and nothing in it was aborted."""
-    aborted = 1 if tells_aborted else 0
+    """The most frequent response, in version 13 or later: one partition, no error, no aborted transactions."""
+    aborted = 1 if has_aborted else 0
     head = _ONE_PARTITION.pack(
         *(0, 0, session_id, 2, topic_id, 2, partition, 0),
         *(high_watermark, last_stable_offset, log_start_offset, aborted, NO_PREFERRED_REPLICA),
     )
-    # Behind the records: no tagged fields of the partition, of the topic, of the response.
+    # After the records: no tagged fields of the partition, of the topic, of the response.
     return [head + write_unsigned_varint(len(records) + 1), records, b"\0\0\0"]
 
 

@@ -1,6 +1,6 @@
-"""A client's request inside another node's: header and body in one piece, as it would stand in a frame of its own.
+"""A forwarded request inside an Envelope: header and body, as in a frame of its own.
 
-Both sides of Kafka's Envelope: a broker writes the request and reads the answer, a controller the other way round.
+A broker writes the request and reads the response; a controller reads the request and writes the response.
 """
 
 import struct
@@ -32,7 +32,7 @@ def write_forwarded_request(chosen: Schema, request: Message, *, correlation_id:
 def read_forwarded_response(chosen: Schema, data: bytes, *, correlation_id: int) -> Message:
     """Raises SerialError."""
     if len(data) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(data)[0] != correlation_id:
-        raise InvalidHeader("an answer to another request")
+        raise InvalidHeader("response to another request")
     position = _CORRELATION_ID.size
     if chosen.response_header_flexible:
         position = skip_tagged_fields(data, position)
@@ -56,14 +56,14 @@ def write_forwarded_response(chosen: Schema, response: Message | bytes, *, corre
 
 
 def is_from_wrong_node(api_key: int, response: Message) -> bool:
-    """Whether the node that was asked says that it is not the active controller."""
-    # What describes the quorum is asked of its leader, which is the active controller by another name.
+    """Whether the response says that its node is not the active controller."""
+    # DescribeQuorum is for the leader of the quorum, which is the active controller.
     wrong_node = ErrorCode.not_leader_or_follower if api_key == ApiKey.DESCRIBE_QUORUM else ErrorCode.not_controller
     return wrong_node in _errors(response)
 
 
 def _errors(entity: Any) -> Iterator[ErrorCode]:
-    """Those of a response. A node that refuses refuses everything: the first element of an array stands for all."""
+    """The error codes of a response. Such a node rejects everything: the first element of an array is enough."""
     for name in entity.__slots__:
         value = getattr(entity, name)
         if isinstance(value, ErrorCode):

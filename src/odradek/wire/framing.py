@@ -1,19 +1,19 @@
-"""Bytes in, frames out: Kafka's four-byte length prefix, with the limit checked before anything is kept."""
+"""Bytes in, frames out: splits a stream at Kafka's four-byte length prefixes, and checks the limit first."""
 
 import struct
 from typing import Final
 
 _LENGTH: Final = struct.Struct(">i")
 _PREFIX_BYTES: Final = 4
-# Pieces below this are put together as they come: an object for each byte of a dawdling sender would cost fifty.
+# Smaller pieces are appended to a buffer: an object per byte of a slow sender would cost fifty bytes each.
 _SMALL_PIECE_BYTES: Final = 4096
-# A frame that has grown to this is kept in one piece from then on: joining a large one at its end would take its time
-# all at once, and twice its memory.
+# A larger frame is kept in one buffer while it grows: joining it at the end would block the event loop and need twice
+# the memory.
 _LARGE_FRAME_BYTES: Final = 1 << 20
 
 
 class FrameReader:
-    """Collects one connection's bytes. Holds at most one unfinished frame, whatever the pieces it comes in."""
+    """Collects the bytes of one connection. Keeps at most one incomplete frame."""
 
     __slots__ = ("_held", "_limit", "_pieces", "_wanted", "failure")
 
@@ -21,26 +21,26 @@ class FrameReader:
         self._limit: Final = limit
         self._pieces: list[bytes | bytearray] = []
         self._held = 0
-        # Bytes needed before the next step is possible: the prefix first, then prefix and frame.
+        # Bytes needed for the next step: first the prefix, then prefix and frame.
         self._wanted = _PREFIX_BYTES
         self.failure: str | None = None
-        """Why there will be no more frames: the peer announced one that is too long, or of a negative length."""
+        """Why no more frames are read: the announced length is negative or above the limit."""
 
     @property
     def held_bytes(self) -> int:
         return self._held
 
     def receive(self, data: bytes) -> list[bytearray]:
-        """The frames that `data` completes, without their prefixes, each in memory of its own that may be patched."""
+        """The frames that `data` completes, without their prefixes. Each has its own mutable memory."""
         if not self._held:
             if len(data) > _PREFIX_BYTES:
                 (length,) = _LENGTH.unpack_from(data)
                 if length == len(data) - _PREFIX_BYTES <= self._limit:
-                    # One whole frame, as most requests come.
+                    # Exactly one frame: the most frequent case.
                     frame = bytearray(data)
                     del frame[:_PREFIX_BYTES]
                     return [frame]
-            return self._cut(data)
+            return self._split(data)
         self._held += len(data)
         if self._held < self._wanted:
             self._keep(data)
@@ -50,12 +50,12 @@ class FrameReader:
         self._pieces.clear()
         self._held = 0
         if self._wanted == _PREFIX_BYTES:
-            return self._cut(bytes(joined))
-        # A frame of many pieces is large: it is trimmed where it stands, not copied once more.
+            return self._split(bytes(joined))
+        # A frame of many pieces is large: it is trimmed in place, without another copy.
         rest = bytes(joined[self._wanted :])
         del joined[self._wanted :]
         del joined[:_PREFIX_BYTES]
-        return [joined, *self._cut(rest)]
+        return [joined, *self._split(rest)]
 
     def _keep(self, data: bytes) -> None:
         last = self._pieces[-1]
@@ -71,7 +71,7 @@ class FrameReader:
         first = self._pieces[0]
         return first if isinstance(first, bytearray) and len(self._pieces) == 1 else bytearray().join(self._pieces)
 
-    def _cut(self, data: bytes) -> list[bytearray]:
+    def _split(self, data: bytes) -> list[bytearray]:
         frames: list[bytearray] = []
         position = 0
         end = len(data)

@@ -1,4 +1,4 @@
-"""Request and response headers, read and written by hand: every request passes here."""
+"""Request and response headers, with hand-written codecs: every request uses them."""
 
 import struct
 from typing import Final, NamedTuple
@@ -21,27 +21,27 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
     end: int
-    """Where the client id ends. In flexible versions tagged fields follow: see `skip_tagged_fields`."""
+    """Where the client ID ends. In flexible versions tagged fields follow: see `skip_tagged_fields`."""
 
 
 def read_request_header(frame: bytearray) -> RequestHeader:
     if len(frame) < 10:
-        raise InvalidHeader("a request shorter than its header")
+        raise InvalidHeader("request shorter than its header")
     api_key, api_version, correlation_id, client_id_length = _FIXED.unpack_from(frame)
     if client_id_length < 0:
         return RequestHeader(api_key, api_version, correlation_id, None, 10)
     end = 10 + client_id_length
     if end > len(frame):
-        raise InvalidHeader("a client id longer than the request")
+        raise InvalidHeader("client ID longer than the request")
     try:
         client_id = frame[10:end].decode()
     except UnicodeDecodeError as error:
-        raise InvalidHeader("a client id that is not UTF-8") from error
+        raise InvalidHeader("client ID is not UTF-8") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
 
 
 def read_unsigned_varint(buffer: bytearray | bytes, offset: int) -> tuple[int, int]:
-    """The value and the offset behind it. Raises InvalidHeader past the end or over five bytes."""
+    """The value and the offset after it. Raises InvalidHeader past the end or over five bytes."""
     value = shift = 0
     limit = min(len(buffer), offset + 5)
     while offset < limit:
@@ -51,7 +51,7 @@ def read_unsigned_varint(buffer: bytearray | bytes, offset: int) -> tuple[int, i
         if byte < 0x80:
             return value, offset
         shift += 7
-    raise InvalidHeader("a number that does not end")
+    raise InvalidHeader("varint longer than five bytes or truncated")
 
 
 def write_unsigned_varint(value: int) -> bytes:
@@ -65,7 +65,7 @@ def write_unsigned_varint(value: int) -> bytes:
 
 
 def skip_tagged_fields(buffer: bytearray | bytes, offset: int) -> int:
-    """The offset behind a section of tagged fields, none of which is of interest."""
+    """The offset after a section of tagged fields, which are ignored."""
     if offset < len(buffer) and buffer[offset] == 0:
         return offset + 1
     count, offset = read_unsigned_varint(buffer, offset)

@@ -1,4 +1,4 @@
-"""Metadata responses by hand, versions 0 to 13: a large cluster's topics, written without holding up the loop."""
+"""Hand-written codec for Metadata responses, versions 0 to 13: fast enough for the topics of a large cluster."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ class MetadataPartition(NamedTuple):
 
 class MetadataTopic(NamedTuple):
     error: ErrorCode
-    # None, from version 12 on: asked for by an id that nobody knows.
+    # None, from version 12 on: requested by an unknown topic ID.
     name: str | None
     topic_id: UUID | None
     is_internal: bool
@@ -64,7 +64,7 @@ def write_metadata_response(
     cluster_operations: int,
     error: ErrorCode,
 ) -> bytes:
-    """`error` is that of the whole request; before version 13 only topics can say it."""
+    """`error` is that of the whole request; before version 13 only topics have one."""
     flexible = version >= FIRST_FLEXIBLE
     out = bytearray()
     if version >= FIRST_WITH_THROTTLE_TIME:
@@ -131,7 +131,7 @@ def _write_partitions(out: bytearray, partitions: Iterable[MetadataPartition], v
 
 @lru_cache(maxsize=4096)
 def _ids(brokers: tuple[int, ...], flexible: bool) -> bytes:
-    # A cluster has few sets of replicas beside the number of its partitions.
+    # A cluster has far fewer replica sets than partitions.
     return _length(len(brokers), flexible) + struct.pack(f">{len(brokers)}i", *brokers)
 
 

@@ -1,4 +1,4 @@
-"""What a node offers when it registers, as broker or as controller: where it is reached, which features it knows."""
+"""The parts of a registration that brokers and controllers share: listeners and supported features."""
 
 from collections.abc import Iterable
 

@@ -1,6 +1,6 @@
-"""OffsetCommit as it is usually asked, and its usual answer, every offset taken, without the detour over declarations.
+"""Hand-written codec for usual OffsetCommit requests, and for responses without errors.
 
-Groups commit all day, and hardly ever is one refused. Whatever is unusual is left to the codec of all messages.
+Groups commit often and commits rarely fail. Unusual requests and responses are left to the generic codec.
 """
 
 import struct
@@ -21,58 +21,58 @@ _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
 _PARTITION: Final = struct.Struct(">ih")
 _FLEXIBLE_PARTITION: Final = struct.Struct(">ihB")
-# A compact array or string of so many has a length of one byte.
+# The maximum length of a compact array or string whose length takes one byte.
 _ONE_BYTE_MAX: Final = 126
 _OFFSET: Final = struct.Struct(">iqi")
-# A larger request is read in a thread.
-_READ_BYTES_MAX: Final = 32_768
+# Larger requests are decoded in a thread.
+_DECODED_BYTES_MAX: Final = 32_768
 
 
-class AskedPartition(NamedTuple):
+class CommitPartition(NamedTuple):
     partition_index: int
     committed_offset: int
     committed_leader_epoch: int
     committed_metadata: str | None
 
 
-class AskedTopic(NamedTuple):
+class CommitTopic(NamedTuple):
     name: str
     topic_id: UUID | None
-    partitions: list[AskedPartition]
+    partitions: list[CommitPartition]
 
 
-class AskedCommit(NamedTuple):
-    """With the names of the declaration."""
+class CommitRequest(NamedTuple):
+    """With the field names of the generic message."""
 
     group_id: str
     generation_id_or_member_epoch: int
     member_id: str
     group_instance_id: str | None
-    topics: list[AskedTopic]
+    topics: list[CommitTopic]
 
 
-def read_plain(frame: bytes | bytearray, body: int, version: int) -> AskedCommit | None:
-    """None for versions of old, for what is malformed, has tagged fields, or is so large that its lengths take more
-    than a byte."""
-    if version < FIRST_FLEXIBLE or len(frame) > _READ_BYTES_MAX:
+def read_plain(frame: bytes | bytearray, body: int, version: int) -> CommitRequest | None:
+    """None for versions below 8, and for requests that are malformed, have tagged fields, or have lengths of more
+    than one byte."""
+    if version < FIRST_FLEXIBLE or len(frame) > _DECODED_BYTES_MAX:
         return None
     try:
-        asked, end = _read(frame, body, version)
+        request, end = _read(frame, body, version)
     except (_Unusual, IndexError, struct.error, ValueError):
         return None
-    return asked if end == len(frame) else None
+    return request if end == len(frame) else None
 
 
 class _Unusual(Exception):
     pass
 
 
-def _read(frame: bytes | bytearray, at: int, version: int) -> tuple[AskedCommit, int]:
+def _read(frame: bytes | bytearray, at: int, version: int) -> tuple[CommitRequest, int]:
     group_id, at = _string(frame, at)
     (generation,) = _COUNT.unpack_from(frame, at)
     member_id, at = _string(frame, at + 4)
     instance_id, at = _nullable_string(frame, at)
-    topics: list[AskedTopic] = []
+    topics: list[CommitTopic] = []
     topic_count, at = _count(frame, at)
     for _ in range(topic_count):
         if version >= FIRST_BY_TOPIC_ID:
@@ -81,16 +81,16 @@ def _read(frame: bytes | bytearray, at: int, version: int) -> tuple[AskedCommit,
         else:
             topic_id = None
             name, at = _string(frame, at)
-        partitions: list[AskedPartition] = []
+        partitions: list[CommitPartition] = []
         partition_count, at = _count(frame, at)
         for _ in range(partition_count):
             index, offset, leader_epoch = _OFFSET.unpack_from(frame, at)
             metadata, at = _nullable_string(frame, at + 16)
             at = _no_tagged_fields(frame, at)
-            partitions.append(AskedPartition(index, offset, leader_epoch, metadata))
+            partitions.append(CommitPartition(index, offset, leader_epoch, metadata))
         at = _no_tagged_fields(frame, at)
-        topics.append(AskedTopic(name, topic_id, partitions))
-    return AskedCommit(group_id, generation, member_id, instance_id, topics), _no_tagged_fields(frame, at)
+        topics.append(CommitTopic(name, topic_id, partitions))
+    return CommitRequest(group_id, generation, member_id, instance_id, topics), _no_tagged_fields(frame, at)
 
 
 def _count(frame: bytes | bytearray, at: int) -> tuple[int, int]:
@@ -117,7 +117,7 @@ def _no_tagged_fields(frame: bytes | bytearray, at: int) -> int:
 
 
 def all_committed(topics: Sequence[TopicErrors], version: int) -> bytes | None:
-    """None where something was refused, or so much is told that its lengths take more than a byte."""
+    """None if a partition has an error, or a length takes more than one byte."""
     return _flexible(topics, version) if version >= FIRST_FLEXIBLE else _legacy(topics, version)
 
 

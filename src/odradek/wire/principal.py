@@ -1,6 +1,6 @@
-"""Who sent a request, in the bytes by which brokers and controllers tell each other.
+"""Kafka's encoding of a principal, as brokers forward it to controllers.
 
-The form is that of Kafka's own principals: a version, then type, name, and whether a delegation token proved it.
+The format is Kafka's: a version, then type, name, and whether a delegation token authenticated it.
 """
 
 import struct
@@ -36,7 +36,7 @@ def write_principal(principal: Principal) -> bytes:
 
 
 def read_principal(data: bytes) -> Principal:
-    """Raises UnreadablePrincipal. What follows a principal is of no interest, as it is to Kafka."""
+    """Raises UnreadablePrincipal. Trailing bytes are ignored, as in Kafka."""
     if len(data) < _VERSION.size:
         raise UnreadablePrincipal("a principal without a version")
     (version,) = _VERSION.unpack_from(data)

@@ -1,7 +1,7 @@
-"""Produce by hand: the one request whose payload is large, so that record batches stay where they arrived.
+"""Hand-written codec for Produce, the one request with a large payload: record batches are not copied.
 
-`kio` would copy every batch; here a partition's records are a view of the frame, patched in place and written to the
-log from there. Versions 3 to 13; 9 and later are flexible, 13 names topics by id.
+`kio` would copy every batch; here a partition's records are a view of the frame, which is patched in place and written
+to the log. Versions 3 to 13; 9 and later are flexible, 13 identifies topics by ID.
 """
 
 import struct
@@ -16,12 +16,12 @@ FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_TOPIC_ID: Final = 13
 FIRST_WITH_LEADER_HINTS: Final = 10
 
-# Topics and partitions in one request. A broker has some thousands.
+# Topics and partitions in one request. A broker has a few thousand.
 ELEMENTS_MAX: Final = 20_000
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
-# Flexible, in the request of one partition: transactional id, acks, timeout, topics, the name's length; its number.
+# Flexible, in a request for one partition: transactional ID, acks, timeout, topics, name length; partition number.
 _ONE_TOPIC: Final = struct.Struct(">BhiBB")
 _ONE_PARTITION: Final = struct.Struct(">Bi")
 _PARTITION_AND_LENGTH: Final = struct.Struct(">ii")
@@ -70,7 +70,7 @@ class TopicResult(NamedTuple):
 
 
 def read_produce_request(frame: bytearray, offset: int, version: int) -> ProduceRequest:
-    """Raises InvalidHeader for whatever does not fit the frame."""
+    """Raises InvalidHeader if a field exceeds the frame."""
     try:
         if version < FIRST_FLEXIBLE:
             return _read_legacy(frame, offset)
@@ -78,19 +78,19 @@ def read_produce_request(frame: bytearray, offset: int, version: int) -> Produce
             return _read_flexible(frame, offset, by_id=True)
         return _read_one_partition(frame, offset) or _read_flexible(frame, offset, by_id=False)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise InvalidHeader("a produce request that ends in the middle of a field") from error
+        raise InvalidHeader("truncated Produce request") from error
 
 
 def _slice(view: memoryview, start: int, end: int) -> memoryview:
     if start > end or end > len(view):
-        raise InvalidHeader("a field longer than the request")
+        raise InvalidHeader("field longer than the request")
     return view[start:end]
 
 
 def _checked_count(count: int, bytes_left: int, elements_left: int) -> int:
-    """Every element takes at least a byte: a larger count is a lie, told before anything is allocated."""
+    """Every element takes at least a byte, so a larger count is invalid. Checked before anything is allocated."""
     if count < 0 or count > bytes_left:
-        raise InvalidHeader("an array longer than the request")
+        raise InvalidHeader("array longer than the request")
     if count > elements_left:
         raise InvalidHeader(f"more than {ELEMENTS_MAX} topics and partitions")
     return count
@@ -104,7 +104,7 @@ def _varint(frame: bytearray, offset: int) -> tuple[int, int]:
 
 
 def _read_one_partition(frame: bytearray, offset: int) -> ProduceRequest | None:
-    """What busy producers send: no transaction, one topic by a short name, one partition. None if it is not that."""
+    """The most frequent request: no transaction, one topic with a short name, one partition. None otherwise."""
     transactional, acks, timeout_ms, topic_count, name_length = _ONE_TOPIC.unpack_from(frame, offset)
     name_at = offset + _ONE_TOPIC.size
     name_end = name_at + name_length - 1
@@ -223,12 +223,12 @@ def write_produce_response(topics: Sequence[TopicResult], version: int, throttle
 
 
 def _one_success(topic: TopicResult, result: PartitionResult) -> bytes:
-    """The answer to nearly every request: one partition, no error. Flexible versions only."""
+    """The most frequent response: one partition, no error. Flexible versions only."""
     name = topic.topic_id.bytes if topic.topic_id is not None else _string(topic.name or "", True)
     numbers = _RESULT_WITH_LOG_START.pack(
         result.partition, 0, result.base_offset, result.append_time_ms, result.log_start_offset
     )
-    # One topic, one partition; behind the numbers no record errors, no message, no throttle, no tagged fields.
+    # One topic, one partition; after the numbers no record errors, no message, no throttle, no tagged fields.
     return b"".join((b"\2", name, b"\2", numbers, b"\1\0\0\0\0\0\0\0\0"))
 
 

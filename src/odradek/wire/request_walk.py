@@ -1,12 +1,12 @@
-"""Walks over a message before kio reads it: nothing in it may claim more than the frame holds.
+"""Validates the layout of a message before kio decodes it: no length may exceed the frame.
 
-kio's reader trusts the numbers it finds: an array that says it has a billion elements makes it reserve the memory,
-which ends the process. The walk follows the schema without building anything and refuses such requests, and those that
-do hold more elements than make sense: two bytes of an element become hundreds once it is read. Where Kafka
-is lenient and kio is not, it hands kio a repaired copy instead: tagged fields from the future are cut out, booleans
-other than 0 and 1 mean true, any negative length means null, and bytes that are no UTF-8 become U+FFFD.
+kio trusts the lengths it reads: an array that announces a billion elements makes it allocate the memory, which kills
+the process. The walk follows the schema without building anything. It rejects such messages, and those with too many
+elements: two bytes of an element become hundreds once it is decoded. Where Kafka is lenient and kio is not, the walk
+returns a repaired copy: it removes unknown tagged fields, takes any boolean but 0 as true and any negative length as
+null, and replaces bytes that are not UTF-8 by U+FFFD.
 
-It knows the layout of messages, and nothing of what they mean.
+It knows the layout of messages, and nothing of their meaning.
 """
 
 import dataclasses
@@ -21,12 +21,12 @@ from kio.serial.errors import SerialError
 
 from odradek.wire.headers import read_unsigned_varint, write_unsigned_varint
 
-# From, to, and what belongs there instead.
+# Start, end, and the replacement.
 Repair = tuple[int, int, bytes]
 
 
 class Findings(list[Repair]):
-    """The repairs that a request needs, and how many more elements its arrays may have."""
+    """The repairs that a message needs, and the number of elements that its arrays may still have."""
 
     def __init__(self, elements_max: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Findings(list[Repair]):
         self.elements_left = elements_max
 
 
-# Takes the request, a position and what was found so far; returns the position behind the field.
+# Takes the message, a position and the findings so far; returns the position after the field.
 Step = Callable[[bytes, int, Findings], int]
 
 _SIZES: Final = {
@@ -53,9 +53,9 @@ _SIZES: Final = {
     "timedelta_i64": 8,
     "datetime_i64": 8,
 }
-# Structures and strings in all arrays of one request. A broker has some thousands of partitions.
+# Structures and strings in all arrays of one request. A broker has a few thousand partitions.
 ELEMENTS_MAX: Final = 20_000
-# Of every string, however its length is written: what Kafka reads, and what records can hold.
+# Of every string, in either encoding: the limit of Kafka and of records.
 STRING_BYTES_MAX: Final = 2**15 - 1
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
@@ -64,11 +64,11 @@ _ABSENT: Final = b"\xff"
 
 
 class UnreadableMessage(SerialError):
-    """A message that Kafka would not read either."""
+    """A message that Kafka would reject too."""
 
 
 def message_walk(message_type: Any, elements_max: int = ELEMENTS_MAX) -> Callable[[bytes, int], bytes]:
-    """A function that returns a message as kio can read it: itself, or a repaired copy. It raises UnreadableMessage."""
+    """A function that returns a message that kio can decode: itself, or a repaired copy. Raises UnreadableMessage."""
     walk = _entity(message_type)
 
     def checked(data: bytes, position: int) -> bytes:
@@ -76,7 +76,7 @@ def message_walk(message_type: Any, elements_max: int = ELEMENTS_MAX) -> Callabl
         try:
             walk(data, position, repairs)
         except (IndexError, struct.error) as error:
-            raise UnreadableMessage("a request shorter than its fields") from error
+            raise UnreadableMessage("message shorter than its fields") from error
         return _repaired(data, repairs) if repairs else data
 
     return checked
@@ -106,7 +106,7 @@ def _entity(entity_type: Any) -> Step:
         elif isinstance(step, int):
             fixed_size += step
         else:
-            # Neighbours of fixed size are passed over in one step.
+            # Adjacent fields of fixed size are skipped in one step.
             if fixed_size:
                 steps.append(_skip(fixed_size))
                 fixed_size = 0
@@ -125,7 +125,7 @@ def _entity(entity_type: Any) -> Step:
 
 
 def _field(hint: Any, kafka_type: str | None, flexible: bool) -> Step | int:
-    """How to pass over a field, or its size where that never changes."""
+    """The step that skips a field, or its size if that is fixed."""
     nullable = isinstance(hint, UnionType)
     if nullable:
         (hint,) = (option for option in typing.get_args(hint) if option is not NoneType)
@@ -141,7 +141,7 @@ def _field(hint: Any, kafka_type: str | None, flexible: bool) -> Step | int:
         return _bytes(flexible, nullable)
     if kafka_type == "bool":
         return _boolean
-    assert kafka_type is not None, f"a field of {hint} without a type"
+    assert kafka_type is not None, f"field of {hint} without a type"
     return _SIZES[kafka_type]
 
 
@@ -149,7 +149,7 @@ def _skip(size: int) -> Step:
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         position += size
         if position > len(data):
-            raise UnreadableMessage("a request shorter than its fields")
+            raise UnreadableMessage("message shorter than its fields")
         return position
 
     return walk
@@ -162,7 +162,7 @@ def _boolean(data: bytes, position: int, repairs: Findings) -> int:
 
 
 def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool) -> int:
-    """A length or count, -1 for null. A prefix of None is the compact form, whose numbers are one higher."""
+    """A length or count, -1 for null. A prefix of None is the compact encoding, which adds one."""
     if prefix is None:
         length = data[position] - 1
         if length >= 0x7F:
@@ -173,13 +173,13 @@ def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct
             repairs.append((position, position + prefix.size, b"\xff" * prefix.size))
             length = -1
     if length < 0 and not nullable:
-        raise UnreadableMessage("null where there must be a value")
+        raise UnreadableMessage("null in a field that is not nullable")
     if length > len(data) - position:
-        raise UnreadableMessage("a field longer than the request")
+        raise UnreadableMessage("field longer than the message")
     return int(length)
 
 
-def _behind_length(data: bytes, position: int, prefix: struct.Struct | None) -> int:
+def _after_length(data: bytes, position: int, prefix: struct.Struct | None) -> int:
     if prefix is not None:
         return position + prefix.size
     return position + 1 if data[position] < 0x80 else read_unsigned_varint(data, position)[1]
@@ -190,19 +190,19 @@ def _string(flexible: bool, nullable: bool) -> Step:
 
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         length = _length(data, position, repairs, prefix, nullable)
-        start = _behind_length(data, position, prefix)
+        start = _after_length(data, position, prefix)
         if length <= 0:
             return start
         if length > STRING_BYTES_MAX:
-            raise UnreadableMessage(f"a string longer than {STRING_BYTES_MAX} bytes")
+            raise UnreadableMessage(f"string longer than {STRING_BYTES_MAX} bytes")
         end = start + length
         text = data[start:end]
         if len(text) < length:
-            raise UnreadableMessage("a field longer than the request")
+            raise UnreadableMessage("field longer than the message")
         if not text.isascii():
             readable = text.decode(errors="replace").encode()
             if len(readable) > STRING_BYTES_MAX:
-                raise UnreadableMessage(f"a string longer than {STRING_BYTES_MAX} bytes once it is text")
+                raise UnreadableMessage(f"string longer than {STRING_BYTES_MAX} bytes after replacement")
             if readable != text:
                 size = write_unsigned_varint(len(readable) + 1) if prefix is None else prefix.pack(len(readable))
                 repairs.append((position, end, size + readable))
@@ -216,9 +216,9 @@ def _bytes(flexible: bool, nullable: bool) -> Step:
 
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         length = _length(data, position, repairs, prefix, nullable)
-        end = _behind_length(data, position, prefix) + max(length, 0)
+        end = _after_length(data, position, prefix) + max(length, 0)
         if end > len(data):
-            raise UnreadableMessage("a field longer than the request")
+            raise UnreadableMessage("field longer than the message")
         return end
 
     return walk
@@ -229,17 +229,17 @@ def _array(element: Step | int, flexible: bool, nullable: bool) -> Step:
 
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         count = _length(data, position, repairs, prefix, nullable)
-        position = _behind_length(data, position, prefix)
+        position = _after_length(data, position, prefix)
         if count <= 0:
             return position
         if isinstance(element, int):
             position += count * element
             if position > len(data):
-                raise UnreadableMessage("an array longer than the request")
+                raise UnreadableMessage("array longer than the message")
             return position
         repairs.elements_left -= count
         if repairs.elements_left < 0:
-            raise UnreadableMessage(f"arrays of more than {repairs.elements_max} elements")
+            raise UnreadableMessage(f"arrays with more than {repairs.elements_max} elements")
         for _ in range(count):
             position = element(data, position, repairs)
         return position
@@ -271,7 +271,7 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
             raise UnreadableMessage("more tagged fields than bytes")
         inside: list[Repair] = []
         kept = 0
-        behind_count = position
+        after_count = position
         for _ in range(count):
             field_start = position
             tag, size = data[position], data[position + 1]
@@ -282,7 +282,7 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
                 size, position = read_unsigned_varint(data, position)
             end = position + size
             if end > len(data):
-                raise UnreadableMessage("a tagged field longer than the request")
+                raise UnreadableMessage("tagged field longer than the message")
             step = known.get(tag)
             if step is None:
                 inside.append((field_start, end, b""))
@@ -291,15 +291,15 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
                 _walk_exactly(step, data, position, end, repairs)
             position = end
         if kept != count:
-            repairs.append((counted_at, behind_count, write_unsigned_varint(kept)))
+            repairs.append((counted_at, after_count, write_unsigned_varint(kept)))
             repairs += inside
         return position
 
     return walk
 
 
-def _walk_exactly(step: Step, data: bytes, position: int, end: int, so_far: Findings) -> None:
-    """A known tagged field: its size is given twice, so it can neither differ nor be repaired."""
-    repaired = len(so_far)
-    if step(data, position, so_far) != end or len(so_far) > repaired:
-        raise UnreadableMessage("a tagged field that is not of its type")
+def _walk_exactly(step: Step, data: bytes, position: int, end: int, findings: Findings) -> None:
+    """A known tagged field must have exactly its announced size, so it cannot be repaired."""
+    repaired = len(findings)
+    if step(data, position, findings) != end or len(findings) > repaired:
+        raise UnreadableMessage("tagged field of the wrong type")

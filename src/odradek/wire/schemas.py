@@ -1,8 +1,8 @@
-"""One version of one API's messages: reading, writing, and building responses once for all versions.
+"""The messages of one version of an API: decoding, encoding, and building messages once for all versions.
 
-kio has a class per message and version. Handlers are written once, so `Schema.new` builds the class of the version at
-hand and drops the fields that this version does not know. Modules are imported on first use: all of them together
-take longer than a node's start.
+kio has a class per message and version. Handlers are written once, so `Schema.new` builds the class of the requested
+version and drops the fields that it does not have. Modules are imported on first use: importing all of them takes
+longer than the start of a node.
 """
 
 from collections.abc import Callable
@@ -22,18 +22,18 @@ from odradek.wire.request_walk import UnreadableMessage, message_walk
 __all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "schema"]
 
 PARTS_ON_LOOP_MAX: Final = 2000
-# In all arrays of one response. A topic of ten thousand partitions is described by some of each.
+# In all arrays of one response. A topic with ten thousand partitions needs several per partition.
 RESPONSE_ELEMENTS_MAX: Final = 1_000_000
 
-# Where kio's form of a message is narrower than what Kafka sends.
+# Replaces kio's classes that cannot represent everything that Kafka sends.
 _OWN_FORMS: Final = {("describe_transactions", 0, "response"): "odradek.wire.describe_transactions_form"}
 
-# A kio entity of some version: its fields are known only by name here.
+# A kio entity of any version: its fields are accessed by name.
 Message = Any
 
 
 class MessageClass:
-    """A message class that takes the fields of every version, and keeps those of its own."""
+    """Builds a message class from the fields of any version: it drops those that the class does not have."""
 
     __slots__ = ("cls", "known")
 
@@ -65,19 +65,19 @@ class Schema:
         self.read_response: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.response_type)
 
     def read_request(self, data: bytes, offset: int) -> tuple[Message, int]:
-        """The request that starts there, and its size. Raises SerialError for what cannot be read."""
+        """The request that starts at `offset`, and its size. Raises SerialError if it is invalid."""
         try:
             return self._read_request(self._walk_request(data, offset), offset)
         except ValueError as error:
-            # A duration of more than a billion days, for one.
+            # For example a duration of more than a billion days.
             raise UnreadableMessage(str(error)) from error
 
     def read_foreign_response(self, data: bytes, offset: int) -> Message:
-        """The response that starts there, of a node that need not be what it seems. Raises SerialError."""
+        """The response that starts at `offset`, from a node that is not trusted. Raises SerialError."""
         try:
             return self.read_response(self._walk_response(data, offset), offset)[0]
         except ValueError as error:
-            # An error code, for one, that only later releases have.
+            # For example an error code of a later release.
             raise UnreadableMessage(str(error)) from error
 
     @cached_property
@@ -97,9 +97,9 @@ class Schema:
         return getattr(self._module("response"), _class_name(self._name, "Response"))
 
     def __getitem__(self, class_name: str) -> MessageClass:
-        """The class of this name on the response's side, or else on the request's.
+        """The class of this name in the response, or else in the request.
 
-        A class that this version has no need of (a nested part that came later) is an error: ask `knows` first.
+        Raises LookupError for a class that this version does not have: check with `knows`.
         """
         found = self._classes.get(class_name)
         if found is None:
@@ -125,14 +125,14 @@ class Schema:
         return self[class_name](**values)
 
     def new_in_request(self, class_name: str, **values: object) -> Message:
-        """As `new`, for a part of a request whose name the response uses for another."""
+        """As `new`, for a part of a request whose name also exists in the response."""
         found = self._request_classes.get(class_name)
         if found is None:
             found = self._request_classes[class_name] = MessageClass(getattr(self._module("request"), class_name))
         return found(**values)
 
     def prepare(self) -> None:
-        """Builds now what the first request, response and answer would have to wait for."""
+        """Compiles the codecs in advance, so that the first request does not wait for it."""
         _ = self._walk_response
         for message_type in (self.request_type, self.response_type):
             message_writer(message_type)
@@ -144,7 +144,7 @@ class Schema:
 
 
 def is_large(response: Message) -> bool:
-    """Whether it holds so much that writing it takes a while. The first element of an array stands for all."""
+    """Whether encoding it would block the event loop. Estimated from the first element of each array."""
     return _parts(response) > PARTS_ON_LOOP_MAX
 
 

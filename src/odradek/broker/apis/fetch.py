@@ -223,7 +223,7 @@ class _LongPoll(DeferredResponse):
             log_start_offset,
             bytes(fresh.data),
             session_id=fetch.session_id,
-            tells_aborted=self._reader.committed_only,
+            has_aborted=self._reader.committed_only,
         )
 
     async def _read_in_thread(self) -> None:

@@ -295,8 +295,8 @@ def _read_partition(
     found = read(partition, target.fetch_offset, max_bytes, end, min_one)
     if found is None:
         return None
-    tells_aborted = reader.committed_only and reader.follower is None
-    aborted = _aborted(partition, target, found.next_offset) if tells_aborted else None
+    has_aborted = reader.committed_only and reader.follower is None
+    aborted = _aborted(partition, target, found.next_offset) if has_aborted else None
     return FetchedPartition(
         target.key.partition,
         ErrorCode.none,

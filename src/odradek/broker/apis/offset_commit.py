@@ -23,7 +23,7 @@ from odradek.core.groups.commands import (
 )
 from odradek.core.metadata.image import TopicImage
 from odradek.server.context import RequestContext
-from odradek.wire.offset_commit_codec import FIRST_BY_TOPIC_ID, AskedCommit, all_committed, read_plain
+from odradek.wire.offset_commit_codec import FIRST_BY_TOPIC_ID, CommitRequest, all_committed, read_plain
 from odradek.wire.schemas import Message
 
 _RETENTION: Final = timedelta(milliseconds=DEFAULT_RETENTION)
@@ -34,7 +34,7 @@ read_request: Final = read_plain
 
 
 def handle(
-    request: Message | AskedCommit, context: RequestContext, broker: BrokerPort
+    request: Message | CommitRequest, context: RequestContext, broker: BrokerPort
 ) -> Message | bytes | DeferredResponse:
     topics: list[TopicOffsets] = []
     rejected: list[TopicErrors] = []
