@@ -133,18 +133,20 @@ class ActiveController:
             self._append_batch(records[start : start + size])
 
     def _append_batch(self, records: Sequence[MetadataRecord]) -> None:
-        controller = self._controller
+        # Captured before the append: a disk error during it makes this controller resign.
+        controller, epoch = self._controller, self._epoch
         assert controller is not None
         now_ms = self._clock.wall_ms()
         metadata_version = controller.image.features.metadata_version or _metadata_version_in(records)
         data = build_metadata_batch(records, metadata_version=metadata_version, timestamp_ms=now_ms)
-        first_offset = self._driver.offer(self._epoch, len(records), data)
+        first_offset = self._driver.offer(epoch, len(records), data)
+        assert first_offset > controller.image.offset, "the log must not overlap with what the controller has applied"
         self._last_offset = first_offset + len(records) - 1
         try:
-            image, delta = controller.replay(records, offset=self._last_offset, epoch=self._epoch, timestamp_ms=now_ms)
+            image, delta = controller.replay(records, offset=self._last_offset, epoch=epoch, timestamp_ms=now_ms)
         except Exception:
             # The log now contains records that this controller has not applied: it must not run another command.
-            self._driver.resign(self._epoch)
+            self._driver.resign(epoch)
             raise
         self._loader.expect(DecidedStep(first_offset, len(data), image, delta))
 
@@ -169,6 +171,7 @@ class ActiveController:
     # QuorumListener
 
     def committed_up_to(self, end_offset: int) -> None:
+        assert end_offset >= self._committed_end, f"committed end {self._committed_end} became {end_offset}"
         self._committed_end = end_offset
         while self._pending and self._pending[0][0] < end_offset:
             _, committed = self._pending.popleft()

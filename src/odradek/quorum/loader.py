@@ -210,6 +210,7 @@ class MetadataLoader:
             await self._publish(*self._replay.step())
 
     async def _publish(self, image: ClusterImage, delta: ImageDelta) -> None:
+        assert image.offset >= self._image.offset, f"image offset {self._image.offset} became {image.offset}"
         for subscriber in self._subscribers:
             await self._tell(subscriber, image, delta)
         self._image = image

@@ -81,6 +81,7 @@ class Controller:
     def note_log_end(self, end_offset: int) -> None:
         """Before a command: the quorum writes records of its own between those of decisions."""
         image = self._state.image
+        assert end_offset > image.offset, f"the log ends at {end_offset}, before the controller's offset {image.offset}"
         if image.offset != end_offset - 1:
             self._state.image = image.moved_to(
                 offset=end_offset - 1, epoch=image.epoch, timestamp_ms=image.timestamp_ms

@@ -78,6 +78,9 @@ class PartitionChange:
         if not isr and not self.rules.elr_enabled:
             # Without eligible replicas the last in-sync set is all that tells who may lead again.
             isr = before.isr
+        assert leader == NO_LEADER or leader in isr, f"leader {leader} is not in the ISR {isr}"
+        if elr or target is not None:
+            self._check_sets(replicas, isr, elr)
         leader_change = leader
         if leader == before.leader and not self._begins_epoch(replicas, isr):
             leader_change = NO_LEADER_CHANGE
@@ -107,6 +110,14 @@ class PartitionChange:
             last_known_elr=last_known_leader,
             directories=directories,
         )
+
+    def _check_sets(self, replicas: tuple[int, ...], isr: tuple[int, ...], elr: tuple[int, ...]) -> None:
+        """The ISR and the ELR are disjoint parts of the replicas, and a large enough ISR leaves no ELR."""
+        assert set(isr).issubset(replicas), f"ISR {isr} is not within the replicas {replicas}"
+        assert set(elr).issubset(replicas), f"ELR {elr} is not within the replicas {replicas}"
+        assert not set(elr).intersection(isr), f"ELR {elr} and ISR {isr} overlap"
+        minimum = min(self.rules.min_insync_replicas, len(replicas))
+        assert not elr or len(isr) < minimum, f"ELR {elr} is not empty while ISR {isr} has the minimum of {minimum}"
 
     def _target(self) -> Assignment | None:
         """None: the assignment stays as it is."""

@@ -86,6 +86,9 @@ def _partition_image(record: log.PartitionRecord, directories: tuple[UUID | None
 
 def merge(partition: PartitionImage, change: log.PartitionChangeRecord) -> PartitionImage:
     """The partition after `change`: a named leader, even the same one, begins a new leader epoch."""
+    assert change.leader < 0 or change.leader in (change.replicas or partition.replicas), (
+        f"leader {change.leader} is not among the replicas {change.replicas or partition.replicas}"
+    )
     replicas = partition.replicas if change.replicas is None else change.replicas
     directories = partition.directories if change.directories is None else change.directories
     isr = partition.isr if change.isr is None else change.isr
@@ -214,6 +217,10 @@ class _Step:
     # Nodes
 
     def register_broker(self, record: log.RegisterBrokerRecord) -> None:
+        former = self._brokers.get(record.broker_id)
+        assert former is None or record.broker_epoch >= former.epoch, (
+            f"broker {record.broker_id} registers with epoch {record.broker_epoch} after {former}"
+        )
         self._brokers.put(record.broker_id, _broker_image(record))
 
     def unregister_broker(self, record: log.UnregisterBrokerRecord) -> None:
@@ -275,6 +282,7 @@ class _Step:
             self._features.put(record.name, record.feature_level)
 
     def producer_ids(self, record: log.ProducerIdsRecord) -> None:
+        assert record.next_producer_id >= self._next_producer_id, "a producer ID must not be allocated twice"
         self._next_producer_id = record.next_producer_id
 
     def client_quota(self, record: log.ClientQuotaRecord) -> None:
@@ -328,6 +336,8 @@ class _Step:
 
     def finish(self, offset: int, epoch: int, timestamp_ms: int) -> tuple[ClusterImage, ImageDelta]:
         before = self._image
+        assert offset >= before.offset, f"records at offset {offset} were applied to an image at {before.offset}"
+        assert epoch >= before.epoch, f"records of epoch {epoch} were applied to an image of epoch {before.epoch}"
         created: list[TopicImage] = []
         changed: list[TopicImage] = []
         deleted: list[TopicImage] = []

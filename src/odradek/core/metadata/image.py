@@ -173,6 +173,7 @@ class ClusterImage:
         return replace(self, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     def with_kraft_version(self, level: int) -> "ClusterImage":
+        assert level >= self.features.kraft_version, f"kraft.version {self.features.kraft_version} became {level}"
         return replace(self, features=replace(self.features, kraft_version=level))
 
     def topic_config(self, topic_name: str) -> Mapping[str, str]:

@@ -32,6 +32,10 @@ class Replay:
         return self._unfinished is not None
 
     def take(self, batch: MetadataBatch) -> None:
+        first_offset = batch.last_offset - len(batch.records) + 1
+        assert first_offset == self._offset + 1 or (not batch.records and first_offset > self._offset), (
+            f"the batch that ends at {batch.last_offset} does not follow offset {self._offset}"
+        )
         for record in batch.records:
             if isinstance(record, BeginTransactionRecord):
                 self._unfinished = []

@@ -21,6 +21,7 @@ def advance(replica: Replica, leader: Leader) -> None:
     if end_offset is None or not may_commit(leader, end_offset):
         return
     is_first = leader.high_watermark is None
+    assert is_first or end_offset > (leader.high_watermark or 0), "a leader's high watermark never decreases"
     leader.high_watermark = end_offset
     replica.advance_high_watermark(end_offset)
     if is_first:

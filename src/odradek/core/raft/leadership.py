@@ -11,13 +11,15 @@ from odradek.core.raft.messages import (
     EndQuorumEpochResponse,
 )
 from odradek.core.raft.replica import Replica
-from odradek.core.raft.roles import Follower, Leader, Resigned
+from odradek.core.raft.roles import Candidate, Follower, Leader, Resigned
 from odradek.core.raft.voter_set import ReplicaKey, matches
 from odradek.records.control import ControlMessage, KRaftVersion, LeaderChangeV0, VoterById, Voters
 
 
 def begin(replica: Replica, granting_ids: tuple[int, ...]) -> None:
     """The first record of the epoch is written at once: until it is committed, nothing before it counts as such."""
+    candidate = replica.role
+    assert isinstance(candidate, Candidate) and candidate.ballot.is_won, "only a candidate with a majority may lead"
     leader = replica.become_leader()
     messages: list[ControlMessage] = [
         LeaderChangeV0(

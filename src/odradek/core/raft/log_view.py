@@ -116,6 +116,7 @@ class LogView:
     def append(self, batch: Batch) -> int:
         if batch.base_offset != self.end_offset or batch.epoch < self.last_epoch:
             raise BrokenQuorum(f"a batch at {batch.base_offset} of epoch {batch.epoch} does not follow {self.end}")
+        assert batch.base_offset <= batch.last_offset, f"the batch at {batch.base_offset} is empty"
         if batch.epoch > self.last_epoch:
             self.epochs.append(EpochStart(batch.epoch, batch.base_offset))
         self.end_offset = batch.last_offset + 1
@@ -147,6 +148,7 @@ class LogView:
     def synced(self, change: int) -> None:
         while self._unsynced and self._unsynced[0][0] <= change:
             self.synced_end_offset = max(self.start_offset, self._unsynced.popleft()[1])
+        self._check()
 
     def advance_start(self, snapshot_id: SnapshotId) -> None:
         """Records before the end of the snapshot are gone, and older snapshots too. The snapshot is durable."""
@@ -158,7 +160,16 @@ class LogView:
         self.epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset), *later]
         self.snapshots = {one: size for one, size in self.snapshots.items() if one >= snapshot_id}
 
+    def _check(self) -> None:
+        assert self.start_offset <= self.synced_end_offset <= self.end_offset, (
+            f"log start {self.start_offset}, synced end {self.synced_end_offset}, end {self.end_offset}: wrong order"
+        )
+        assert self.epochs[-1].offset <= self.end_offset, (
+            f"{self.epochs[-1]} begins after the log end {self.end_offset}"
+        )
+
     def _changed(self) -> int:
+        self._check()
         self._last_change += 1
         self._unsynced.append((self._last_change, self.end_offset))
         return self._last_change

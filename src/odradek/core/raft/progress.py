@@ -20,6 +20,7 @@ class ReplicaProgress:
     leader_end_at_last_fetch: int = -1
 
     def fetched(self, end_offset: int, leader_end_offset: int, now_ms: int) -> None:
+        assert 0 <= end_offset <= leader_end_offset, f"{self.key} fetched at {end_offset}, beyond {leader_end_offset}"
         if end_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif 0 < self.leader_end_at_last_fetch <= end_offset:

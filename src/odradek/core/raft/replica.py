@@ -173,6 +173,7 @@ class Replica:
         self.next_wake_ms = None
 
     def advance_high_watermark(self, offset: int) -> None:
+        assert offset <= self.log.end_offset, f"high watermark {offset} is beyond the log end {self.log.end_offset}"
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.emit(HighWatermarkMoved(offset))
@@ -299,6 +300,7 @@ class Replica:
     def _settle_in(self) -> None:
         """What is durable comes first: everything emitted after it may tell of the new role."""
         state = self._election_state()
+        _check_succession(self._persisted, state)
         if state != self._persisted:
             self._persisted = state
             self.emit(PersistQuorumState(state, self.quorum.kraft_version, self.voters.ids))
@@ -332,3 +334,14 @@ class Replica:
             error = ErrorCode.not_leader_or_follower
             answer = RemoveRaftVoterResponse(error=error) if change.is_removal else AddRaftVoterResponse(error=error)
             self.respond(change.request_id, answer)
+
+
+def _check_succession(former: QuorumState, state: QuorumState) -> None:
+    assert state.leader_epoch >= former.leader_epoch, f"epoch {former.leader_epoch} became {state.leader_epoch}"
+    if state.leader_epoch == former.leader_epoch:
+        assert NOBODY in (former.leader_id, state.leader_id) or former.leader_id == state.leader_id, (
+            f"epoch {state.leader_epoch} has two leaders: {former.leader_id} and {state.leader_id}"
+        )
+        assert NOBODY in (former.voted_id, state.voted_id) or former.voted_id == state.voted_id, (
+            f"epoch {state.leader_epoch} has two votes: for {former.voted_id} and for {state.voted_id}"
+        )

@@ -136,6 +136,7 @@ class QuorumHistory:
     def note(self, messages: Iterable[ControlMessage], first_offset: int) -> None:
         for offset, message in enumerate(messages, first_offset):
             last = self._entries[-1] if self._entries else QuorumAt(-1, 0, self._static)
+            assert offset > last.offset, f"a voter change at {offset} cannot follow one at {last.offset}"
             if isinstance(message, KRaftVersion):
                 self._entries.append(replace(last, offset=offset, kraft_version=message.kraft_version))
             elif isinstance(message, Voters):

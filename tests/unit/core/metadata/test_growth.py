@@ -40,7 +40,10 @@ def milliseconds_per_change(image: ClusterImage, change: str) -> float:
         if change == "topic":
             records = list(topic_records(f"new-{number}", 10, random, directories))
         else:
-            records = [PartitionChangeRecord(partition_id=0, topic_id=random.choice(topic_ids), leader=number % 30)]
+            topic = image.topics_by_id[random.choice(topic_ids)]
+            replicas = topic.partitions[0].replicas
+            leader = replicas[number % len(replicas)]
+            records = [PartitionChangeRecord(partition_id=0, topic_id=topic.id, leader=leader)]
         began = time.perf_counter()
         image, _ = apply(image, records, offset=image.offset + len(records), epoch=3)
         found.append((time.perf_counter() - began) * 1000)
