@@ -1,1 +1,1 @@
-"""What a broker answers to clients. The file's name is the API's."""
+"""The handlers of the broker's APIs, one module per API."""

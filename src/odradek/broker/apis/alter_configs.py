@@ -1,8 +1,8 @@
-"""AlterConfigs, versions 0 to 2: what is not named goes back to its default."""
+"""AlterConfigs, versions 0 to 2: configs that the request does not name return to their defaults."""
 
 from collections.abc import Awaitable, Sequence
 
-from odradek.broker.apis.config_changes import settle
+from odradek.broker.apis.config_changes import alter_configs
 from odradek.broker.ports import BrokerPort
 from odradek.config.alteration import Change, Operation
 from odradek.core.metadata.image import NO_CONFIG
@@ -11,10 +11,10 @@ from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
-    return settle(request, context, broker, "AlterConfigsResponse", _changes_of)
+    return alter_configs(request, context, broker, "AlterConfigsResponse", _read_changes)
 
 
-def _changes_of(resource: Message, broker: BrokerPort) -> Sequence[Change]:
+def _read_changes(resource: Message, broker: BrokerPort) -> Sequence[Change]:
     stored = broker.image.configs.get((resource.resource_type, resource.resource_name), NO_CONFIG)
     named = {config.name for config in resource.configs}
     return [

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs, versions 1 and 2: moves replicas between the log dirs of this broker.
 
-The answer comes when a move has begun; DescribeLogDirs shows how far it is.
+The response is sent when a move has started; DescribeLogDirs shows its progress.
 """
 
 from collections.abc import Awaitable
@@ -20,7 +20,7 @@ _FILE_NAME_LENGTH_MAX: Final = 255
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
-    # Of a partition named twice the last dir counts.
+    # The last dir of a duplicate partition applies.
     wanted = {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs
@@ -50,12 +50,12 @@ async def _move(name: TopicPartition, directory: str, broker: BrokerPort) -> Err
     try:
         _check(name, directory, broker)
         while (destination := broker.moves.destination(name)) not in (None, directory):
-            # Others may wait for the same, and have begun the next move when this goes on.
+            # A concurrent request may have started another move meanwhile.
             await broker.moves.cancel(name)
         partition = find_partition(*name, broker)
         if destination is None and partition.log_dir != directory:
             if broker.log_dirs.offline:
-                # The partition might have a copy there already.
+                # An offline dir may already have a copy of the partition.
                 raise KafkaError(ErrorCode.kafka_storage_error)
             await broker.moves.begin(partition, directory)
     except KafkaError as error:

@@ -1,6 +1,6 @@
-"""Topics that nobody created: asked for by name, they come to be with the broker's defaults.
+"""Creates missing topics with the broker's defaults, and internal topics with their own configs.
 
-The request to the controller is the ordinary CreateTopics. How it ends is logged only: a client that asks again sees.
+It sends an ordinary CreateTopics request to the controller. A failure is only logged: the client retries.
 """
 
 import logging
@@ -18,11 +18,11 @@ from odradek.wire.schemas import Message, schema
 logger = logging.getLogger(__name__)
 
 _VERSION: Final = 7
-_AS_THE_CONTROLLER_SAYS: Final = -1
+_CONTROLLER_DEFAULT: Final = -1
 
 
 class Creator(Protocol):
-    """As much of a broker as it takes."""
+    """The part of a broker that this module needs."""
 
     @property
     def config(self) -> NodeConfig: ...
@@ -32,7 +32,7 @@ class Creator(Protocol):
 
 
 class _InternalTopic(NamedTuple):
-    """Values named after the broker config that holds them, and configs that are always the same."""
+    """The names of the broker configs with its values, and the configs with fixed values."""
 
     partitions: str
     replication_factor: str
@@ -73,10 +73,10 @@ _INTERNAL: Final[Mapping[str, _InternalTopic]] = {
 
 
 async def create_topics(names: Sequence[str], client: Client | None, broker: "Creator") -> None:
-    """For a client, or for the broker itself."""
+    """On behalf of a client, or of the broker itself if `client` is None."""
     request = schema(ApiKey.CREATE_TOPICS, _VERSION).new(
         "CreateTopicsRequest",
-        topics=tuple(_creatable(name, broker.config) for name in names),
+        topics=tuple(_creatable_topic(name, broker.config) for name in names),
         timeout=timedelta(milliseconds=broker.config.effective_number("request.timeout.ms")),
         validate_only=False,
     )
@@ -86,16 +86,16 @@ async def create_topics(names: Sequence[str], client: Client | None, broker: "Cr
         else:
             response = await broker.controller.forward(client, ApiKey.CREATE_TOPICS, _VERSION, request)
     except KafkaError as error:
-        logger.warning("topics %s were not created automatically: %s", ", ".join(names), error)
+        logger.warning("Auto-creation of topics %s failed: %s", ", ".join(names), error)
         return
     for topic in response.topics:
-        # Another client's request may have been faster.
+        # Another request may have created it.
         if topic.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists):
-            refusal = KafkaError(topic.error_code, topic.error_message)
-            logger.warning("topic %s was not created automatically: %s", topic.name, refusal)
+            rejection = KafkaError(topic.error_code, topic.error_message)
+            logger.warning("Auto-creation of topic %s failed: %s", topic.name, rejection, extra={"topic": topic.name})
 
 
-def _creatable(name: str, config: NodeConfig) -> Message:
+def _creatable_topic(name: str, config: NodeConfig) -> Message:
     internal = _INTERNAL.get(name)
     if internal is not None:
         partitions = config.effective_number(internal.partitions)
@@ -104,8 +104,8 @@ def _creatable(name: str, config: NodeConfig) -> Message:
         return _topic(name, partitions, replication_factor, configs | dict(internal.fixed_configs))
     return _topic(
         name,
-        config.num_partitions if "num.partitions" in config.values else _AS_THE_CONTROLLER_SAYS,
-        config.default_replication_factor if "default.replication.factor" in config.values else _AS_THE_CONTROLLER_SAYS,
+        config.num_partitions if "num.partitions" in config.values else _CONTROLLER_DEFAULT,
+        config.default_replication_factor if "default.replication.factor" in config.values else _CONTROLLER_DEFAULT,
         {},
     )
 

@@ -1,4 +1,4 @@
-"""The cluster as a client of one listener sees it: who is there, who leads, which replicas are out of reach."""
+"""The cluster as seen through one listener: brokers, leaders and offline replicas."""
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -8,11 +8,11 @@ from odradek.core.metadata.directories import LOST, MIGRATING, UNASSIGNED
 from odradek.core.metadata.image import BrokerImage, ClusterImage, PartitionImage
 from odradek.core.metadata.records import Endpoint
 
-NOBODY = -1
+NO_BROKER = -1
 
 
 def reachable_brokers(image: ClusterImage, listener: str) -> Iterator[tuple[BrokerImage, Endpoint]]:
-    """Every registered broker that has the listener, fenced ones too."""
+    """Every registered broker that has the listener, including fenced ones."""
     for broker in image.brokers.values():
         endpoint = broker.endpoint(listener)
         if endpoint is not None:
@@ -20,9 +20,9 @@ def reachable_brokers(image: ClusterImage, listener: str) -> Iterator[tuple[Brok
 
 
 def random_alive_broker(image: ClusterImage, random: Random) -> int:
-    """Whom clients are told to take for the controller: any broker forwards to the real one."""
+    """The broker that clients use as the controller: any broker forwards to the active controller."""
     alive = [broker.id for broker in image.brokers.values() if not broker.fenced]
-    return alive[random.randrange(len(alive))] if alive else NOBODY
+    return alive[random.randrange(len(alive))] if alive else NO_BROKER
 
 
 def leader_endpoint(image: ClusterImage, partition: PartitionImage, listener: str) -> Endpoint | None:

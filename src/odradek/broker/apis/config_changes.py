@@ -1,6 +1,6 @@
-"""What a broker settles of AlterConfigs and IncrementalAlterConfigs before the controller is asked.
+"""Validates AlterConfigs and IncrementalAlterConfigs on the broker, then forwards them to the controller.
 
-Broken requests are refused here, and what concerns this broker's own configs is judged here, where they are in force.
+The broker rejects invalid requests, validates changes of its own configs, and applies changes of its log levels.
 """
 
 from collections import Counter
@@ -27,17 +27,17 @@ from odradek.wire.schemas import Message
 
 RESOURCE_BROKER_LOGGER: Final = 8
 
-ChangesOf = Callable[[Message, BrokerPort], Sequence[Change]]
-"""The changes that a resource of the request asks for. May raise KafkaError."""
+ReadChanges = Callable[[Message, BrokerPort], Sequence[Change]]
+"""Reads the changes of a resource. May raise KafkaError."""
 
 
-async def settle(
-    request: Message, context: RequestContext, broker: BrokerPort, response_name: str, read_changes: ChangesOf
+async def alter_configs(
+    request: Message, context: RequestContext, broker: BrokerPort, response_name: str, read_changes: ReadChanges
 ) -> Message:
-    """Answers what can be answered here, and the rest as the controller answers it, in the request's order."""
+    """The results of this broker and of the controller, in the order of the request."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    # None: done.
-    settled: dict[int, KafkaError | None] = {}
+    # None: applied.
+    results: dict[int, KafkaError | None] = {}
     for position, resource in enumerate(request.resources):
         try:
             if counts[(resource.resource_type, resource.resource_name)] > 1:
@@ -46,21 +46,21 @@ async def settle(
             _check(resource, changes, context.api_key, broker)
             if resource.resource_type == RESOURCE_BROKER_LOGGER:
                 change_levels(resource.resource_name, changes, broker.node_id, validate_only=request.validate_only)
-                settled[position] = None
+                results[position] = None
         except KafkaError as error:
-            settled[position] = error
-    remaining = tuple(one for position, one in enumerate(request.resources) if position not in settled)
+            results[position] = error
+    remaining = tuple(one for position, one in enumerate(request.resources) if position not in results)
     decided: list[Message] = []
     if remaining:
         forwarded = replace(request, resources=remaining)
-        answer = await broker.controller.forward(context.client, context.api_key, context.version, forwarded)
-        decided = list(answer.responses)
-    answers = iter(decided)
+        response = await broker.controller.forward(context.client, context.api_key, context.version, forwarded)
+        decided = list(response.responses)
+    forwarded_results = iter(decided)
     return context.new(
         response_name,
         throttle_time=timedelta(0),
         responses=tuple(
-            resource_response(context, resource, settled[position]) if position in settled else next(answers)
+            resource_response(context, resource, results[position]) if position in results else next(forwarded_results)
             for position, resource in enumerate(request.resources)
         ),
     )
@@ -75,7 +75,7 @@ def _check(resource: Message, changes: Sequence[Change], api_key: int, broker: B
     if resource.resource_type == RESOURCE_BROKER:
         _check_broker(resource.resource_name, changes, broker)
     elif resource.resource_type == RESOURCE_BROKER_LOGGER and api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
-        # This node's own, which knows them best.
+        # Checked when they are applied.
         return
     elif resource.resource_type not in (RESOURCE_TOPIC, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
         raise _invalid_request(f"Unknown resource type {resource.resource_type}")

@@ -1,6 +1,6 @@
-"""DeleteRecords, versions 0 to 2: moves a partition's start forward. Files below it go with the next retention.
+"""DeleteRecords, versions 0 to 2: advances the log start offset. Retention deletes the segments below it.
 
-Answered once every replica that lives has done so.
+The response is sent once every live replica has advanced.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ class _Outcome(NamedTuple):
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
-    # Of a partition named twice the last offset counts.
-    asked = {(topic.name, one.partition_index): one.offset for topic in request.topics for one in topic.partitions}
-    return _delete(asked, request.timeout.total_seconds(), context, broker)
+    # The last offset of a duplicate partition applies.
+    requested = {(topic.name, one.partition_index): one.offset for topic in request.topics for one in topic.partitions}
+    return _delete(requested, request.timeout.total_seconds(), context, broker)
 
 
 async def _delete(
-    asked: dict[tuple[str, int], int], timeout_seconds: float, context: RequestContext, broker: BrokerPort
+    requested: dict[tuple[str, int], int], timeout_seconds: float, context: RequestContext, broker: BrokerPort
 ) -> Message:
     outcomes = await asyncio.gather(
-        *(_delete_in(*key, offset, timeout_seconds, broker) for key, offset in asked.items())
+        *(_delete_in(*key, offset, timeout_seconds, broker) for key, offset in requested.items())
     )
     topics: dict[str, list[Message]] = {}
-    for (topic, index), outcome in zip(asked, outcomes, strict=True):
+    for (topic, index), outcome in zip(requested, outcomes, strict=True):
         topics.setdefault(topic, []).append(
             context.new(
                 "DeleteRecordsPartitionResult",

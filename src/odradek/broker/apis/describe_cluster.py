@@ -1,4 +1,4 @@
-"""DescribeCluster, versions 0 to 2: the brokers, as clients of this listener reach them."""
+"""DescribeCluster, versions 0 to 2: the brokers, with the addresses of the client's listener."""
 
 from odradek.broker.apis.cluster_view import random_alive_broker, reachable_brokers
 from odradek.broker.ports import BrokerPort
@@ -8,9 +8,9 @@ from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    refusal = wrong_endpoint_response(request, context, BROKERS)
-    if refusal is not None:
-        return refusal
+    rejection = wrong_endpoint_response(request, context, BROKERS)
+    if rejection is not None:
+        return rejection
     with_fenced = getattr(request, "include_fenced_brokers", False)
     brokers = [
         context.new(

@@ -1,4 +1,4 @@
-"""DescribeLogDirs, versions 1 to 5: what lies in each log dir, and how much room its filesystem has."""
+"""DescribeLogDirs, versions 1 to 5: the logs in each log dir, and the free space of its filesystem."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -23,14 +23,15 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awa
 
 
 async def _measure_and_describe(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    # A filesystem that hangs, hangs here: not on the loop.
+    # In a thread: a hanging filesystem must not block the event loop.
     usages = await broker.executor.run(lambda: _usages(broker))
-    is_asked: Callable[[TopicPartition], bool] = lambda _: True  # noqa: E731
+    is_requested: Callable[[TopicPartition], bool] = lambda _: True  # noqa: E731
     if request.topics is not None:
-        asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-        is_asked = asked.__contains__
+        requested = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        is_requested = requested.__contains__
     results = tuple(
-        _describe(directory, usages, is_asked, context, broker) for directory in dict.fromkeys(broker.config.log_dirs)
+        _describe(directory, usages, is_requested, context, broker)
+        for directory in dict.fromkeys(broker.config.log_dirs)
     )
     return context.new(
         "DescribeLogDirsResponse", throttle_time=timedelta(0), error_code=ErrorCode.none, results=results
@@ -50,7 +51,7 @@ def _usages(broker: BrokerPort) -> _Usages:
 def _describe(
     directory: str,
     usages: _Usages,
-    is_asked: Callable[[TopicPartition], bool],
+    is_requested: Callable[[TopicPartition], bool],
     context: RequestContext,
     broker: BrokerPort,
 ) -> Message:
@@ -62,9 +63,9 @@ def _describe(
         return _result(context, directory, ErrorCode.unknown_server_error)
     topics: dict[str, list[Message]] = {}
     for logs in (log_dir.logs, log_dir.future_logs):
-        # Copied at once: others are made and deleted in threads.
+        # Copied first: threads create and delete logs.
         for name, log in list(logs.items()):
-            if is_asked(name):
+            if is_requested(name):
                 described = _partition(log, logs is log_dir.future_logs, context, broker)
                 topics.setdefault(name.topic, []).append(described)
     return _result(
@@ -92,7 +93,7 @@ def _partition(log: PartitionLog, is_future: bool, context: RequestContext, brok
 
 
 def _lag(log: PartitionLog, is_future: bool, broker: BrokerPort) -> int:
-    """A copy lags behind its original's end, a replica behind the high watermark."""
+    """A future replica lags behind the log end offset of its source, a replica behind the high watermark."""
     partition = broker.partition(*log.topic_partition)
     if partition is None:
         return _UNKNOWN

@@ -1,4 +1,4 @@
-"""DescribeProducers, version 0: who writes to a partition, and whose transactions are open."""
+"""DescribeProducers, version 0: the active producers of a partition, and their open transactions."""
 
 from datetime import timedelta
 
@@ -22,13 +22,13 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
 def _describe_topic(topic: Message, context: RequestContext, broker: BrokerPort) -> Message:
     invalid = why_invalid(topic.name)
     if invalid is not None:
-        refused = KafkaError(ErrorCode.invalid_topic_exception, invalid)
+        error = KafkaError(ErrorCode.invalid_topic_exception, invalid)
     elif topic.name not in broker.image.topics_by_name:
-        refused = KafkaError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
+        error = KafkaError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
     else:
         described = (_describe_partition(topic.name, index, context, broker) for index in topic.partition_indexes)
         return context.new("TopicResponse", name=topic.name, partitions=tuple(described))
-    errors = (_partition(context, index, refused) for index in topic.partition_indexes)
+    errors = (_partition(context, index, error) for index in topic.partition_indexes)
     return context.new("TopicResponse", name=topic.name, partitions=tuple(errors))
 
 
@@ -37,7 +37,7 @@ def _describe_partition(topic: str, index: int, context: RequestContext, broker:
         producers = find_partition(topic, index, broker).log.producers.producers
     except KafkaError as error:
         return _partition(context, index, error)
-    # Copied at once: the log dir's thread may be writing.
+    # Copied first: the thread of the log dir may be writing.
     active = tuple(_producer(context, entry) for entry in list(producers.values()))
     return _partition(context, index, None, active)
 

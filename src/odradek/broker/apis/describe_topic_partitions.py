@@ -1,10 +1,10 @@
-"""DescribeTopicPartitions, version 0: topics in order of their names, a page of partitions at a time."""
+"""DescribeTopicPartitions, version 0: topics sorted by name, one page of partitions at a time."""
 
 from collections.abc import Iterable
 from datetime import timedelta
 
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.cluster_view import NOBODY, leader_endpoint, offline_replicas
+from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint, offline_replicas
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
@@ -15,15 +15,15 @@ from odradek.wire.schemas import Message
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
     image = broker.image
-    asked = {topic.name for topic in request.topics}
+    requested = {topic.name for topic in request.topics}
     cursor = request.cursor
-    if "" in asked and cursor is None:
-        # Kafka takes the empty name for that of the cursor, which is not there.
-        return _refusal(context, request, ErrorCode.unknown_server_error)
-    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
-        return _refusal(context, request, ErrorCode.invalid_request)
+    if "" in requested and cursor is None:
+        # As in Kafka, which takes the empty name for that of the missing cursor.
+        return _error_response(context, request, ErrorCode.unknown_server_error)
+    if cursor is not None and (cursor.partition_index < 0 or (requested and cursor.topic_name not in requested)):
+        return _error_response(context, request, ErrorCode.invalid_request)
     from_topic = "" if cursor is None else cursor.topic_name
-    names = sorted(name for name in asked or image.topics_by_name if name >= from_topic)
+    names = sorted(name for name in requested or image.topics_by_name if name >= from_topic)
     limit = max(min(broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     topics: list[Message] = []
     for name in names:
@@ -31,7 +31,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
             return _response(context, topics, _cursor(context, name, 0))
         topic = image.topics_by_name.get(name)
         if topic is None:
-            # Only a client that asked for the name hears that it does not exist.
+            # Only requested names can be unknown.
             topics.append(_absent(context, name))
             continue
         start = cursor.partition_index if cursor is not None and name == from_topic else 0
@@ -53,7 +53,7 @@ def _present(
             "DescribeTopicPartitionsResponsePartition",
             error_code=ErrorCode.none,
             partition_index=index,
-            leader_id=NOBODY if leader_endpoint(image, partition, listener) is None else partition.leader,
+            leader_id=NO_BROKER if leader_endpoint(image, partition, listener) is None else partition.leader,
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
@@ -86,7 +86,7 @@ def _absent(context: RequestContext, name: str) -> Message:
     )
 
 
-def _refusal(context: RequestContext, request: Message, error: ErrorCode) -> Message:
+def _error_response(context: RequestContext, request: Message, error: ErrorCode) -> Message:
     topics = [
         context.new(
             "DescribeTopicPartitionsResponseTopic",

@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.java_hash import partition_of
-from odradek.broker.apis.cluster_view import NOBODY, leader_endpoint
+from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
@@ -31,8 +31,8 @@ _MESSAGES: Final = {
 }
 
 _Found = tuple[ErrorCode, int, str, int]
-_NOT_AVAILABLE: Final[_Found] = (ErrorCode.coordinator_not_available, NOBODY, "", -1)
-_INVALID: Final[_Found] = (ErrorCode.invalid_request, NOBODY, "", -1)
+_NOT_AVAILABLE: Final[_Found] = (ErrorCode.coordinator_not_available, NO_BROKER, "", -1)
+_INVALID: Final[_Found] = (ErrorCode.invalid_request, NO_BROKER, "", -1)
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:

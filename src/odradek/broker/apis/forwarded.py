@@ -1,4 +1,4 @@
-"""Requests that change metadata: handed to the active controller as they came, its answer returned."""
+"""Forwards a request to the active controller, and returns its response."""
 
 from collections.abc import Awaitable
 

@@ -1,4 +1,4 @@
-"""The partition that a request names, or what Kafka answers when this broker does not serve it."""
+"""Finds the partition of a request, or Kafka's error code if this broker does not host it."""
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.ports import BrokerPort
@@ -6,20 +6,20 @@ from odradek.storage.partition.partition import Partition
 
 
 def is_known(topic: str, index: int, broker: BrokerPort) -> bool:
-    """Whether the cluster has the partition, wherever it lives."""
+    """Whether the partition exists, on any broker."""
     found = broker.image.topics_by_name.get(topic)
     return found is not None and index in found.partitions
 
 
 def why_missing(topic: str, index: int, broker: BrokerPort) -> ErrorCode:
-    """What to answer where `broker.partition` has nothing."""
+    """The error code if `broker.partition` finds none."""
     if broker.is_offline(topic, index):
         return ErrorCode.kafka_storage_error
     return ErrorCode.not_leader_or_follower if is_known(topic, index, broker) else ErrorCode.unknown_topic_or_partition
 
 
 def find_partition(topic: str, index: int, broker: BrokerPort) -> Partition:
-    """The partition as far as it can be served here, leading or not."""
+    """The partition, whether or not this broker leads it. Raises KafkaError if it is unavailable."""
     partition = broker.partition(topic, index)
     if partition is None:
         raise KafkaError(why_missing(topic, index, broker))

@@ -1,4 +1,4 @@
-"""Answers that speak of thousands of things: other connections have their turn while they are made."""
+"""Builds large responses in slices, so that other connections take turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,28 +10,28 @@ T = TypeVar("T")
 
 
 def in_slices(
-    things: Sequence[T],
-    in_one_go_max: int,
-    answer: Callable[[Sequence[T]], list[Message]],
+    items: Sequence[T],
+    slice_max: int,
+    describe: Callable[[Sequence[T]], list[Message]],
     respond: Callable[[Sequence[Message]], Message],
 ) -> Message | Awaitable[Message]:
-    """What `respond` makes of all that `answer` gives for some of the things after the other; at once, if they are few.
+    """Calls `describe` for each slice of the items and `respond` with all results; at once, if the items are few.
 
-    What is answered may change between two slices.
+    The described state may change between two slices.
     """
-    if len(things) <= in_one_go_max:
-        return respond(answer(things))
-    return _respond_slowly(things, in_one_go_max, answer, respond)
+    if len(items) <= slice_max:
+        return respond(describe(items))
+    return _respond_in_slices(items, slice_max, describe, respond)
 
 
-async def _respond_slowly(
-    things: Sequence[T],
-    in_one_go_max: int,
-    answer: Callable[[Sequence[T]], list[Message]],
+async def _respond_in_slices(
+    items: Sequence[T],
+    slice_max: int,
+    describe: Callable[[Sequence[T]], list[Message]],
     respond: Callable[[Sequence[Message]], Message],
 ) -> Message:
-    answers: list[Message] = []
-    for start in range(0, len(things), in_one_go_max):
-        answers += answer(things[start : start + in_one_go_max])
+    results: list[Message] = []
+    for start in range(0, len(items), slice_max):
+        results += describe(items[start : start + slice_max])
         await asyncio.sleep(0)
-    return respond(answers)
+    return respond(results)

@@ -1,4 +1,4 @@
-"""ListConfigResources, versions 0 and 1: what has configs. Version 0 knows client metrics only."""
+"""ListConfigResources, versions 0 and 1: resources that have configs. Version 0 lists client metrics only."""
 
 from datetime import timedelta
 
@@ -11,18 +11,18 @@ from odradek.wire.schemas import Message
 
 _RESOURCE_BROKER_LOGGER = 8
 # In the order in which Kafka lists them.
-_KINDS = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, _RESOURCE_BROKER_LOGGER, RESOURCE_BROKER, RESOURCE_TOPIC)
+_TYPES = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, _RESOURCE_BROKER_LOGGER, RESOURCE_BROKER, RESOURCE_TOPIC)
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    served = (RESOURCE_CLIENT_METRICS,) if context.version == 0 else _KINDS
-    asked = getattr(request, "resource_types", ()) or served
-    if any(kind not in served for kind in asked):
+    served = (RESOURCE_CLIENT_METRICS,) if context.version == 0 else _TYPES
+    requested = getattr(request, "resource_types", ()) or served
+    if any(kind not in served for kind in requested):
         return _response(context, ErrorCode.unsupported_version, ())
     found = tuple(
         context.new("ConfigResource", resource_name=name, resource_type=kind)
         for kind in served
-        if kind in asked
+        if kind in requested
         for name in _names(kind, context, broker)
     )
     return _response(context, ErrorCode.none, found)

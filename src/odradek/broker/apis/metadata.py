@@ -1,7 +1,7 @@
-"""Metadata, versions 0 to 13: brokers, topics and leaders, as clients of this listener reach them.
+"""Metadata, versions 0 to 13: brokers, topics and leaders, with the addresses of the client's listener.
 
-Missing topics are created where broker and client allow it. As with Kafka, the answer still says that the topic is
-unknown, and the client finds it when it asks again.
+Missing topics are created if broker and client allow it. As in Kafka, the response still says that the topic is
+unknown, and the client finds it with its next request.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence
@@ -12,7 +12,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ports import Client
 from odradek.broker.apis.auto_topic_creation import create_topics
 from odradek.broker.apis.cluster_view import (
-    NOBODY,
+    NO_BROKER,
     is_alive,
     leader_endpoint,
     offline_replicas,
@@ -33,20 +33,20 @@ _FIRST_WITH_LISTENER_NOT_FOUND: Final = 6
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> bytes | Awaitable[bytes]:
     view = _View(broker, request, context)
-    asked = request.topics
-    if asked is None or (context.version == 0 and not asked):
+    requested = request.topics
+    if requested is None or (context.version == 0 and not requested):
         return _response(view, view.present(broker.image.topics_by_name.values()), broker)
     if context.version < _FIRST_BY_TOPIC_ID and any(
-        topic.name is None or getattr(topic, "topic_id", None) is not None for topic in asked
+        topic.name is None or getattr(topic, "topic_id", None) is not None for topic in requested
     ):
-        return _refusal(ErrorCode.invalid_request, request, context)
-    ids = dict.fromkeys(topic.topic_id for topic in asked if getattr(topic, "topic_id", None) is not None)
+        return _error_response(ErrorCode.invalid_request, request, context)
+    ids = dict.fromkeys(topic.topic_id for topic in requested if getattr(topic, "topic_id", None) is not None)
     if ids:
-        # One id, and the names beside it do not count any more.
+        # As in Kafka, names are ignored if there is any ID.
         return _response(view, view.by_id(ids), broker)
-    names = dict.fromkeys(topic.name for topic in asked)
+    names = dict.fromkeys(topic.name for topic in requested)
     if None in names:
-        return _refusal(ErrorCode.unknown_server_error, request, context)
+        return _error_response(ErrorCode.unknown_server_error, request, context)
     known = broker.image.topics_by_name
     found = view.present(known[name] for name in names if name in known)
     missing = [name for name in names if name not in known]
@@ -66,7 +66,7 @@ async def _create_and_respond(
 
 
 class _View:
-    """The cluster as this request is to see it."""
+    """The cluster as this request sees it."""
 
     def __init__(self, broker: BrokerPort, request: Message, context: RequestContext) -> None:
         self.image: Final = broker.image
@@ -76,7 +76,7 @@ class _View:
         self.with_cluster_operations: Final[bool] = getattr(request, "include_cluster_authorized_operations", False)
         with_topic_operations = getattr(request, "include_topic_authorized_operations", False)
         self._operations: Final = TOPIC_OPERATIONS if with_topic_operations else NOT_REQUESTED
-        # Partitions are many, and the ways in which they lie on brokers few.
+        # Cached, since there are far fewer replica sets than partitions.
         self._offline: Final[dict[tuple[tuple[int, ...], tuple[UUID | None, ...]], tuple[int, ...]]] = {}
 
     def present(self, topics: Iterable[TopicImage]) -> list[MetadataTopic]:
@@ -119,7 +119,7 @@ class _View:
     def _partition(self, index: int, partition: PartitionImage) -> MetadataPartition:
         replicas, isr = partition.replicas, partition.isr
         if self.version == 0:
-            # Later clients hear of brokers that are away, and see in the list of brokers that they are.
+            # Later versions return offline brokers too: clients compare them with the list of brokers.
             replicas = tuple(one for one in replicas if is_alive(self.image, one, self.listener))
             isr = tuple(one for one in isr if is_alive(self.image, one, self.listener))
         error = ErrorCode.none
@@ -127,10 +127,10 @@ class _View:
         if leader_endpoint(self.image, partition, self.listener) is None:
             lacks_listener = leader_id in self.image.brokers and self.version >= _FIRST_WITH_LISTENER_NOT_FOUND
             error = ErrorCode.listener_not_found if lacks_listener else ErrorCode.leader_not_available
-            leader_id = NOBODY
+            leader_id = NO_BROKER
         elif leader_id in self._unreachable_leaders:
-            # Its successor is about to be elected: who is told of nobody asks again soon.
-            error, leader_id = ErrorCode.leader_not_available, NOBODY
+            # A successor is about to be elected: without a leader, the client retries soon.
+            error, leader_id = ErrorCode.leader_not_available, NO_BROKER
         elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
             error = ErrorCode.replica_not_available
         return MetadataPartition(
@@ -161,7 +161,7 @@ def _response(view: _View, topics: Sequence[MetadataTopic], broker: BrokerPort) 
     )
 
 
-def _refusal(error: ErrorCode, request: Message, context: RequestContext) -> bytes:
+def _error_response(error: ErrorCode, request: Message, context: RequestContext) -> bytes:
     topics = [
         MetadataTopic(error, topic.name or "", getattr(topic, "topic_id", None), False, (), NOT_REQUESTED)
         for topic in request.topics
@@ -170,7 +170,7 @@ def _refusal(error: ErrorCode, request: Message, context: RequestContext) -> byt
         context.version,
         brokers=(),
         cluster_id=None,
-        controller_id=NOBODY,
+        controller_id=NO_BROKER,
         topics=topics,
         cluster_operations=NOT_REQUESTED,
         error=error,

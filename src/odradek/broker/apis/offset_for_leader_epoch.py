@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where a leader epoch ended, so that a client notices a truncated log."""
+"""OffsetForLeaderEpoch, versions 2 to 4: the end offset of a leader epoch, to detect a truncated log."""
 
 from datetime import timedelta
 
@@ -15,22 +15,22 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         context.new(
             "OffsetForLeaderTopicResult",
             topic=topic.topic,
-            partitions=tuple(_end_of_epoch(topic.topic, asked, context, broker) for asked in topic.partitions),
+            partitions=tuple(_end_of_epoch(topic.topic, requested, context, broker) for requested in topic.partitions),
         )
         for topic in request.topics
     )
     return context.new("OffsetForLeaderEpochResponse", throttle_time=timedelta(0), topics=topics)
 
 
-def _end_of_epoch(topic: str, asked: Message, context: RequestContext, broker: BrokerPort) -> Message:
+def _end_of_epoch(topic: str, requested: Message, context: RequestContext, broker: BrokerPort) -> Message:
     error, epoch, end_offset = ErrorCode.none, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
     try:
-        partition = find_partition(topic, asked.partition, broker)
-        partition.check_leader(asked.current_leader_epoch)
+        partition = find_partition(topic, requested.partition, broker)
+        partition.check_leader(requested.current_leader_epoch)
         log = partition.log
-        epoch, end_offset = log.epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
-    except KafkaError as refused:
-        error = refused.code
+        epoch, end_offset = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)
+    except KafkaError as failure:
+        error = failure.code
     return context.new(
-        "EpochEndOffset", error_code=error, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset
+        "EpochEndOffset", error_code=error, partition=requested.partition, leader_epoch=epoch, end_offset=end_offset
     )
