@@ -11,9 +11,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.cli.main import _MODULES, build_app
+from odradek.cli.main import MODULES, build_app
 from odradek.config import group_config, supported
-from odradek.config.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDefinition, UpdateMode
+from odradek.config.definitions import BROKER_CONFIGS, ONLY_IN_ODRADEK, TOPIC_CONFIGS, ConfigDefinition, UpdateMode
 
 _CLI_INTRODUCTION: Final = """# Command-line reference
 
@@ -79,7 +79,7 @@ def command_paths() -> list[str]:
 def _root() -> Any:
     from typer.main import get_command
 
-    return get_command(build_app(list(_MODULES)))
+    return get_command(build_app(list(MODULES)))
 
 
 def walk_commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -194,9 +194,7 @@ def config_reference() -> str:
 
 
 def is_own(definition: ConfigDefinition) -> bool:
-    from odradek.config.definitions import _OWN
-
-    return definition.name in _OWN
+    return definition.name in ONLY_IN_ODRADEK
 
 
 def _config_table(definitions: list[ConfigDefinition], described: Any) -> str:
@@ -247,14 +245,14 @@ def _difference(one: ConfigDefinition, described: Any) -> str:
 def _group_table() -> str:
     rows = []
     for name in sorted((*group_config.OF_BROKER, *group_config.OWN)):
-        honoured = name in group_config._HONOURED
+        is_supported = name in group_config.SUPPORTED
         default = BROKER_CONFIGS.get(f"group.{name}")
         rows.append(
             (
                 f"`{name}`",
-                "**yes**" if honoured else "rejected",
+                "**yes**" if is_supported else "rejected",
                 _config_default(default) if default else "",
-                "" if honoured else "not supported yet",
+                "" if is_supported else "not supported yet",
             )
         )
     return _table(("config", "supported", "default", "differs from Kafka"), rows)

@@ -28,7 +28,7 @@ PHRASES: Final = {
     r"evening out|evened out": "rebalancing",
     r"on the move": "reassignment",
     r"answer(s|ed|ing)?": "response, result; responds",
-    r"asks?( for)?|asked|asking": "requests; query",
+    r"asks?(?! (the|your) ([a-z']+ )?administrator)( for)?|asked|asking": "requests; query",
     r"cuts?|cut off|cutting": "truncate; disconnect; split",
     r"silent": "unresponsive, idle; session expired",
     r"hung up|hangs up": "closed by client",
@@ -106,6 +106,8 @@ def _check_module(path: Path, source: str) -> Iterator[Finding]:
     lines = source.splitlines()
     for node in _user_facing_strings(path, ast.parse(source)):
         assert isinstance(node.value, str)
+        if not re.search(r"\s", node.value):
+            continue  # an identifier, not text
         own_lines = lines[node.lineno - 1 : node.end_lineno]
         if any(EXEMPTION in line for line in own_lines):
             continue
@@ -165,7 +167,8 @@ def _logs(call: ast.Call) -> bool:
 
 
 def _advice(words: str) -> str:
-    return next(advice for phrase, advice in PHRASES.items() if re.fullmatch(phrase, words, re.IGNORECASE))
+    matches = (advice for phrase, advice in PHRASES.items() if re.fullmatch(phrase, words, re.IGNORECASE))
+    return next(matches, "see CONTRIBUTING.md")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,16 @@ def test_string_literals_of_user_facing_packages_are_checked(module: Path) -> No
     assert [finding.words for finding in words.check_file(module)] == ["Ask"]
 
 
+def test_identifiers_are_not_text(module: Path) -> None:
+    module.write_text('self.on("asked", props["told"])\n')
+    assert not words.check_file(module)
+
+
+def test_people_may_be_asked() -> None:
+    assert not words.find_words("Ask the cluster's administrator for access.")
+    assert words.find_words("Ask the broker for access.")
+
+
 def test_docstrings_and_comments_are_not_checked(module: Path) -> None:
     module.write_text('"""Nobody."""\nX = 1\n"""Nobody."""\n# nobody\ndef f() -> None:\n    """Nobody."""\n')
     assert not words.check_file(module)
@@ -57,7 +67,7 @@ def test_docstrings_and_comments_are_not_checked(module: Path) -> None:
 
 def test_docstrings_of_commands_are_help_texts(module: Path) -> None:
     module.write_text(
-        '@app.command()\ndef create() -> None:\n    """Nobody."""\n\ndef command() -> None:\n    """Nobody."""\n'
+        '@app.command()\ndef create() -> None:\n    """Nobody is."""\n\ndef command() -> None:\n    """Nobody is."""\n'
     )
     assert len(words.check_file(module)) == 2
 
@@ -78,7 +88,7 @@ def test_log_and_error_messages_are_checked_everywhere(module: Path) -> None:
 
 
 def test_exit_code_is_one_if_anything_was_found(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    module.write_text('HELP = "Nobody."\n')
+    module.write_text('HELP = "Nobody reads."\n')
     assert words.main([str(module)]) == 1
     assert "1 findings" in capsys.readouterr().out
     module.write_text('HELP = "No consumer groups."\n')

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import typer
 
 # In the order of the help text. A module defines `app` (a group of commands) or `command` (a single one).
-_MODULES: Final = {
+MODULES: Final = {
     "up": "odradek.cli.up",
     "start": "odradek.cli.start",
     "format": "odradek.cli.format",
@@ -87,7 +87,7 @@ def _parse_plain_start(arguments: Sequence[str]) -> tuple[str, list[str], str] |
 
 def _run_typer(arguments: Sequence[str]) -> int:
     first = arguments[0] if arguments else None
-    needed = [first] if first in _MODULES else [] if first == "--version" else list(_MODULES)
+    needed = [first] if first in MODULES else [] if first == "--version" else list(MODULES)
     import typer
 
     from odradek.client.explain import EXIT_CODE
@@ -127,7 +127,7 @@ def build_app(names: Sequence[str]) -> "typer.Typer":
         del version
 
     for name in names:
-        module = import_module(_MODULES[name])
+        module = import_module(MODULES[name])
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:

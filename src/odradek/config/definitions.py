@@ -68,7 +68,7 @@ class ConfigDefinition(NamedTuple):
         return check_for(self.valid)(self.name, value) if self.valid else value
 
 
-_OWN = {
+ONLY_IN_ODRADEK = {
     "broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"],
     "hot.keys.enable": ["BOOLEAN", "true", "LOW", "", "internal"],
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
@@ -90,7 +90,7 @@ def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefiniti
             }
         )
 
-    return definitions(tables["broker"] | _OWN), definitions(tables["topic"])
+    return definitions(tables["broker"] | ONLY_IN_ODRADEK), definitions(tables["topic"])
 
 
 BROKER_CONFIGS, TOPIC_CONFIGS = _load()

@@ -30,7 +30,7 @@ OWN: Final = ("share.auto.offset.reset", "share.isolation.level", "share.renew.a
 _SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 _HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 _ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
-_SUPPORTED: Final = (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL, _ASSIGNMENT_INTERVAL)
+SUPPORTED: Final = (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL, _ASSIGNMENT_INTERVAL)
 
 
 def check_group_configs(configs: Texts, config: NodeConfig) -> None:
@@ -38,9 +38,9 @@ def check_group_configs(configs: Texts, config: NodeConfig) -> None:
     for name in configs:
         if name not in OF_BROKER and name not in OWN:
             raise _invalid_config(f"Unknown group config name: {name}")
-        if name not in _SUPPORTED:
+        if name not in SUPPORTED:
             raise _invalid_config(f"{name} has no effect: it is not supported yet")
-    values = {name: _value(name, configs, config) for name in _SUPPORTED}
+    values = {name: _value(name, configs, config) for name in SUPPORTED}
     for name in (_HEARTBEAT_INTERVAL, _SESSION_TIMEOUT, _ASSIGNMENT_INTERVAL):
         if name in configs:
             _check_bounds(name, values[name], config)
