@@ -359,7 +359,7 @@ def test_a_metadata_dir_of_its_own_ends_the_node_too(tmp_path: Path, disk: Tampe
         shutil.copy(node.log_dirs[0] / "meta.properties", second.log_dirs[0])
         code, lines = run_to_end(second)
         assert code == 2
-        assert f"{metadata} is used by another process" in error_line(lines)
+        assert f"{metadata} is locked by another process" in error_line(lines)
         disk.interfere = failing_under(metadata, "sync")
         with pytest.raises((ConnectionClosed, AssertionError)):
             assert create_topic(connection, "refused") is ErrorCode.none

@@ -337,7 +337,7 @@ def run_to_end(node: OdradekProcess) -> str:
 
 def test_a_second_process_on_the_same_directory_is_refused(node: OdradekProcess, connection: RawConnection) -> None:
     second = OdradekProcess(node.directory / "second", log_dirs=node.log_dirs)
-    assert f"{node.log_dirs[0]} is used by another process" in run_to_end(second)
+    assert f"{node.log_dirs[0]} is locked by another process" in run_to_end(second)
     # The first one never noticed.
     assert connection.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
 

@@ -27,8 +27,8 @@ class Cleaning:
         self._config_changes: Final = asyncio.Event()
         broker.on_config(self._on_config_change)
         broker.on_partition_deleted(self._cleaner.forget)
-        broker.on_partition_truncated(self._cleaner.truncated)
-        broker.on_log_dir_failure(self._cleaner.log_dir_failed)
+        broker.on_partition_truncated(self._cleaner.on_truncation)
+        broker.on_log_dir_failure(self._cleaner.on_log_dir_failure)
 
     async def run(self) -> None:
         """Runs until cancelled, with `log.cleaner.threads` workers."""

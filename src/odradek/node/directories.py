@@ -75,7 +75,7 @@ class NodeDirectories:
 
 def advice(error: OSError) -> str:
     """How to get a node back whose disk failed."""
-    return f"make room or mend the disk, then start the node again ({error.strerror or error})"
+    return f"free space or repair the disk, then restart the node ({error.strerror or error})"
 
 
 def failed_metadata(directory: str, error: OSError) -> str:

@@ -127,7 +127,7 @@ def _forget_the_beginning(sound: Any) -> Any:
     def receive(self: FrameReader, data: bytes) -> list[bytearray]:
         self._pieces.clear()
         self._held = 0
-        frames: list[bytearray] = self._cut(data)
+        frames: list[bytearray] = self._split(data)
         return frames
 
     return receive

@@ -1,1 +1,1 @@
-"""Logs on disk, and the partition that writes each of them."""
+"""Logs on disk, and the partitions that write them."""

@@ -63,7 +63,7 @@ def test_a_metadata_dir_of_its_own_is_locked_too(tmp_path: Path) -> None:
     opened = open_all(first)
     assert opened.cluster_id == "our-cluster"
     assert opened.metadata_directory_id not in opened.logs.directory_ids.values()
-    with pytest.raises(LogDirError, match="metadata is used by another process"):
+    with pytest.raises(LogDirError, match="metadata is locked by another process"):
         open_all(config_of(tmp_path / "elsewhere" / "data", metadata=tmp_path / "metadata"))
     opened.abandon()
     open_all(first).close(broker_epoch=3)
@@ -91,7 +91,7 @@ def test_without_the_metadata_dir_there_is_no_start(tmp_path: Path) -> None:
                 raise OSError(errno.EIO, "Input/output error", path)
             return super().read_bytes(path)
 
-    with pytest.raises(LogDirError, match=r"the log dir of the metadata, .*/one, failed: make room or mend the disk"):
+    with pytest.raises(LogDirError, match=r"the log dir of the metadata, .*/one, failed: free space or repair"):
         NodeDirectories.open(Broken(), config, new_ids().__next__)
     open_all(config).abandon()
 
@@ -116,7 +116,7 @@ def create(logs: LogDirs, *, is_new: bool, directory_id: UUID = UNASSIGNED) -> s
 def test_a_partition_that_may_lie_in_a_lost_dir_is_not_begun_anew(tmp_path: Path) -> None:
     logs = open_logs(tmp_path / "one", tmp_path / "two")
     logs.fail(str(tmp_path / "two"), OSError(errno.EIO, "Input/output error"))
-    with pytest.raises(LogDirOffline, match="may lie in"):
+    with pytest.raises(LogDirOffline, match="may be in an offline log dir"):
         create(logs, is_new=False)
     # One that was just created lies nowhere yet.
     assert create(logs, is_new=True) == str(tmp_path / "one")
@@ -128,7 +128,7 @@ def test_a_partition_that_is_known_to_lie_in_a_lost_dir_waits_for_it(tmp_path: P
     lost = logs.directory_ids[str(tmp_path / "two")]
     logs.fail(str(tmp_path / "two"), OSError(errno.EIO, "Input/output error"))
     for is_new in (True, False):
-        with pytest.raises(LogDirOffline, match="may lie in"):
+        with pytest.raises(LogDirOffline, match="may be in an offline log dir"):
             create(logs, is_new=is_new, directory_id=lost)
     logs.abandon()
 

@@ -14,7 +14,7 @@ from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
-# `<topic>-<n>.<32 hex digits>-future` has to be a file name.
+# `<topic>-<n>.<32 hex digits>-future` has to be a valid file name.
 _MARK_LENGTH: Final = len(".") + 32 + len("-future")
 _FILE_NAME_LENGTH_MAX: Final = 255
 

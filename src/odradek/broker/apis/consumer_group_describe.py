@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
-from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import AssignedTopic, DescribedConsumer, DescribedConsumerGroup
 from odradek.core.metadata.features import GROUP_VERSION
@@ -20,7 +20,7 @@ _PER_TURN_MAX: Final = 100
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
-    return in_slices(
+    return respond_in_slices(
         request.group_ids,
         _PER_TURN_MAX,
         lambda some: [_group(group, operations, context) for group in _described(some, broker)],

@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
-from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DescribedGroup, DescribedMember
 from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
@@ -17,7 +17,7 @@ _PER_TURN_MAX: Final = 500
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     operations = GROUP_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_REQUESTED
-    return in_slices(
+    return respond_in_slices(
         request.groups,
         _PER_TURN_MAX,
         lambda some: [_group(group, operations, context) for group in broker.groups.describe(some, context.version)],

@@ -6,7 +6,7 @@ from typing import Final
 
 from odradek.base.ids import partitions_by_topic
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
-from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import NO_TIMESTAMP, DescribedTransaction
 from odradek.server.context import RequestContext
@@ -17,7 +17,7 @@ _PER_TURN_MAX: Final = 500
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
-    return in_slices(
+    return respond_in_slices(
         request.transactional_ids,
         _PER_TURN_MAX,
         lambda some: [_state(one, context) for one in broker.transactions.describe(some)],

@@ -1,8 +1,8 @@
 """Fetch, versions 4 to 18: records to consumers and followers, with incremental sessions (KIP-227) and long polls.
 
-Data comes from the page cache on the event loop, or through a thread where the disk has to be asked.
-A follower reads up to the log's end, and its Fetch acknowledges everything before its offset. What a reader may have of
-each partition is for `fetch_reading.py`.
+Records are read from the page cache on the event loop, or in a thread if the disk is needed.
+A follower reads up to the log end, and its Fetch acknowledges everything before its offset. `fetch_reading.py` decides
+what a reader may read of each partition.
 Differences from Kafka: none known.
 """
 
@@ -17,10 +17,10 @@ from odradek.broker.apis.fetch_reading import (
     READ_UNCOMMITTED,
     Found,
     Reader,
-    Unsettled,
+    UnreadTargets,
     diverging_of,
     find,
-    find_unsettled,
+    find_unread,
     read_all,
     read_cached,
     read_waiting,
@@ -44,7 +44,7 @@ from odradek.wire.fetch_codec import (
 from odradek.wire.schemas import Message
 
 LEAST_PAUSE_SECONDS: Final = 0.001
-# Kafka's count of failed fetches is of those for which it blames itself; these it does not.
+# Kafka counts only unexpected errors as failed fetches, not these.
 EXPECTED_REFUSALS: Final = frozenset(
     (
         ErrorCode.unknown_topic_or_partition,
@@ -63,16 +63,16 @@ NOTHING: Final = Found([], 0, is_urgent=False)
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
     if getattr(request, "isolation_level", READ_UNCOMMITTED) not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return _refuse(ErrorCode.unknown_server_error, context)
+        return _reject(ErrorCode.unknown_server_error, context)
     reader = reader_of(request, context.version, broker)
     if reader.follower is not None:
         context.meter.count_as_follower()
     try:
         fetch = _open_session(request, reader, context, broker)
     except KafkaError as error:
-        return _refuse(error.code, context)
-    unsettled = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
-    found = read_all(fetch, reader, context, broker, read_cached, unsettled)
+        return _reject(error.code, context)
+    unread = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
+    found = read_all(fetch, reader, context, broker, read_cached, unread)
     if not found.uncached and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
         return _respond(fetch, found, reader, context, broker)
     if not fetch.targets:
@@ -82,16 +82,16 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     return poll
 
 
-def _refuse(code: ErrorCode, context: RequestContext) -> list[bytes]:
+def _reject(code: ErrorCode, context: RequestContext) -> list[bytes]:
     context.meter.count_errors((code,))
     return write_fetch_response([], context.version, error=code)
 
 
 def _is_enough(fetch: FetchContext, found: Found, reader: Reader) -> bool:
-    """Not to wait any longer."""
+    """Whether to respond without waiting."""
     if found.is_urgent or found.bytes >= reader.min_bytes:
         return True
-    # The consumers of a follower wait for what it does not know to be committed, though it has it: it hears at once.
+    # A follower that serves consumers gets a new high watermark immediately: its consumers wait for it.
     return (
         reader.serves_consumers
         and fetch.session is not None
@@ -100,7 +100,7 @@ def _is_enough(fetch: FetchContext, found: Found, reader: Reader) -> bool:
 
 
 class _LongPoll(DeferredResponse):
-    """A fetch that waits for data. It completes within the append that brings enough of it."""
+    """A Fetch that waits for records. It completes within the append that brings enough bytes."""
 
     def __init__(self, fetch: FetchContext, reader: Reader, context: RequestContext, broker: BrokerPort) -> None:
         super().__init__()
@@ -111,13 +111,13 @@ class _LongPoll(DeferredResponse):
         self._deadline = broker.clock.monotonic() + reader.max_wait_seconds
         self._wait: FetchWait | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._settled_revision = NEVER
-        # The partition, where the fetch names just one, and by its topic's id.
+        self._unchanged_revision = NEVER
+        # The partition, if the Fetch has a single one, named by topic ID.
         self._only: Partition | None = None
 
     def start(self, found: Found) -> None:
-        """`found` is what could be read at once."""
-        self._judge(found)
+        """`found` is the result of the first read."""
+        self._respond_or_wait(found)
 
     def cancel(self) -> None:
         super().cancel()
@@ -126,26 +126,26 @@ class _LongPoll(DeferredResponse):
         if self._reading is not None:
             self._reading.cancel()
 
-    def _look_again(self) -> None:
+    def _on_wake(self) -> None:
         try:
-            answer = self._answer_with_fresh()
-            if answer is not None:
-                self.complete(answer)
-            elif self._nothing_has_come:
+            response = self._respond_with_fresh()
+            if response is not None:
+                self.complete(response)
+            elif self._is_unchanged:
                 self.complete(_respond(self._fetch, NOTHING, self._reader, self._context, self._broker))
             else:
-                self._judge(self._read_cached())
-        except Exception as error:  # noqa: BLE001 - whoever appends is not to hear of a reader's trouble
+                self._respond_or_wait(self._read_cached())
+        except Exception as error:  # noqa: BLE001 - a reader's error must not fail the append
             self.fail(error)
 
     @property
-    def _nothing_has_come(self) -> bool:
-        """To a follower whose time is up. What it was told before this Fetch is all there is to tell."""
+    def _is_unchanged(self) -> bool:
+        """Whether nothing changed since a follower's previous Fetch, when its wait time ends."""
         wait = self._wait
-        return wait is not None and self._settled_revision == wait.revision
+        return wait is not None and self._unchanged_revision == wait.revision
 
-    def _judge(self, found: Found) -> None:
-        """Answers, or reads what is on the disk only, or waits."""
+    def _respond_or_wait(self, found: Found) -> None:
+        """Responds, or reads from the disk in a thread, or waits."""
         while True:
             if found.uncached:
                 self._reading = asyncio.ensure_future(self._read_in_thread())
@@ -161,7 +161,7 @@ class _LongPoll(DeferredResponse):
             wait = FetchWait(
                 partitions,
                 self._reader.min_bytes - found.bytes,
-                self._look_again,
+                self._on_wake,
                 for_end=follows,
                 for_commits=not follows or self._reader.serves_consumers,
             )
@@ -173,24 +173,24 @@ class _LongPoll(DeferredResponse):
                     and not self._reader.rack
                 )
                 self._only = partitions[0] if is_simple else None
-                # What was read is read again: it must not lie in memory as long as a client cares to wait.
+                # The records are read again later: they must not stay in memory while the client waits.
                 self._wait = wait
-                is_settled = follows and self._fetch.incremental and not found.results and not found.is_held_back
-                self._settled_revision = found.revision if is_settled else NEVER
-                wait.begin(min(remaining, self._held_back_seconds()) if found.is_held_back else remaining)
+                is_unchanged = follows and self._fetch.incremental and not found.results and not found.is_throttled_now
+                self._unchanged_revision = found.revision if is_unchanged else NEVER
+                wait.begin(min(remaining, self._throttled_seconds()) if found.is_throttled_now else remaining)
                 return
-            # Something came between the reading and this.
+            # The partition changed since it was read.
             found = self._read_cached()
 
-    def _held_back_seconds(self) -> float:
+    def _throttled_seconds(self) -> float:
         now = self._broker.clock.monotonic()
         return max(LEAST_PAUSE_SECONDS, self._broker.leader_throttle.frees_at(now) - now)
 
     def _read_cached(self) -> Found:
         return read_all(self._fetch, self._reader, self._context, self._broker, read_cached)
 
-    def _answer_with_fresh(self) -> list[bytes] | None:
-        """The batch whose append wakes this, if it is all that is asked for: nearly always, where somebody waits."""
+    def _respond_with_fresh(self) -> list[bytes] | None:
+        """Responds with the batch whose append woke this Fetch, if it is all that was requested, as in most cases."""
         partition = self._only
         fresh = None if partition is None else partition.fresh
         if partition is None or fresh is None:
@@ -213,8 +213,8 @@ class _LongPoll(DeferredResponse):
         target.sent_log_start_offset = log_start_offset
         partition.traffic.fetches += 1
         partition.traffic.bytes_out += len(fresh.data)
-        # The only partition of a session is its last one, wherever it goes: nothing to rotate. And all transactions
-        # before the batch are decided, by markers that lie before it: none that was aborted reaches into it.
+        # A session with one partition needs no rotation. All transactions before the batch are complete, and their
+        # markers precede it, so no aborted transaction overlaps it.
         return write_one_partition(
             partition.topic_id.bytes,
             target.key.partition,
@@ -232,21 +232,21 @@ class _LongPoll(DeferredResponse):
                 lambda: read_all(self._fetch, self._reader, self._context, self._broker, read_waiting)
             )
             if not self.is_done:
-                self._judge(found)
+                self._respond_or_wait(found)
         except Exception as error:  # noqa: BLE001 - the connection reports it
             self.fail(error)
 
 
-def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> Unsettled:
-    """What a Fetch acknowledges that agrees with the log of its leader; for any other the reading finds the answer."""
+def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> UnreadTargets:
+    """Records what a follower's Fetch acknowledges if its log agrees with the leader's. Reading reports errors."""
     now = broker.clock.monotonic()
 
-    def asks_again(partition: Partition) -> None:
+    def on_unchanged(partition: Partition) -> None:
         assert partition.leader_state is not None
         partition.leader_state.on_repeated_fetch(follower.replica_id, now)
 
-    unsettled = find_unsettled(fetch, follower, broker, asks_again)
-    for target in unsettled.targets:
+    unread = find_unread(fetch, follower, broker, on_unchanged)
+    for target in unread.targets:
         partition = find(target, broker, by_id=fetch.uses_topic_ids)
         if isinstance(partition, ErrorCode):
             continue
@@ -258,29 +258,29 @@ def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerP
             ):
                 partition.follower_fetched(follower, target.fetch_offset, target.log_start_offset)
         except KafkaError:
-            # Found again by whoever reads the partition for this fetch, and told there.
+            # Reading this partition reports the same error.
             continue
         broker.send_isr_proposal(partition)
-    return unsettled
+    return unread
 
 
 def _open_session(request: Message, reader: Reader, context: RequestContext, broker: BrokerPort) -> FetchContext:
     by_id = context.version >= FIRST_WITH_TOPIC_ID
-    # A partition that is named twice counts once, as it was named last.
+    # If a partition is named twice, the last one counts.
     wanted = {
         key: FetchTarget(
             key,
-            asked.fetch_offset,
-            asked.partition_max_bytes,
-            # Any negative epoch stands for none.
-            max(NO_EPOCH, getattr(asked, "current_leader_epoch", NO_EPOCH)),
-            getattr(asked, "last_fetched_epoch", -1),
-            getattr(asked, "log_start_offset", -1),
+            requested.fetch_offset,
+            requested.partition_max_bytes,
+            # Any negative epoch means none.
+            max(NO_EPOCH, getattr(requested, "current_leader_epoch", NO_EPOCH)),
+            getattr(requested, "last_fetched_epoch", -1),
+            getattr(requested, "log_start_offset", -1),
             topic="" if by_id else topic.topic,
         )
         for topic in request.topics
-        for asked in topic.partitions
-        for key in (_key(topic, asked.partition, by_id),)
+        for requested in topic.partitions
+        for key in (_key(topic, requested.partition, by_id),)
     }
     forgotten = [
         _key(topic, partition, by_id)
@@ -337,7 +337,7 @@ def _respond(
         last.partitions.append(fetched)
     if fetch.session is not None:
         fetch.session.rotate(answered)
-    # A broker knows where the others are.
+    # Brokers know the endpoints of the others.
     leaders = _leader_endpoints(topics, context, broker) if reader.follower is None else []
     return write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)
 
@@ -361,7 +361,7 @@ def _count(
 
 
 def _leader_endpoints(topics: list[FetchedTopic], context: RequestContext, broker: BrokerPort) -> list[LeaderEndpoint]:
-    """Where the leaders are reached that the response names."""
+    """The endpoints of the leaders that the response names."""
     if context.version < FIRST_WITH_LEADER_HINTS:
         return []
     named = {one.current_leader.leader_id for topic in topics for one in topic.partitions if one.current_leader}

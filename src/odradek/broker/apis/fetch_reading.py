@@ -1,7 +1,7 @@
-"""One pass of a Fetch over its partitions: what each of them has for this reader, or why it has nothing.
+"""One pass of a Fetch over its partitions: reads the records for this reader, or finds the error.
 
-Followers read the leader's log to its end, consumers what is committed, at the leader or, since version 11, at any
-replica. It must not know sessions, nor how long anybody waits.
+Followers read the leader's log up to its end. Consumers read committed records, from the leader or, since version 11,
+from any replica. It must not know sessions or waiting.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from odradek.wire.fetch_codec import (
 )
 from odradek.wire.schemas import Message
 
-# More than this is read in a thread, even if all of it is in memory: copying it would hold up the loop.
+# More than this is read in a thread, even from the page cache: copying it would block the event loop.
 ON_LOOP_BYTES_MAX: Final = 8 << 20
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -36,7 +36,7 @@ FIRST_FROM_FOLLOWERS: Final = 11
 
 
 class Reader(NamedTuple):
-    """Who reads, and what it may have."""
+    """The client of a Fetch and its limits."""
 
     max_bytes: int
     min_bytes: int
@@ -44,29 +44,29 @@ class Reader(NamedTuple):
     committed_only: bool
     follower: FollowerFetch | None
     needs_leader: bool
-    """Followers, and consumers too old to know that others serve them."""
+    """True for followers, and for consumers too old to fetch from followers."""
     rack: str
-    """Where a consumer is that may be sent to a follower near it; else empty."""
+    """The rack of a consumer that may fetch from a follower in its rack; otherwise empty."""
     serves_consumers: bool
-    """A follower to whom consumers are sent."""
+    """True for a follower from which consumers may fetch."""
 
 
 class Found(NamedTuple):
-    """What one pass over the partitions brought."""
+    """The result of one pass over the partitions."""
 
     results: list[tuple[FetchTarget, FetchedPartition]]
     bytes: int
-    # An error is answered at once, however long the client would wait for data; so is where to go instead.
+    # Respond without waiting: there is an error or a preferred read replica.
     is_urgent: bool
-    # Some data is not in the page cache, or there is very much of it: the pass has to be made in a thread.
+    # Some records are not in the page cache, or there are too many: read in a thread.
     uncached: bool = False
     broken_disks: tuple[tuple[str, OSError], ...] = ()
-    # Of all partitions, before they were read: see `FetchWait`.
+    # The sum of the partitions' revisions before they were read: see `FetchWait`.
     revision: int = 0
-    # What counts for the leader's throttle once it is sent.
+    # The bytes that count for the leader throttle once they are sent.
     throttled_bytes: int = 0
-    # Some had more, and give it when the throttle allows.
-    is_held_back: bool = False
+    # Some partitions have more records than the throttle allows now.
+    is_throttled_now: bool = False
 
 
 UNCACHED: Final = Found([], 0, is_urgent=False, uncached=True)
@@ -92,7 +92,7 @@ def reader_of(request: Message, version: int, broker: BrokerPort) -> Reader:
 
 
 def _follower_of(request: Message) -> FollowerFetch | None:
-    """None: a consumer, or somebody who looks into the log as one."""
+    """None: a consumer, or a debugging client that reads like one."""
     state = getattr(request, "replica_state", None)
     if state is None:
         return None if request.replica_id < 0 else FollowerFetch(request.replica_id, UNKNOWN_BROKER_EPOCH)
@@ -105,27 +105,26 @@ def read_all(
     context: RequestContext,
     broker: BrokerPort,
     read: Read,
-    unsettled: "Unsettled | None" = None,
+    unread: "UnreadTargets | None" = None,
 ) -> Found:
-    """Partitions in the session's order, until the byte limit; the first record comes however large it is.
+    """Reads the partitions in the session's order up to the byte limit; the first batch is returned at any size.
 
-    Of a follower's thousands hardly any has something new, and the others are not read: they need not be looked at
-    again if that was done just now.
+    Most of a follower's partitions are unchanged and not read; `unread` avoids checking them twice.
     """
-    if unsettled is None:
-        unsettled = find_unsettled(fetch, reader.follower, broker)
+    if unread is None:
+        unread = find_unread(fetch, reader.follower, broker)
     results: list[tuple[FetchTarget, FetchedPartition]] = []
     broken: list[tuple[str, OSError]] = []
     left = reader.max_bytes
     total = throttled_bytes = 0
-    revision = unsettled.revision_of_others
-    is_urgent = is_held_back = False
+    revision = unread.revision_of_others
+    is_urgent = is_throttled_now = False
     needs_leader, rack, follows = reader.needs_leader, reader.rack, reader.follower is not None
-    for target in unsettled.targets:
+    for target in unread.targets:
         partition = find(target, broker, by_id=fetch.uses_topic_ids)
         if isinstance(partition, ErrorCode):
             is_urgent = True
-            # As Kafka: of a partition that is not here the list of aborted transactions is empty, not absent.
+            # Like Kafka: for an unknown partition the list of aborted transactions is empty, not null.
             results.append((target, FetchedPartition(target.key.partition, partition, aborted=())))
             continue
         revision += partition.revision
@@ -135,46 +134,44 @@ def read_all(
                 partition.check_leader(target.leader_epoch)
             else:
                 partition.check_replica(target.leader_epoch)
-            nearer = _nearer_replica(partition, target, reader, context, broker) if rack else None
+            preferred = _preferred_replica(partition, target, reader, context, broker) if rack else None
             is_throttled = follows and _is_throttled(partition, broker)
-            if is_throttled and _is_held_back(partition, reader, broker):
-                # All but the records, at any size.
-                is_held_back = True
+            if is_throttled and _is_throttled_now(partition, reader, broker):
+                # Everything except the records.
+                is_throttled_now = True
                 fetched = _read_partition(partition, target, 0, False, reader, read)
-            elif nearer is None:
+            elif preferred is None:
                 fetched = _read_partition(partition, target, min(target.max_bytes, left), total == 0, reader, read)
             else:
                 is_urgent = True
-                fetched = _told(partition, target, preferred_read_replica=nearer)
+                fetched = _without_records(partition, target, preferred_read_replica=preferred)
             if fetched is None:
                 return UNCACHED
             if follows:
-                # A thread may have read what another leader put in the place of what was there.
+                # During a read in a thread another leader may have overwritten the records.
                 partition.check_leader(leader_epoch)
             if is_throttled:
                 throttled_bytes += len(fetched.records)
         except KafkaError as error:
             is_urgent = True
             fetched = FetchedPartition(
-                target.key.partition, error.code, current_leader=_whom_to_ask(error.code, partition, context)
+                target.key.partition, error.code, current_leader=_current_leader(error.code, partition, context)
             )
         except OSError as error:
             is_urgent = True
             if partition.unavailable is None:
                 broken.append((log_dir, error))
-            # A partition that was deleted meanwhile took its files along: no fault of the disk's.
+            # If the partition was deleted meanwhile, its missing files are not a disk failure.
             fetched = FetchedPartition(target.key.partition, partition.unavailable or ErrorCode.kafka_storage_error)
-        is_urgent = (
-            is_urgent or fetched.diverging is not None or (follows and _has_to_hear_of_deletions(target, fetched))
-        )
+        is_urgent = is_urgent or fetched.diverging is not None or (follows and _needs_log_start(target, fetched))
         is_at_end = follows and target.fetch_offset == partition.log.log_end_offset
-        target.caught_up = partition if is_at_end and _is_quiet(fetched) else None
+        target.caught_up = partition if is_at_end and _is_empty(fetched) else None
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
         if total > ON_LOOP_BYTES_MAX and read is read_cached:
             return UNCACHED
-    return Found(results, total, is_urgent, False, tuple(broken), revision, throttled_bytes, is_held_back)
+    return Found(results, total, is_urgent, False, tuple(broken), revision, throttled_bytes, is_throttled_now)
 
 
 def find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition | ErrorCode:
@@ -193,41 +190,41 @@ def find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition |
     return partition
 
 
-class Unsettled(NamedTuple):
-    """The partitions of a fetch that have to be read."""
+class UnreadTargets(NamedTuple):
+    """The partitions of a Fetch that have to be read."""
 
     targets: list[FetchTarget]
     revision_of_others: int
 
 
-def find_unsettled(
+def find_unread(
     fetch: FetchContext,
     follower: FollowerFetch | None,
     broker: BrokerPort,
-    told: Callable[[Partition], None] | None = None,
-) -> Unsettled:
-    """All, unless a follower asks again. `told` hears of the others."""
+    on_unchanged: Callable[[Partition], None] | None = None,
+) -> UnreadTargets:
+    """All partitions, or for a repeated Fetch of a follower the changed ones. `on_unchanged` receives the others."""
     if follower is None or not fetch.incremental:
-        return Unsettled(fetch.targets, 0)
+        return UnreadTargets(fetch.targets, 0)
     registered = broker.image.brokers.get(follower.replica_id)
     if registered is None or registered.epoch > follower.broker_epoch:
-        # From a former life of the broker.
-        return Unsettled(fetch.targets, 0)
+        # From an earlier incarnation of the broker.
+        return UnreadTargets(fetch.targets, 0)
     targets: list[FetchTarget] = []
     revision = 0
     for target in fetch.targets:
         partition = target.caught_up
-        if partition is not None and _is_settled(partition, target, follower):
+        if partition is not None and _is_unchanged(partition, target, follower):
             revision += partition.revision
-            if told is not None:
-                told(partition)
+            if on_unchanged is not None:
+                on_unchanged(partition)
         else:
             targets.append(target)
-    return Unsettled(targets, revision)
+    return UnreadTargets(targets, revision)
 
 
-def _is_settled(partition: Partition, target: FetchTarget, follower: FollowerFetch) -> bool:
-    """Whether a follower that stood at the end still does, and knows all there is to know. Asked of thousands."""
+def _is_unchanged(partition: Partition, target: FetchTarget, follower: FollowerFetch) -> bool:
+    """Whether a follower that was at the end still is, and knows all offsets. Called for thousands of partitions."""
     replication = partition.leader_state
     log = partition.log
     return (
@@ -237,19 +234,19 @@ def _is_settled(partition: Partition, target: FetchTarget, follower: FollowerFet
         and log.log_start_offset == target.sent_log_start_offset
         and partition.high_watermark == target.sent_high_watermark
         and follower.replica_id in replication.isr
-        # It may just be a replica no more: threads ask, too.
+        # It may just have been removed from the replicas: threads call this too.
         and (known := replication.followers.get(follower.replica_id)) is not None
         and known.broker_epoch == follower.broker_epoch
     )
 
 
-def _is_quiet(fetched: FetchedPartition) -> bool:
+def _is_empty(fetched: FetchedPartition) -> bool:
     return not fetched.records and fetched.error is ErrorCode.none and fetched.diverging is None
 
 
-def _has_to_hear_of_deletions(target: FetchTarget, fetched: FetchedPartition) -> bool:
-    """A follower whose log starts below the leader's may have forgotten, by its death, what was deleted: it is told
-    before it may lead again."""
+def _needs_log_start(target: FetchTarget, fetched: FetchedPartition) -> bool:
+    """Whether a follower has to learn the leader's log start now: after a crash its own may be lower, and it must not
+    lead with deleted records."""
     return (
         0 <= target.log_start_offset < fetched.log_start_offset
         and fetched.log_start_offset != target.sent_log_start_offset
@@ -257,7 +254,7 @@ def _has_to_hear_of_deletions(target: FetchTarget, fetched: FetchedPartition) ->
 
 
 def diverging_of(partition: Partition, target: FetchTarget) -> EpochEnd | None:
-    """Where the reader's log leaves this one, if it says what epoch its last record has."""
+    """Where the reader's log diverges from this one, if it sent its last fetched epoch."""
     if target.last_fetched_epoch < 0:
         return None
     return divergence(partition.log, target.fetch_offset, target.last_fetched_epoch)
@@ -267,7 +264,7 @@ def read_cached(partition: Partition, offset: int, max_bytes: int, end: int, min
     on_loop_bytes = min(max_bytes, ON_LOOP_BYTES_MAX)
     found = partition.log.read_cached(offset, on_loop_bytes, end_offset_exclusive=end, min_one_message=min_one)
     if on_loop_bytes < max_bytes and found is not None and found.next_offset < end:
-        # There is more in memory than the loop has time to copy.
+        # There are more cached records than the event loop may copy.
         return None
     return found
 
@@ -280,14 +277,14 @@ def _read_partition(
     partition: Partition, target: FetchTarget, max_bytes: int, min_one: bool, reader: Reader, read: Read
 ) -> FetchedPartition | None:
     if max_bytes < 0:
-        # Kafka has no better answer to a negative size.
+        # Like Kafka for a negative size.
         raise KafkaError(ErrorCode.unknown_server_error)
     last_stable = partition.last_stable_offset
     if reader.follower is not None:
         partition.check_follower(reader.follower)
     diverging = diverging_of(partition, target)
     if diverging is not None:
-        return _told(partition, target, diverging=diverging)
+        return _without_records(partition, target, diverging=diverging)
     if reader.follower is not None:
         end = partition.log.log_end_offset
     else:
@@ -309,14 +306,14 @@ def _read_partition(
     )
 
 
-def _told(
+def _without_records(
     partition: Partition,
     target: FetchTarget,
     *,
     diverging: EpochEnd | None = None,
     preferred_read_replica: int = NO_PREFERRED_REPLICA,
 ) -> FetchedPartition:
-    """No records, but what there is to know."""
+    """A result without records."""
     return FetchedPartition(
         target.key.partition,
         ErrorCode.none,
@@ -328,10 +325,10 @@ def _told(
     )
 
 
-def _nearer_replica(
+def _preferred_replica(
     partition: Partition, target: FetchTarget, reader: Reader, context: RequestContext, broker: BrokerPort
 ) -> int | None:
-    """Whom to ask instead, if this is the leader."""
+    """The preferred read replica, if this broker leads."""
     replication = partition.leader_state
     if replication is None:
         return None
@@ -351,15 +348,15 @@ def _is_throttled(partition: Partition, broker: BrokerPort) -> bool:
     return names_replica(throttled, partition.name.partition, broker.node_id)
 
 
-def _is_held_back(partition: Partition, reader: Reader, broker: BrokerPort) -> bool:
-    """Whoever is in sync is not: it would fall out of it, and come back, without end."""
+def _is_throttled_now(partition: Partition, reader: Reader, broker: BrokerPort) -> bool:
+    """An in-sync follower is not throttled: it would leave and rejoin the ISR repeatedly."""
     if reader.follower is None or not broker.leader_throttle.is_exceeded(broker.clock.monotonic()):
         return False
     replication = partition.leader_state
     return replication is not None and reader.follower.replica_id not in replication.isr
 
 
-def _whom_to_ask(code: ErrorCode, partition: Partition, context: RequestContext) -> CurrentLeader | None:
+def _current_leader(code: ErrorCode, partition: Partition, context: RequestContext) -> CurrentLeader | None:
     if context.version < FIRST_WITH_LEADER_HINTS or code not in (
         ErrorCode.not_leader_or_follower,
         ErrorCode.fenced_leader_epoch,

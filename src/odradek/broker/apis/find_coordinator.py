@@ -12,7 +12,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.java_hash import partition_of
 from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
-from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.records import Endpoint
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -48,7 +48,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
             host=host,
             port=port,
         )
-    return in_slices(
+    return respond_in_slices(
         request.coordinator_keys,
         _PER_TURN_MAX,
         lambda some: [_coordinator(key, key_type, context, broker) for key in some],

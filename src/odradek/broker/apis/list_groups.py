@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
-from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import ListedGroup
 from odradek.server.context import RequestContext
@@ -16,7 +16,7 @@ _PER_TURN_MAX: Final = 1000
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     error, groups = broker.groups.list(getattr(request, "states_filter", ()), getattr(request, "types_filter", ()))
-    return in_slices(
+    return respond_in_slices(
         groups,
         _PER_TURN_MAX,
         lambda some: [_group(group, context) for group in some],

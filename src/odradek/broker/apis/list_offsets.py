@@ -1,7 +1,7 @@
-"""ListOffsets, versions 1 to 11: earliest, latest, by time, the greatest time, and what tiered storage would add.
+"""ListOffsets, versions 1 to 11: earliest, latest, by timestamp, max timestamp, and the offsets of tiered storage.
 
-Nothing is tiered, so that local and remote ones are answered as Kafka does for topics without remote storage.
-Searching by time may read from disk and happens in a thread.
+Nothing is tiered: local and remote offsets are those that Kafka returns for topics without remote storage.
+A search by timestamp may read from the disk and runs in a thread.
 """
 
 import asyncio
@@ -41,28 +41,28 @@ _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 
 _UNKNOWN: Final = -1
-# Partitions that are looked up before others have their turn.
-_IN_ONE_GO_MAX: Final = 1000
+# Partitions that are looked up before other connections are served.
+_SLICE_PARTITIONS_MAX: Final = 1000
 
 _Key = tuple[str, int]
 
 
-class _Question(NamedTuple):
+class _Query(NamedTuple):
     topic: str
     partition: int
     leader_epoch: int
     timestamp: int
 
 
-class _Answer(NamedTuple):
+class _Result(NamedTuple):
     error: ErrorCode = ErrorCode.none
     timestamp: int = _UNKNOWN
     offset: int = _UNKNOWN
     leader_epoch: int = NO_EPOCH
 
 
-class _Asker(NamedTuple):
-    """Who asks decides how far the log may be seen."""
+class _Requester(NamedTuple):
+    """The requester decides how much of the log is visible."""
 
     replica_id: int
     isolation_level: int
@@ -70,148 +70,148 @@ class _Asker(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """A look into the files, and the offset from which on nothing may be told."""
+    """A search in the files, and the end of the visible offsets."""
 
     partition: Partition
     log_dir: str
-    look: Callable[[], TimestampedOffset | None]
+    run: Callable[[], TimestampedOffset | None]
     end_offset: int
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     isolation_level = getattr(request, "isolation_level", _READ_UNCOMMITTED)
-    asker = _Asker(request.replica_id, isolation_level, context.version)
-    questions = [
-        _Question(topic.name, one.partition_index, getattr(one, "current_leader_epoch", NO_EPOCH), one.timestamp)
+    requester = _Requester(request.replica_id, isolation_level, context.version)
+    queries = [
+        _Query(topic.name, one.partition_index, getattr(one, "current_leader_epoch", NO_EPOCH), one.timestamp)
         for topic in request.topics
         for one in topic.partitions
     ]
     if isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
-        return _response({_key(one): _Answer(ErrorCode.unknown_server_error) for one in questions}, context)
-    times_asked = Counter(map(_key, questions))
-    repeated = {key for key, times in times_asked.items() if times > 1}
-    if len(questions) > _IN_ONE_GO_MAX:
-        return _look_up_in_slices(questions, repeated, asker, context, broker)
-    outcomes = _look_up_all(questions, repeated, asker, broker)
-    if all(isinstance(outcome, _Answer) for outcome in outcomes.values()):
-        return _response(cast(dict[_Key, _Answer], outcomes), context)
-    return _search_and_respond(outcomes, asker, context, broker)
+        return _response({_key(one): _Result(ErrorCode.unknown_server_error) for one in queries}, context)
+    counts = Counter(map(_key, queries))
+    repeated = {key for key, count in counts.items() if count > 1}
+    if len(queries) > _SLICE_PARTITIONS_MAX:
+        return _look_up_in_slices(queries, repeated, requester, context, broker)
+    outcomes = _look_up_all(queries, repeated, requester, broker)
+    if all(isinstance(outcome, _Result) for outcome in outcomes.values()):
+        return _response(cast(dict[_Key, _Result], outcomes), context)
+    return _search_and_respond(outcomes, requester, context, broker)
 
 
 def _look_up_all(
-    questions: Sequence[_Question], repeated: Collection[_Key], asker: _Asker, broker: BrokerPort
-) -> dict[_Key, _Answer | _Search]:
-    outcomes: dict[_Key, _Answer | _Search] = {}
-    for question in questions:
-        key = _key(question)
+    queries: Sequence[_Query], repeated: Collection[_Key], requester: _Requester, broker: BrokerPort
+) -> dict[_Key, _Result | _Search]:
+    outcomes: dict[_Key, _Result | _Search] = {}
+    for query in queries:
+        key = _key(query)
         try:
             if key in repeated:
                 raise KafkaError(ErrorCode.invalid_request)
-            outcomes[key] = _look_up(question, asker, broker)
+            outcomes[key] = _look_up(query, requester, broker)
         except KafkaError as error:
-            outcomes[key] = _Answer(error.code)
+            outcomes[key] = _Result(error.code)
     return outcomes
 
 
 async def _look_up_in_slices(
-    questions: Sequence[_Question],
+    queries: Sequence[_Query],
     repeated: Collection[_Key],
-    asker: _Asker,
+    requester: _Requester,
     context: RequestContext,
     broker: BrokerPort,
 ) -> Message:
-    """Thousands of partitions: other connections have their turn between them."""
-    outcomes: dict[_Key, _Answer | _Search] = {}
-    for start in range(0, len(questions), _IN_ONE_GO_MAX):
-        outcomes |= _look_up_all(questions[start : start + _IN_ONE_GO_MAX], repeated, asker, broker)
+    """Thousands of partitions: serves other connections in between."""
+    outcomes: dict[_Key, _Result | _Search] = {}
+    for start in range(0, len(queries), _SLICE_PARTITIONS_MAX):
+        outcomes |= _look_up_all(queries[start : start + _SLICE_PARTITIONS_MAX], repeated, requester, broker)
         await asyncio.sleep(0)
-    return await _search_and_respond(outcomes, asker, context, broker)
+    return await _search_and_respond(outcomes, requester, context, broker)
 
 
-def _key(question: _Question) -> _Key:
-    return question.topic, question.partition
+def _key(query: _Query) -> _Key:
+    return query.topic, query.partition
 
 
-def _look_up(question: _Question, asker: _Asker, broker: BrokerPort) -> _Answer | _Search:
-    timestamp = question.timestamp
-    if timestamp < 0 and asker.version < _FIRST_VERSION_WITH.get(timestamp, asker.version + 1):
+def _look_up(query: _Query, requester: _Requester, broker: BrokerPort) -> _Result | _Search:
+    timestamp = query.timestamp
+    if timestamp < 0 and requester.version < _FIRST_VERSION_WITH.get(timestamp, requester.version + 1):
         raise KafkaError(ErrorCode.unsupported_version)
-    partition = find_partition(question.topic, question.partition, broker)
+    partition = find_partition(query.topic, query.partition, broker)
     try:
-        partition.check_leader(question.leader_epoch)
+        partition.check_leader(query.leader_epoch)
     except KafkaError as error:
-        if error.code is not ErrorCode.not_leader_or_follower or asker.replica_id != _DEBUGGER:
+        if error.code is not ErrorCode.not_leader_or_follower or requester.replica_id != _DEBUGGER:
             raise
     log, log_dir = partition.log, partition.log_dir
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         first = log.epochs.earliest
         epoch = NO_EPOCH if first is None or first.start_offset > log.log_start_offset else first.epoch
-        return _Answer(offset=log.log_start_offset, leader_epoch=epoch)
+        return _Result(offset=log.log_start_offset, leader_epoch=epoch)
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
-        return _Answer()
+        return _Result()
     end_offset = log.log_end_offset
-    if asker.replica_id == _CONSUMER:
-        end_offset = partition.readable_end(committed_only=asker.isolation_level == _READ_COMMITTED)
+    if requester.replica_id == _CONSUMER:
+        end_offset = partition.readable_end(committed_only=requester.isolation_level == _READ_COMMITTED)
     if timestamp == _LATEST:
-        _check_watermark_known(partition, asker)
-        return _Answer(offset=end_offset, leader_epoch=partition.leader_epoch)
+        _check_watermark_known(partition, requester)
+        return _Result(offset=end_offset, leader_epoch=partition.leader_epoch)
     if timestamp == _MAX_TIMESTAMP:
         return _Search(partition, log_dir, log.offset_of_max_timestamp, end_offset)
     return _Search(partition, log_dir, lambda: log.offset_for_timestamp(timestamp), end_offset)
 
 
-def _check_watermark_known(partition: Partition, asker: _Asker) -> None:
-    """A new leader learns the high watermark from its followers. Until then it must not answer with an older one."""
+def _check_watermark_known(partition: Partition, requester: _Requester) -> None:
+    """A new leader learns the high watermark from its followers. Until then it must not return a lower one."""
     epochs = partition.log.epochs.entries
-    if asker.replica_id != _CONSUMER or not epochs or epochs[-1].epoch != partition.leader_epoch:
+    if requester.replica_id != _CONSUMER or not epochs or epochs[-1].epoch != partition.leader_epoch:
         return
     if epochs[-1].start_offset > partition.high_watermark:
-        understood = asker.version >= _FIRST_WITH_OFFSET_NOT_AVAILABLE
+        understood = requester.version >= _FIRST_WITH_OFFSET_NOT_AVAILABLE
         raise KafkaError(ErrorCode.offset_not_available if understood else ErrorCode.leader_not_available)
 
 
 async def _search_and_respond(
-    outcomes: dict[_Key, _Answer | _Search], asker: _Asker, context: RequestContext, broker: BrokerPort
+    outcomes: dict[_Key, _Result | _Search], requester: _Requester, context: RequestContext, broker: BrokerPort
 ) -> Message:
     searches = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, _Search)}
-    found = await broker.executor.run(lambda: {key: _run(search, asker) for key, search in searches.items()})
-    answers: dict[_Key, _Answer] = {}
+    found = await broker.executor.run(lambda: {key: _run(search, requester) for key, search in searches.items()})
+    results: dict[_Key, _Result] = {}
     for key, outcome in outcomes.items():
-        if isinstance(outcome, _Answer):
-            answers[key] = outcome
+        if isinstance(outcome, _Result):
+            results[key] = outcome
             continue
         result = found[key]
         if isinstance(result, OSError):
             broker.fail_log_dir(outcome.log_dir, result)
-            result = _Answer(ErrorCode.kafka_storage_error)
-        answers[key] = result
-    return _response(answers, context)
+            result = _Result(ErrorCode.kafka_storage_error)
+        results[key] = result
+    return _response(results, context)
 
 
-def _run(search: _Search, asker: _Asker) -> _Answer | OSError:
+def _run(search: _Search, requester: _Requester) -> _Result | OSError:
     try:
-        found = search.look()
+        found = search.run()
         if found is not None and found.offset < search.end_offset:
-            return _Answer(timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch)
-        _check_watermark_known(search.partition, asker)
-        return _Answer()
+            return _Result(timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch)
+        _check_watermark_known(search.partition, requester)
+        return _Result()
     except KafkaError as error:
-        return _Answer(error.code)
+        return _Result(error.code)
     except OSError as error:
         return error
 
 
-def _response(answers: dict[_Key, _Answer], context: RequestContext) -> Message:
+def _response(results: dict[_Key, _Result], context: RequestContext) -> Message:
     topics: dict[str, list[Message]] = {}
-    for (topic, index), answer in answers.items():
+    for (topic, index), result in results.items():
         topics.setdefault(topic, []).append(
             context.new(
                 "ListOffsetsPartitionResponse",
                 partition_index=index,
-                error_code=answer.error,
-                timestamp=answer.timestamp,
-                offset=answer.offset,
-                leader_epoch=answer.leader_epoch,
+                error_code=result.error,
+                timestamp=result.timestamp,
+                offset=result.offset,
+                leader_epoch=result.leader_epoch,
             )
         )
     return context.new(

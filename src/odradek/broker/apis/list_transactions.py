@@ -8,7 +8,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
-from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import ListedTransaction
 from odradek.server.context import RequestContext
@@ -27,7 +27,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         )
     except KafkaError as rejection:
         return _response(rejection.code, (), (), context)
-    return in_slices(
+    return respond_in_slices(
         transactions,
         _PER_TURN_MAX,
         lambda some: [_state(one, context) for one in some],

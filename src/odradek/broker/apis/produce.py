@@ -1,7 +1,7 @@
-"""Produce, advertised from version 0 as Kafka does, served in 3 to 13: records into partitions.
+"""Produce, advertised from version 0 like Kafka, served in versions 3 to 13: appends records to partitions.
 
-Batches stay where the frame put them: headers are checked, offsets patched in place, the bytes written from there.
-What Kafka checks in every single record and this does not is listed in `docs/differences.md`.
+Batches stay in the request's buffer: headers are checked, offsets are patched in place, and the bytes are written from
+there. `docs/differences.md` lists the checks of single records that Kafka makes and Odradek does not.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from odradek.broker.apis.produce_responses import (
     finish,
     respond,
     result_of,
-    when_safe,
+    wait_for_ack,
 )
 from odradek.broker.apis.produce_results import (
     FIRST_THAT_ADDS,
     UnreadableBatch,
     appended_result,
-    not_joined,
-    refused,
-    refused_batch,
+    rejected,
+    rejected_batch,
+    unverified_batch,
 )
 from odradek.broker.apis.transaction_verification import TransactionVerifier
 from odradek.broker.ports import BrokerPort
@@ -65,14 +65,14 @@ VALID_ACKS: Final = frozenset((-1, 0, 1))
 FIRST_WITH_ZSTD: Final = 7
 FIRST_WITH_ABORTABLE: Final = 11
 ZSTD: Final = 4
-# Kafka lets its own admin tools write internal topics, recognised by this client id.
+# Kafka allows its admin tools, identified by this client ID, to produce to internal topics.
 ADMIN_CLIENT_ID: Final = "__admin_client"
-# Walking the records of a batch larger than this would hold up the loop: a thread does it.
+# Larger batches are validated in a thread, because walking their records would block the event loop.
 WALK_ON_LOOP_BYTES_MAX: Final = 16_384
-# What a batch may decompress to while others are being looked at.
+# The decompressed size that concurrent validations may use.
 OPENED_BYTES_MAX: Final = 4 << 20
 LARGE_BATCHES_LANE: Final = "large batches"
-# Partitions of one request that are written before others have their turn.
+# Partitions of one request that are appended before other connections are served.
 IN_ONE_GO_MAX: Final = 250
 
 read_request = read_produce_request
@@ -111,7 +111,7 @@ def _handle_one(
     broker: BrokerPort,
     joiner: TransactionVerifier | None,
 ) -> Any:
-    """One partition, which is what a busy producer sends most."""
+    """A request with one partition, the most frequent kind under load."""
     if topic.topic_id is None:
         ((index, records),) = topic.partitions
         outcome = _produce(topic.name or "", None, index, records, request, context, broker, joiner)
@@ -128,7 +128,7 @@ def _handle_one(
 async def _handle_in_slices(
     request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: TransactionVerifier | None
 ) -> Any:
-    """Thousands of partitions: other connections have their turn between them."""
+    """Thousands of partitions: serves other connections in between."""
     outcomes: list[TopicOutcomes] = []
     since_turn = 0
     for topic in request.topics:
@@ -157,7 +157,10 @@ def _produce_topic(
         known = broker.image.topics_by_id.get(topic.topic_id)
         if known is None:
             code = ErrorCode.unknown_topic_id
-            return [_not_here(topic.topic_id, index, records, code, context, broker) for index, records in partitions]
+            return [
+                _reject_unknown_partition(topic.topic_id, index, records, code, context, broker)
+                for index, records in partitions
+            ]
         name = known.name
     return [
         _produce(name or "", topic.topic_id, index, records, request, context, broker, joiner)
@@ -178,11 +181,11 @@ def _produce(
     try:
         partition = _find(topic, topic_id, index, broker)
     except KafkaError as error:
-        return _not_here(topic_id or topic, index, records, error.code, context, broker)
+        return _reject_unknown_partition(topic_id or topic, index, records, error.code, context, broker)
     try:
         data, batches = _single_batch(records, context.version)
     except KafkaError as error:
-        return refused(topic, index, error, broker)
+        return rejected(topic, index, error, broker)
     try:
         if request.acks not in VALID_ACKS:
             raise KafkaError(ErrorCode.invalid_required_acks)
@@ -198,14 +201,16 @@ def _produce(
                 raise KafkaError(ErrorCode.transactional_id_authorization_failed)
             if batch.producer_id >= 0:
                 try:
-                    asked = joiner.begin(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+                    verification = joiner.begin(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
                 except KafkaError as error:
-                    return not_joined(partition, batch, error.code, context.version)
-                if asked is not None:
-                    return _append_when_joined(partition, data, batches, asked, joiner, request, context, broker)
+                    return unverified_batch(partition, batch, error.code, context.version)
+                if verification is not None:
+                    return _append_when_verified(
+                        partition, data, batches, verification, joiner, request, context, broker
+                    )
         return _write(partition, data, batches, request, broker)
     except (KafkaError, OSError) as error:
-        return refused_batch(partition, batches[0], error, broker)
+        return rejected_batch(partition, batches[0], error, broker)
 
 
 def _write(
@@ -214,48 +219,48 @@ def _write(
     batches: list[BatchHeader],
     request: ProduceRequest,
     broker: BrokerPort,
-    asked: Verification | None = None,
+    verification: Verification | None = None,
 ) -> Outcome:
-    """`asked` is for the first batch of a transaction. Raises KafkaError and OSError."""
+    """`verification` is for the first batch of a transaction. Raises KafkaError and OSError."""
     config = partition.log.config
     now_ms = broker.clock.wall_ms()
     partition.check_gap(batches[0], now_ms)
-    # A compressed batch may hold any amount, however small it looks.
+    # A small compressed batch may contain any amount of records.
     large = len(data) > WALK_ON_LOOP_BYTES_MAX or batches[0].attributes & ATTRIBUTE_COMPRESSION_MASK
     if large and must_walk(batches[0], config, now_ms):
-        return _append_after_walk(partition, data, batches, request, broker, asked)
+        return _append_after_walk(partition, data, batches, request, broker, verification)
     valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
     if not partition.can_append_now:
-        return _append_exclusively(partition, valid, request, broker, asked)
-    # As it is now: readers are woken by the append, and if the disk fails them the replicas are not known any more.
+        return _append_exclusively(partition, valid, request, broker, verification)
+    # Read before the append: it wakes readers, and if a read then finds a disk failure, the leader state is gone.
     leader_epoch, is_replicated = partition.leader_epoch, partition.leader_state is not None
-    appended = partition.append(valid.data, valid.batches, now_ms, verification=asked)
+    appended = partition.append(valid.data, valid.batches, now_ms, verification=verification)
     needs_sync = partition.needs_sync()
     if needs_sync or (is_replicated and request.acks == ALL_ACKS):
         written = Unacknowledged(partition, leader_epoch, appended, valid.batches[0])
-        return when_safe(written, request, broker) if needs_sync else written
+        return wait_for_ack(written, request, broker) if needs_sync else written
     return appended_result(partition, appended, valid.batches[0])
 
 
-async def _append_when_joined(
+async def _append_when_verified(
     partition: Partition,
     data: memoryview,
     batches: list[BatchHeader],
-    asked: Verification,
+    verification: Verification,
     joiner: TransactionVerifier,
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
 ) -> PartitionResult:
-    """The first batch of a transaction in this partition: its coordinator has to know of it."""
-    error = await joiner.error_of(partition.name)
-    if error is not ErrorCode.none:
-        return not_joined(partition, batches[0], error, context.version)
+    """Appends the first batch of a transaction in this partition once its coordinator has confirmed it."""
+    code = await joiner.error_of(partition.name)
+    if code is not ErrorCode.none:
+        return unverified_batch(partition, batches[0], code, context.version)
     try:
         partition.check_leader()
-        outcome = _write(partition, data, batches, request, broker, asked)
-    except (KafkaError, OSError) as refusal:
-        return refused_batch(partition, batches[0], refusal, broker)
+        outcome = _write(partition, data, batches, request, broker, verification)
+    except (KafkaError, OSError) as error:
+        return rejected_batch(partition, batches[0], error, broker)
     return outcome if isinstance(outcome, PartitionResult) else await result_of(outcome, request)
 
 
@@ -268,7 +273,7 @@ def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> 
     return partition
 
 
-def _not_here(
+def _reject_unknown_partition(
     topic: UUID | str,
     index: int,
     records: memoryview | None,
@@ -276,7 +281,7 @@ def _not_here(
     context: RequestContext,
     broker: BrokerPort,
 ) -> PartitionResult:
-    """What builds on it is to be refused too, even if the partition is here by then."""
+    """Remembers the batch: batches that depend on it are rejected too, even if the partition exists by then."""
     with suppress(KafkaError):
         _, batches = _single_batch(records, context.version)
         broker.rejected_before_creation.note(topic, index, batches[0], code, broker.clock.wall_ms())
@@ -286,7 +291,7 @@ def _not_here(
 def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview, list[BatchHeader]]:
     """Since version 3 a producer sends exactly one batch of magic 2 per partition."""
     try:
-        # Whatever follows the last whole batch is cut off, as Kafka does.
+        # Bytes after the last whole batch are ignored, like in Kafka.
         batches = parse_batches(records, allow_partial_tail=True) if records else []
     except UnsupportedMagic as error:
         raise KafkaError(ErrorCode.invalid_record) from error
@@ -306,7 +311,7 @@ async def _append_after_walk(
     batches: list[BatchHeader],
     request: ProduceRequest,
     broker: BrokerPort,
-    asked: Verification | None,
+    verification: Verification | None,
 ) -> PartitionResult:
     config = partition.log.config
     now_ms = broker.clock.wall_ms()
@@ -326,12 +331,12 @@ async def _append_after_walk(
         try:
             valid = await broker.executor.run(lambda: walk(OPENED_BYTES_MAX))
         except DecompressionTooLarge:
-            # One at a time, so that the memory of one is all that clients can make the broker take.
+            # One at a time, so that clients can make the broker use the memory of one batch at most.
             valid = await broker.executor.run(lambda: walk(MAX_DECOMPRESSED_BYTES), lane=LARGE_BATCHES_LANE)
         partition.check_leader()
     except (KafkaError, OSError) as error:
-        return refused_batch(partition, batches[0], error, broker)
-    return await _append_exclusively(partition, valid, request, broker, asked)
+        return rejected_batch(partition, batches[0], error, broker)
+    return await _append_exclusively(partition, valid, request, broker, verification)
 
 
 async def _append_exclusively(
@@ -339,17 +344,17 @@ async def _append_exclusively(
     valid: Validated,
     request: ProduceRequest,
     broker: BrokerPort,
-    asked: Verification | None,
+    verification: Verification | None,
 ) -> PartitionResult:
     leader_epoch = partition.leader_epoch
     try:
-        # What it had to wait for may have been the end of this leadership.
+        # The leader epoch may have ended while the append was queued.
         partition.check_leader()
         if partition.can_append_now:
-            appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms(), verification=asked)
+            appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms(), verification=verification)
         else:
-            appended = await partition.append_exclusively(valid.data, valid.batches, verification=asked)
+            appended = await partition.append_exclusively(valid.data, valid.batches, verification=verification)
     except (KafkaError, OSError) as error:
-        return refused_batch(partition, valid.batches[0], error, broker)
+        return rejected_batch(partition, valid.batches[0], error, broker)
     written = Unacknowledged(partition, leader_epoch, appended, valid.batches[0])
-    return await when_safe(written, request, broker)
+    return await wait_for_ack(written, request, broker)

@@ -1,4 +1,4 @@
-"""When a producer is told: at once, or when what it sent is on the disk, and on the replicas in sync."""
+"""When a producer gets its response: immediately, or after the sync and after the ISR has the records."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.broker.apis.produce_results import appended_result, refused
+from odradek.broker.apis.produce_results import appended_result, rejected
 from odradek.broker.ports import BrokerPort
 from odradek.records.batch import BatchHeader
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
@@ -21,7 +21,7 @@ ALL_ACKS: Final = -1
 
 
 class Unacknowledged(NamedTuple):
-    """Appended. What acknowledges it may have to wait for the disk, and for the replicas in sync."""
+    """An appended batch whose acknowledgement may have to wait for the sync and for the ISR."""
 
     partition: Partition
     leader_epoch: int
@@ -38,7 +38,7 @@ class Unacknowledged(NamedTuple):
         return appended_result(self.partition, self.appended, self.batch)
 
 
-# A partition's outcome, or what it waits for, or the work that leads to it.
+# The result of a partition, or what it waits for, or the coroutine that returns it.
 Outcome = PartitionResult | Unacknowledged | Awaitable[PartitionResult]
 TopicOutcomes = tuple[str | None, UUID | None, list[Outcome]]
 
@@ -58,7 +58,7 @@ class _CommitResponse(DeferredResponse):
     """Everything is appended. It completes within the Fetch by which the last follower in the ISR gets it."""
 
     def __init__(self, outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> None:
-        """The request is not kept: its records would be, too."""
+        """Does not keep the request, because that would keep its records in memory."""
         super().__init__()
         self.allows_next_request = True
         self._outcomes: Final = outcomes
@@ -69,7 +69,7 @@ class _CommitResponse(DeferredResponse):
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        # One more than there are, so that a partition that is committed at once does not complete it too early.
+        # One more than the number of partitions, so that immediate commits do not complete it too early.
         self._missing = 1
         for _, _, row in self._outcomes:
             for place, outcome in enumerate(row):
@@ -114,7 +114,7 @@ class _CommitResponse(DeferredResponse):
 
 
 async def finish(outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> Any:
-    """Waits for all at once: what one partition waits for, another may get meanwhile."""
+    """Waits for all partitions concurrently."""
     waiting = [result_of(one, request) for _, _, row in outcomes for one in row if not isinstance(one, PartitionResult)]
     results = iter(await asyncio.gather(*waiting))
     topics = [
@@ -147,7 +147,7 @@ def respond(topics: list[TopicResult], acks: int, context: RequestContext) -> An
     if acks != NO_ACKS:
         return write_produce_response(topics, context.version)
     if errors is not None:
-        # Nobody reads a response: closing the connection is how the producer learns that it must look again.
+        # With acks=0 there is no response: closing the connection makes the producer refresh its metadata.
         return CLOSE_CONNECTION
     return None
 
@@ -156,12 +156,12 @@ def _timeout_seconds(request: ProduceRequest) -> float:
     return max(0, request.timeout_ms) / 1000
 
 
-async def when_safe(written: Unacknowledged, request: ProduceRequest, broker: BrokerPort) -> PartitionResult:
-    """Once it is on the disk, where the topic asks for that, and on all replicas in sync, where the producer does."""
+async def wait_for_ack(written: Unacknowledged, request: ProduceRequest, broker: BrokerPort) -> PartitionResult:
+    """Waits for the sync if the topic requires it, and for the ISR if the producer requires it (acks=all)."""
     partition = written.partition
     try:
         if partition.needs_sync():
             await partition.wait_for_sync(written.end_offset)
     except (KafkaError, OSError) as error:
-        return refused(partition.name.topic, partition.name.partition, error, broker)
+        return rejected(partition.name.topic, partition.name.partition, error, broker)
     return written.result(ErrorCode.none) if request.acks != ALL_ACKS else await result_of(written, request)

@@ -1,4 +1,4 @@
-"""What a producer is told of one partition: where its records are, or why they are not."""
+"""The result of one partition in a Produce response: the offsets, or the error."""
 
 from typing import Final
 
@@ -11,9 +11,9 @@ from odradek.storage.log.partition_log import Appended
 from odradek.storage.partition.partition import Partition
 from odradek.wire.produce_codec import PartitionResult, RecordError
 
-# From here on a partition becomes a part of the transaction by what is written to it.
+# Since this version producing to a partition adds it to the transaction.
 FIRST_THAT_ADDS: Final = 12
-COORDINATOR_AWAY: Final = frozenset(
+COORDINATOR_UNAVAILABLE: Final = frozenset(
     (
         ErrorCode.network_exception,
         ErrorCode.coordinator_load_in_progress,
@@ -21,8 +21,8 @@ COORDINATOR_AWAY: Final = frozenset(
         ErrorCode.not_coordinator,
     )
 )
-# Refusals after the log had a look at the batch: the response then says where the log starts.
-REFUSED_BY_THE_LOG: Final = frozenset(
+# Errors of the log itself: the response then contains the log start offset.
+REJECTED_BY_LOG: Final = frozenset(
     (
         ErrorCode.out_of_order_sequence_number,
         ErrorCode.invalid_producer_epoch,
@@ -32,8 +32,8 @@ REFUSED_BY_THE_LOG: Final = frozenset(
 )
 
 TOO_LARGE: Final = frozenset((ErrorCode.message_too_large, ErrorCode.record_list_too_large))
-# Kafka's count of failed produce requests is of those for which it blames itself; these it does not.
-EXPECTED_REFUSALS: Final = frozenset(
+# Kafka counts only unexpected errors as failed produce requests, not these.
+EXPECTED_ERRORS: Final = frozenset(
     (
         *TOO_LARGE,
         ErrorCode.unknown_topic_or_partition,
@@ -45,7 +45,7 @@ EXPECTED_REFUSALS: Final = frozenset(
 
 
 class UnreadableBatch(CorruptBatch):
-    """Not even a header: found before any partition was asked."""
+    """The bytes are not a batch; found before the partition was looked up."""
 
 
 def appended_result(partition: Partition, appended: Appended, batch: BatchHeader) -> PartitionResult:
@@ -63,50 +63,50 @@ def appended_result(partition: Partition, appended: Appended, batch: BatchHeader
     )
 
 
-def refused_batch(
+def rejected_batch(
     partition: Partition, batch: BatchHeader, error: KafkaError | OSError, broker: BrokerPort
 ) -> PartitionResult:
     topic, index = partition.name
-    _count_refusal(partition.traffic, batch, error)
+    _count_rejection(partition.traffic, batch, error)
     if isinstance(error, KafkaError):
         code = partition.on_rejected_batch(batch, error.code)
         if code is not error.code:
             return PartitionResult(index, code)
-    return refused(topic, index, error, broker)
+    return rejected(topic, index, error, broker)
 
 
-def _count_refusal(traffic: Traffic, batch: BatchHeader, error: KafkaError | OSError) -> None:
+def _count_rejection(traffic: Traffic, batch: BatchHeader, error: KafkaError | OSError) -> None:
     traffic.rejected_appends += 1
     if isinstance(error, KafkaError):
         if error.code in TOO_LARGE:
             traffic.bytes_rejected += batch.size
-        elif error.code not in EXPECTED_REFUSALS:
+        elif error.code not in EXPECTED_ERRORS:
             traffic.failed_appends += 1
 
 
-def refused(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:
+def rejected(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:
     partition = broker.partition(topic, index)
     if isinstance(error, OSError):
         if partition is not None:
             broker.fail_log_dir(partition.log_dir, error)
         return PartitionResult(index, ErrorCode.kafka_storage_error)
     details = [RecordError(*one) for one in error.records] if isinstance(error, InvalidRecords) else []
-    # As Kafka: words only about single records, or a batch that is none; the log's start where the log refused.
-    told = bool(details) or isinstance(error, UnreadableBatch)
-    by_the_log = isinstance(error, InvalidRecords) or error.code in REFUSED_BY_THE_LOG
+    # Like Kafka: a message only about single records or an unreadable batch; the log start only for errors of the log.
+    has_message = bool(details) or isinstance(error, UnreadableBatch)
+    by_log = isinstance(error, InvalidRecords) or error.code in REJECTED_BY_LOG
     return PartitionResult(
         index,
         error.code,
-        log_start_offset=partition.log.log_start_offset if by_the_log and partition is not None else -1,
+        log_start_offset=partition.log.log_start_offset if by_log and partition is not None else -1,
         record_errors=details,
-        message=error.message if told else None,
+        message=error.message if has_message else None,
     )
 
 
-def not_joined(partition: Partition, batch: BatchHeader, error: ErrorCode, version: int) -> PartitionResult:
-    """In words that producers of the version know."""
+def unverified_batch(partition: Partition, batch: BatchHeader, error: ErrorCode, version: int) -> PartitionResult:
+    """Returns the error that producers of this version understand."""
     message = None
-    if error in COORDINATOR_AWAY or (error is ErrorCode.concurrent_transactions and version < FIRST_THAT_ADDS):
+    if error in COORDINATOR_UNAVAILABLE or (error is ErrorCode.concurrent_transactions and version < FIRST_THAT_ADDS):
         message = (
             f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name.upper()}"
         )

@@ -1,1 +1,2 @@
-"""Partitions on disk, in Kafka's files: segments and indexes, producers and epochs, recovery, retention, compaction."""
+"""Partition logs in Kafka's file formats: segments, indexes, producer state, epochs, recovery, retention,
+compaction."""

@@ -1,7 +1,7 @@
-"""The `.log` file of a segment: batches one behind the other, found by walking over their headers.
+"""The `.log` file of a segment: consecutive batches, found by walking over their headers.
 
-It knows no index; whoever has one says from where to walk. Positions that readers will come back to are remembered: the
-ends of the last appends, and where reads that were cut short will go on.
+It has no index; the caller passes the position from which to walk. It caches the positions that readers will need next:
+the ends of the last appends, and the ends of reads that reached their size limit.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from odradek.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, Cor
 from odradek.storage.log.index_file import WouldWait
 from odradek.storage.log.lazy_file import LazyFile
 
-# Of a batch's header: base offset, length, last offset delta. All that is needed to step over it.
+# The part of a batch header needed to step over it: base offset, length, last offset delta.
 _STEP = Struct(">qi11xi")
 _BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
 _WALK_CHUNK_BYTES = 8192
@@ -23,7 +23,7 @@ _PLACES_MAX = 64
 
 
 class WholeBatches(NamedTuple):
-    """How far a read may go, and the offset of the batch that follows."""
+    """The end position of a read, and the base offset of the batch that follows."""
 
     end: int
     next_offset: int
@@ -34,11 +34,11 @@ class BatchFile:
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
         self._file = LazyFile(disk, path)
-        # What counts; moves only once the bytes are written.
+        # The valid size; it grows only after the bytes are written.
         self.size = size
-        # Set by every use, cleared by whoever looks for idle files.
+        # Set by every use, cleared by the search for idle files.
         self.used = False
-        # From offsets to positions: where the batch with that base offset begins, or will begin.
+        # From base offsets to the positions of batches, also of the batch that will be appended next.
         self._ends: dict[int, int] = {}
         self._reader_places: dict[int, int] = {}
 
@@ -55,7 +55,7 @@ class BatchFile:
         return self._file.get()
 
     def create(self) -> None:
-        """An empty file; what stands there already is emptied."""
+        """Creates an empty file, or empties an existing one."""
         self._file.create()
         self.truncate(0)
 
@@ -65,32 +65,32 @@ class BatchFile:
     # ---- writing
 
     def append(self, data: bytes | bytearray | memoryview, end_offset: int) -> None:
-        """Appends whole batches, behind which `end_offset` follows. After an OSError nothing has changed."""
+        """Appends whole batches that end before `end_offset`. After an OSError nothing has changed."""
         file = self.file()
         start = self.size
         try:
             file.write_at(start, data)
         except OSError:
-            # Should that fail as well: only `size` counts, and the next append writes over what is behind it.
+            # If that fails too: only `size` counts, and the next append overwrites the rest.
             with contextlib.suppress(OSError):
                 file.truncate(start)
             raise
         size = start + len(data)
-        # Known before it counts: whoever asks for the new end finds its position.
+        # Before `size` changes: a reader of the new end then finds its position.
         ends = self._ends
         ends[end_offset] = size
         if len(ends) > _PLACES_MAX:
-            # Dictionaries keep the order of insertion: the first key is the oldest.
+            # Dictionaries keep insertion order: the first key is the oldest.
             del ends[next(iter(ends))]
         self.size = size
 
     def note_end(self, end_offset: int) -> None:
-        """Tells of a file found on disk which offset follows its last byte."""
+        """Records the end offset of a file that was opened from disk."""
         self._ends[end_offset] = self.size
 
     def truncate(self, size: int) -> None:
         self._ends = {}
-        # Whoever is just reading may come to remember a place of what is cut off: not here.
+        # A concurrent reader may still add a truncated position to the old dictionary, not to this one.
         self._reader_places = {}
         self.size = min(self.size, size)
         if self.file().size() != size:
@@ -99,7 +99,7 @@ class BatchFile:
     # ---- reading
 
     def read(self, position: int, size: int, cached: bool = False) -> bytes:
-        """Raises WouldWait if `cached`, and the bytes are not in memory."""
+        """Raises WouldWait if `cached` and the bytes are not in the page cache."""
         if not cached:
             return self.file().read(position, size)
         data = self.file().read_cached(position, size)
@@ -112,7 +112,7 @@ class BatchFile:
         return self._ends.get(offset) if position is None else position
 
     def find(self, offset: int, position: int, cached: bool = False) -> int | None:
-        """Walks from a batch's position to the first that reaches to `offset` or beyond; None if none does."""
+        """Walks from a batch's position to the first batch that ends at or after `offset`; None if there is none."""
         end = self.size
         chunk = b""
         chunk_at = position
@@ -122,7 +122,7 @@ class BatchFile:
                 chunk = self.read(position, min(_WALK_CHUNK_BYTES, end - position), cached)
                 chunk_at, at = position, 0
                 if len(chunk) < HEADER_SIZE:
-                    # Cut off under this reader.
+                    # Truncated during this read.
                     break
             base_offset, length, last_offset_delta = _STEP.unpack_from(chunk, at)
             if length < _BATCH_LENGTH_MIN:
@@ -133,16 +133,17 @@ class BatchFile:
         return None
 
     def fit(self, start: int, position: int, limit: int, end: int, min_one: bool, cached: bool) -> WholeBatches:
-        """Where the last whole batch before `limit` ends, walking from `position`, a batch's begin not before `start`.
+        """The end of the last whole batch before `limit`, walking from `position`, the start of a batch at or after
+        `start`.
 
-        `end`, a batch's end beyond the limit, says how far the file may be looked at. With `min_one` the batch at
-        `start` counts as fitting, however long it is.
+        `end` is the end of a batch after the limit, up to which the file may be read. With `min_one` the batch at
+        `start` fits, however long it is.
         """
         places = self._reader_places
         chunk = b""
         chunk_at = position
         while True:
-            # There is always a batch here: the last one before `end` begins at the limit or before, or behind it.
+            # There is always a batch here, because `end` is the end of one.
             if position - chunk_at + HEADER_SIZE > len(chunk):
                 chunk = self.read(position, min(_WALK_CHUNK_BYTES, end - position), cached)
                 chunk_at = position
@@ -158,11 +159,11 @@ class BatchFile:
         if position == start and min_one:
             position = following
             next_offset += last_offset_delta + 1
-        _remember(places, next_offset, position)
+        _cache_position(places, next_offset, position)
         return WholeBatches(position, next_offset)
 
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
-        """Headers from a batch's position on, with their positions in the file. Long records are not read."""
+        """Headers from a batch's position on, with their file positions, without reading the records."""
         end = self.size
         chunk = b""
         chunk_at = position
@@ -172,7 +173,7 @@ class BatchFile:
                 chunk = self.read(position, min(_WALK_CHUNK_BYTES, end - position))
                 chunk_at, at = position, 0
                 if len(chunk) < HEADER_SIZE:
-                    # As in `find`.
+                    # Truncated during this read.
                     break
             header = parse_header(chunk, at)
             header.position = position
@@ -180,9 +181,9 @@ class BatchFile:
             position += header.size
 
     def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """From a batch's position on: where each lies, its header, and its bytes alone (so `header.position` is 0).
+        """Position, header and bytes of each batch from a batch's position on; `header.position` is 0.
 
-        Raises CorruptBatch where the bytes are no batch; an incomplete one at the end is that, too.
+        Raises CorruptBatch if the bytes are not a batch, also for an incomplete batch at the end.
         """
         end = self.size
         chunk_at, chunk = position, memoryview(b"")
@@ -204,11 +205,11 @@ class BatchFile:
             position += header.size
 
     def _raise_no_batch(self, position: int) -> None:
-        raise CorruptBatch(f"{self.path}: no whole record batch at position {position}")
+        raise CorruptBatch(f"{self.path}: no complete record batch at position {position}")
 
 
-def _remember(places: dict[int, int], offset: int, position: int) -> None:
-    """Of what readers share, in whatever threads they are."""
+def _cache_position(places: dict[int, int], offset: int, position: int) -> None:
+    """Called by readers in any thread."""
     places[offset] = position
     if len(places) > _PLACES_MAX:
         for oldest in list(places)[:-_PLACES_MAX]:

@@ -1,4 +1,4 @@
-"""Kafka's checkpoint files: a version, a count, then one entry a line. Written whole, replaced atomically."""
+"""Kafka's checkpoint files: a version, a count, then one entry per line. They are replaced atomically."""
 
 from collections.abc import Iterable, Mapping
 
@@ -23,7 +23,7 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(data: bytes, path: str) -> list[list[str]]:
-    """The words of every entry. A file that is empty, or ends after the version, holds none."""
+    """The fields of every entry. A file that is empty, or ends after the version, has no entries."""
     try:
         lines = data.decode().splitlines()
         if len(lines) < 2:
@@ -37,12 +37,12 @@ def decode_lines(data: bytes, path: str) -> list[list[str]]:
         raise MalformedCheckpoint(f"{path}: unknown version {version}")
     entries = [line.split() for line in lines[2:]]
     if len(entries) != count:
-        raise MalformedCheckpoint(f"{path}: {count} entries announced, {len(entries)} found")
+        raise MalformedCheckpoint(f"{path}: {count} entries expected, {len(entries)} found")
     return entries
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """Offsets by partition; none if there is no such file."""
+    """Offsets by partition; empty if the file does not exist."""
     if not disk.exists(path):
         return {}
     offsets = {}

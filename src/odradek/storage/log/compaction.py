@@ -1,7 +1,7 @@
-"""Which log to compact next, and how far: the dirtiest one, from where the last pass ended to where it may go.
+"""Chooses the log to compact next, and its dirty range: from the end of the last pass to the first uncleanable offset.
 
-Blocking: it looks into segments. Everything it goes by was captured beforehand, so that it may run in a thread while
-the log is written.
+It blocks, because it reads segments. It uses only values captured beforehand, so it may run in a thread while the log
+is written.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from odradek.storage.log.segment import Segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What a compacted log looked like at one moment."""
+    """The state of a compacted log at one moment."""
 
     partition: TopicPartition
     log: PartitionLog
@@ -23,9 +23,9 @@ class Candidate:
     segments: Sequence[Segment]
     log_start_offset: int
     log_end_offset: int
-    # Nothing from here on may be touched: the last stable offset.
+    # The last stable offset: nothing from here on may be cleaned.
     stable_offset: int
-    # Where the last pass ended, if there was one.
+    # The end of the last pass, if there was one.
     clean_offset: int | None
 
     @classmethod
@@ -46,13 +46,13 @@ class Candidate:
 class LogToClean:
     candidate: Candidate
     first_dirty_offset: int
-    # A segment's begin: whole segments are cleaned.
+    # The base offset of a segment: whole segments are cleaned.
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int
-    # How long max.compaction.lag.ms has been exceeded.
+    # The time by which max.compaction.lag.ms is exceeded.
     overdue_ms: int
-    # The checkpoint named an offset that the log does not have.
+    # The checkpointed offset is outside the log.
     checkpoint_is_wrong: bool
 
     @property
@@ -93,12 +93,12 @@ def measure(candidate: Candidate, now_ms: int) -> LogToClean:
 
 
 def dirtiest_first(logs: Iterable[LogToClean]) -> list[LogToClean]:
-    """Those that are due."""
+    """The logs that are due for cleaning."""
     return sorted((one for one in logs if one.is_due), key=lambda one: one.dirty_ratio, reverse=True)
 
 
 def _first_dirty_offset(candidate: Candidate) -> tuple[int, bool]:
-    """A checkpoint outside the log, be it truncated or damaged, makes all of it dirty."""
+    """If the checkpoint is outside the log, because of truncation or corruption, the whole log is dirty."""
     clean_offset = candidate.clean_offset
     if clean_offset is None:
         return candidate.log_start_offset, False
@@ -108,7 +108,7 @@ def _first_dirty_offset(candidate: Candidate) -> tuple[int, bool]:
 
 
 def _from_offset(segments: Sequence[Segment], offset: int) -> Sequence[Segment]:
-    """The segments from the one on that holds the offset."""
+    """The segments from the one that contains the offset on."""
     above = next((slot for slot, segment in enumerate(segments) if segment.base_offset > offset), len(segments))
     return segments[max(0, above - 1) :]
 

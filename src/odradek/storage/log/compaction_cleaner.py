@@ -1,7 +1,7 @@
-"""The cleaner of a broker: takes the dirtiest log, compacts it step by step in a thread, and remembers how far it came.
+"""The log cleaner of a broker: compacts the dirtiest log step by step in a thread, and checkpoints its progress.
 
-It owns `cleaner-offset-checkpoint` of every log dir. It starts no thread, sleeps nowhere and reads no clock: the caller
-brings all three, and calls `clean_dirtiest` again and again.
+It owns `cleaner-offset-checkpoint` of every log dir. It starts no threads, does not sleep and reads no clock: the
+caller provides all three and calls `clean_dirtiest` repeatedly.
 """
 
 import logging
@@ -26,9 +26,9 @@ from odradek.storage.log.partition_log import PartitionLog
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-# From this much to clean on, loading the compiler pays off; before, it would cost more memory than the log.
+# Above this size loading the compiler pays off; below, it would need more memory than the log.
 _WORTH_COMPILING_BYTES = 4 << 20
-# How much is done in one go in a thread while no rate limit asks for less.
+# The number of bytes per turn in a thread, unless the rate limit requires less.
 _TURN_BYTES = 16 << 20
 _HASH_KEY_BYTES = 16
 _SHORTEST_PAUSE_SECONDS = 0.001
@@ -44,7 +44,7 @@ class CleanablePartition(Protocol):
     def high_watermark(self) -> int: ...
 
     async def run_exclusively(self, work: Callable[[], T]) -> T:
-        """Runs `work` in a thread while nobody writes the partition."""
+        """Runs `work` in a thread while no other job writes the partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +81,14 @@ class Cleaner:
         self._random = random
         self._pause = pause
         self.settings = settings
-        # Of every log dir, how far each partition is clean.
+        # Per log dir, the offset up to which each partition is clean.
         self._clean_offsets = {log_dir: self._read_checkpoint(log_dir) for log_dir in log_dirs}
-        # Logs that could not be cleaned are left alone until the next start.
+        # Logs that could not be cleaned are skipped until the next start.
         self.uncleanable: set[TopicPartition] = set()
         self.max_dirty_ratio = 0.0
-        # Logs that are being cleaned: several callers of `clean_dirtiest` each take another one.
+        # Logs being cleaned: concurrent callers of `clean_dirtiest` clean different logs.
         self._in_work: set[TopicPartition] = set()
-        # Where those of them end that were cut meanwhile.
+        # The new ends of those that were truncated meanwhile.
         self._cut_in_work: dict[TopicPartition, int] = {}
 
     # ---- checkpoints
@@ -97,19 +97,19 @@ class Cleaner:
         return self._clean_offsets.get(log_dir, {}).get(partition)
 
     async def forget(self, log_dir: str, partition: TopicPartition) -> None:
-        """A partition is gone from the directory."""
+        """A partition was deleted."""
         self.uncleanable.discard(partition)
         if self._clean_offsets.get(log_dir, {}).pop(partition, None) is not None:
             await self._write_checkpoint(log_dir)
 
-    async def truncated(self, log_dir: str, partition: TopicPartition, offset: int) -> None:
-        """A log was cut: what it gets from `offset` on is dirty again."""
+    async def on_truncation(self, log_dir: str, partition: TopicPartition, offset: int) -> None:
+        """A log was truncated: everything from `offset` on is dirty again."""
         if partition in self._in_work:
             self._cut_in_work[partition] = min(offset, self._cut_in_work.get(partition, offset))
         if (self.clean_offset(log_dir, partition) or 0) > offset:
             await self._checkpoint(log_dir, partition, offset)
 
-    def log_dir_failed(self, log_dir: str) -> None:
+    def on_log_dir_failure(self, log_dir: str) -> None:
         self._clean_offsets.pop(log_dir, None)
 
     def _read_checkpoint(self, log_dir: str) -> dict[TopicPartition, int]:
@@ -117,8 +117,8 @@ class Cleaner:
         try:
             return read_offsets(self._disk, path)
         except MalformedCheckpoint as error:
-            # Everything counts as dirty then, which costs time and loses nothing.
-            _log.warning("%s is ignored: %s", path, error)
+            # Everything counts as dirty then, which costs time but loses no data.
+            _log.warning("Ignoring %s: %s", path, error)
             return {}
 
     async def _checkpoint(self, log_dir: str, partition: TopicPartition, offset: int) -> None:
@@ -135,9 +135,9 @@ class Cleaner:
     # ---- cleaning
 
     async def clean_dirtiest(self, partitions: Iterable[CleanablePartition], now_ms: int) -> Cleaned | None:
-        """Compacts one log, if one is due. An OSError is that of a log dir, which its `filename` lies in."""
+        """Compacts one log, if one is due. The `filename` of an OSError is inside the log dir that failed."""
         by_name = {one.log.topic_partition: one for one in partitions if self._may_clean(one)}
-        # Estimates first, for which no writer has to be held up: they take no open transaction into account.
+        # Estimates first, without pausing writers: they ignore open transactions.
         candidates = [self._candidate(one, one.high_watermark) for one in by_name.values()]
         estimates = await self._executor.run(lambda: self._measure_all(candidates, now_ms))
         self.max_dirty_ratio = max((one.dirty_ratio for one in estimates), default=0.0)
@@ -153,7 +153,7 @@ class Cleaner:
                 with _named_by(estimate.candidate.log.directory):
                     cleaned = await self._clean_if_due(by_name[name], now_ms)
             except FileNotFoundError as error:
-                if not _went_meanwhile(estimate.candidate.log, error):
+                if not _was_deleted_meanwhile(estimate.candidate.log, error):
                     raise
                 cleaned = None
             finally:
@@ -170,15 +170,15 @@ class Cleaner:
                 with _named_by(candidate.log.directory):
                     measured.append(measure(candidate, now_ms))
             except FileNotFoundError as error:
-                if not _went_meanwhile(candidate.log, error):
+                if not _was_deleted_meanwhile(candidate.log, error):
                     raise
             except KafkaError as error:
                 self._give_up(candidate.partition, error)
         return measured
 
     def _give_up(self, partition: TopicPartition, error: KafkaError) -> None:
-        """Damaged data must stay as it is for somebody to look at."""
-        _log.error("%s cannot be compacted and is left as it is: %s", partition, error)
+        """Corrupt data must stay unchanged for analysis."""
+        _log.error("Cannot compact %s, skipping it until the next start: %s", partition, error)
         self.uncleanable.add(partition)
 
     async def _clean_if_due(self, partition: CleanablePartition, now_ms: int) -> Cleaned | None:
@@ -186,10 +186,10 @@ class Cleaner:
         return await self._clean(partition, to_clean, producers, now_ms) if to_clean.is_due else None
 
     async def _correct_checkpoint(self, partition: CleanablePartition, first_dirty_offset: int) -> None:
-        """Before the log grows to where its checkpoint points, and dirty data is taken for clean."""
+        """Corrects the checkpoint before the log grows to its offset and dirty data would count as clean."""
         name = partition.log.topic_partition
         if not partition.log.config.delete:
-            _log.warning("%s is cleaned from its start: its checkpoint lies outside the log", name)
+            _log.warning("Cleaning %s from its start: its checkpoint is outside the log", name)
         await self._checkpoint(partition.log_dir, name, first_dirty_offset)
 
     def _candidate(self, partition: CleanablePartition, stable_offset: int) -> Candidate:
@@ -238,7 +238,7 @@ class Cleaner:
         return CompactionPass(self._disk, chosen, producers, walk, offset_map, now_ms=now_ms)
 
     async def _take_steps(self, cleaning: CompactionPass, partition: CleanablePartition, now_ms: int) -> bool:
-        """False if the log changed under the pass, or is not to be compacted any more."""
+        """False if the log changed during the pass, or must not be compacted any more."""
         turns = _Turns(cleaning.steps())
         try:
             while True:
@@ -247,7 +247,7 @@ class Cleaner:
                 if step is None:
                     return True
                 if step.replacement is not None and not await partition.run_exclusively(
-                    partial(step.replacement.put_in_place, partition.log, now_ms)
+                    partial(step.replacement.apply, partition.log, now_ms)
                 ):
                     return False
                 if not self._may_clean(partition):
@@ -259,7 +259,7 @@ class Cleaner:
 
 
 class _Turns:
-    """A pass in portions. Whoever waits for a turn may be cancelled; its thread then ends the pass itself."""
+    """Runs a pass in turns. If the task that waits for a turn is cancelled, the thread ends the pass itself."""
 
     def __init__(self, steps: Generator[Step, None, None]) -> None:
         self._steps = steps
@@ -267,7 +267,7 @@ class _Turns:
         self._is_stopped = False
 
     def take(self, turn_bytes: int) -> tuple[int, Step | None]:
-        """Goes on until that much is done, a segment is finished, or there is nothing left (None)."""
+        """Runs until that many bytes are processed, a segment is finished, or the pass ends (None)."""
         self._is_running = True
         done_bytes = 0
         try:
@@ -282,21 +282,20 @@ class _Turns:
                 self._steps.close()
 
     def stop(self) -> None:
-        """Removes what an unfinished step has written."""
+        """Removes the files of an unfinished step."""
         self._is_stopped = True
         if not self._is_running:
             self._steps.close()
 
 
-def _went_meanwhile(log: PartitionLog, missing: FileNotFoundError) -> bool:
-    """The partition was deleted, or retention took the segment so long ago that its files are removed: the disk is not
-    to blame."""
+def _was_deleted_meanwhile(log: PartitionLog, missing: FileNotFoundError) -> bool:
+    """Whether the partition was deleted, or retention removed the segment files: then the disk has not failed."""
     return log.is_deleted or str(missing.filename).endswith(names.DELETED_SUFFIX)
 
 
 @contextmanager
 def _named_by(directory: str) -> Iterator[None]:
-    """An OSError from within says which directory it is about."""
+    """Adds the directory to an OSError that has no file name."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What compaction keeps of one batch: all, some records, an empty shell, or nothing.
+"""Decides what compaction retains of one batch: all records, some, an empty batch, or nothing.
 
-Tombstones, and markers of transactions without data, stay for delete.retention.ms after the first pass that meets them.
-That pass writes the end of their time, the delete horizon, into the batch in place of its base timestamp (KIP-534).
+Tombstones, and markers of transactions without data, are retained for delete.retention.ms after the first pass that
+finds them. That pass writes the delete horizon into the batch in place of its base timestamp (KIP-534).
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from odradek.storage.log.producer_state import ProducerState
 
 
 class LastWrite(NamedTuple):
-    """The last thing a producer wrote: a batch that ends at `data_offset`, or (None) a marker of its epoch."""
+    """The last write of a producer: a batch that ends at `data_offset`, or (None) a marker of its epoch."""
 
     data_offset: int | None
     epoch: int
 
 
 def last_writes(producers: ProducerState) -> dict[int, LastWrite]:
-    """Of the producers that are remembered: their last sequence number must stay in the log. Not thread-safe."""
+    """The last writes of the known producers: their last sequence number must stay in the log. Not thread-safe."""
     return {
         entry.producer_id: LastWrite(entry.last_offset if entry.last_offset >= 0 else None, entry.epoch)
         for entry in producers.producers.values()
@@ -50,7 +50,7 @@ class BatchFilter:
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        """`end_offset` is where the pass ends: the batch before it stays, if only as a shell, to mark the place."""
+        """`end_offset` is the end of the pass: the batch before it is retained, if only as an empty batch."""
         self._walk = walk
         self._columns = walk.new_columns()
         self._map = offset_map
@@ -65,7 +65,7 @@ class BatchFilter:
         if header.is_control:
             return self._keep_control(header, data)
         if self._transactions.is_aborted(header):
-            return self._shell(header)
+            return self._empty_batch(header)
         payload = records_payload(data, header)
         horizon_ms = header.delete_horizon_ms
         keep_tombstones = horizon_ms is None or self._now_ms < horizon_ms
@@ -74,7 +74,7 @@ class BatchFilter:
             self._map.flag_retained(payload, columns, header.base_offset, keep_tombstones)
             retention.add(columns)
         if not retention.kept_records:
-            return self._shell(header)
+            return self._empty_batch(header)
         sets_horizon = retention.kept_tombstones > 0 and horizon_ms is None
         if retention.kept_records == header.record_count and not sets_horizon:
             return Kept(data, header, header.record_count)
@@ -84,7 +84,7 @@ class BatchFilter:
         is_empty = self._transactions.is_empty_marker(header, data)
         horizon_ms = header.delete_horizon_ms
         if (is_empty and horizon_ms is not None and horizon_ms <= self._now_ms) or not header.record_count:
-            return self._shell(header)
+            return self._empty_batch(header)
         if not is_empty or horizon_ms is not None:
             return Kept(data, header, header.record_count)
         payload = records_payload(data, header)
@@ -95,8 +95,8 @@ class BatchFilter:
             retention.add(columns)
         return self._rebuilt(data, retention, sets_horizon=True)
 
-    def _shell(self, header: BatchHeader) -> Kept | None:
-        """An empty batch where its offsets or its producer's sequence must not be lost, else nothing."""
+    def _empty_batch(self, header: BatchHeader) -> Kept | None:
+        """An empty batch if its offsets or its producer's last sequence have to be retained, otherwise nothing."""
         if header.next_offset != self._end_offset and not self._is_last_write(header):
             return None
         empty = build_empty_batch(header)
@@ -111,7 +111,7 @@ class BatchFilter:
         return header.is_control and header.producer_epoch == last_write.epoch
 
     def _rebuilt(self, original: memoryview, retention: Retention, sets_horizon: bool) -> Kept:
-        """The kept records under the old offsets and sequence numbers, in the old codec."""
+        """A batch of the retained records with the same offsets, sequence numbers and compression."""
         header = parse_header(original)
         if not header.timestamp_type_is_append:
             header.max_timestamp = add_saturating(header.base_timestamp, retention.max_timestamp_delta)

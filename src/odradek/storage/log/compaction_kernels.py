@@ -1,6 +1,6 @@
 """Compiled loops of the offset map: SipHash-2-4 of keys to 128 bits, and a table with linear probing.
 
-Imports numba: only for whoever has it loaded already.
+It imports numba: import it only if numba is loaded already.
 """
 
 from typing import Any
@@ -74,7 +74,7 @@ def siphash_128(payload: Any, start: int, length: int, key: Any) -> Any:
 
 @_compiled
 def _find_slot(high: Any, low: Any, offsets: Any, first: Any, second: Any) -> Any:
-    """The slot of a key, or the empty one where it belongs. There always is one: the table never fills."""
+    """The slot of a key, or the empty slot where it belongs. There always is one: the table never becomes full."""
     slots = len(offsets)
     slot: Any = numpy.int64(first % _U(slots))
     while offsets[slot] != 0 and not (high[slot] == first and low[slot] == second):

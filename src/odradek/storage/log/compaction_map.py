@@ -1,7 +1,7 @@
-"""From keys to the last offset at which each was written, in bounded memory: what compaction compares records with.
+"""The offset map of compaction: from keys to the last offset of each, in bounded memory.
 
-A key is known by 16 bytes of a keyed hash. The hash key is drawn anew for every pass, so that nobody can write two keys
-that are taken for one, which would make the newer record erase the older one's key.
+A key is identified by 16 bytes of a keyed hash. Every pass draws a new hash key, so that a client cannot construct two
+keys with the same hash, one of which would delete the other.
 """
 
 from hashlib import blake2b
@@ -10,15 +10,15 @@ from typing import Any, Protocol
 from odradek.records.walk import RecordColumns, Walk
 
 NO_OFFSET = -1
-# 16 bytes of hash and 8 of offset.
+# 16 bytes for the hash and 8 for the offset.
 _COMPILED_ENTRY_BYTES = 24
-# A dictionary's entry with its key and value.
+# A dictionary entry with its key and value.
 _PLAIN_ENTRY_BYTES = 200
 _SMALLEST_SLOTS = 1024
 
 
 class OffsetMap(Protocol):
-    # No record above this offset is known to the map.
+    # The map has no record above this offset.
     latest_offset: int
 
     @property
@@ -28,21 +28,22 @@ class OffsetMap(Protocol):
     def utilization(self) -> float: ...
 
     def put(self, payload: memoryview, columns: RecordColumns, base_offset: int, from_offset: int) -> bool:
-        """Takes in the keyed records from `from_offset` on. False as soon as the map is full: the rest is not in it."""
+        """Adds the keyed records from `from_offset` on. False as soon as the map is full; the rest is not added."""
 
     def flag_retained(
         self, payload: memoryview, columns: RecordColumns, base_offset: int, keep_tombstones: bool
     ) -> None:
-        """Flags the rows that stay: records above the map's latest offset, and the last one of each key.
+        """Flags the retained rows: records above the map's latest offset, and the last record of each key.
 
-        A record without a key never stays; the last record of a key that is a tombstone does if `keep_tombstones`.
+        Records without a key are never retained; a tombstone that is the last record of its key only if
+        `keep_tombstones`.
         """
 
 
 def new_offset_map(
     walk: Walk, *, memory_bytes: int, load_factor: float, offset_span: int, hash_key: bytes
 ) -> OffsetMap:
-    """`offset_span` is how many offsets there are to put in at most: a small log gets a small map."""
+    """`offset_span` is the maximum number of offsets to add: a small log gets a small map."""
     if not walk.is_compiled:
         return PlainOffsetMap(int(memory_bytes // _PLAIN_ENTRY_BYTES * load_factor), hash_key)
     slots = min(memory_bytes // _COMPILED_ENTRY_BYTES, max(int(offset_span / load_factor) + 1, _SMALLEST_SLOTS))
@@ -95,10 +96,10 @@ class PlainOffsetMap:
 
 
 class CompiledOffsetMap:
-    """An open-addressing table in flat arrays; the loops over it are compiled, and release the interpreter's lock."""
+    """An open-addressing table in flat arrays; the compiled loops release the GIL."""
 
     def __init__(self, walk: Walk, slots: int, entries_max: int, hash_key: bytes) -> None:
-        # Needs numba, which a compiled walk proves to be there.
+        # Needs numba: a compiled walk shows that it is installed.
         import numpy
 
         from odradek.storage.log import compaction_kernels
@@ -110,7 +111,7 @@ class CompiledOffsetMap:
         self._key = numpy.frombuffer(hash_key, "<u8")
         self._high = numpy.zeros(slots, numpy.uint64)
         self._low = numpy.zeros(slots, numpy.uint64)
-        # An offset and one more: zero is an empty slot.
+        # Offset plus one: zero marks an empty slot.
         self._offsets = numpy.zeros(slots, numpy.int64)
         self._slots = slots
         self.entries = 0

@@ -1,8 +1,7 @@
-"""One pass of compaction over one log: the map of keys is built from the dirty part, then segments are written anew.
+"""One compaction pass over one log: builds the offset map from the dirty part, then rewrites the segments.
 
-The pass only reads segments that nobody writes any more and writes `.cleaned` ones beside them. Putting those in place
-is the log's writer's business: each step that has finished a segment hands out a `Replacement`. A crash at any moment
-leaves the old segments or the new ones.
+The pass only reads inactive segments and writes `.cleaned` segments beside them. Each step that finishes a segment
+returns a `Replacement`, which the log's writer applies. A crash at any moment leaves the old segments or the new ones.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from odradek.storage.log.index_file import IndexFile
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.segment import Segment
 
-# How many bytes are read before a step ends, and written at once.
+# The number of bytes that one step reads, and that are written at once.
 _STEP_BYTES = 1 << 20
 _OFFSET_SPAN_MAX = (1 << 31) - 1
 
@@ -38,14 +37,15 @@ class CleaningStats:
 
 
 class Replacement(NamedTuple):
-    """A finished `.cleaned` segment and those it stands for."""
+    """A finished `.cleaned` segment and the segments it replaces."""
 
     new: Segment
     old: Sequence[Segment]
     old_sizes: Sequence[int]
 
-    def put_in_place(self, log: PartitionLog, now_ms: int) -> bool:
-        """By the log's writer. False, and the new segment is gone, if the log no longer has what was cleaned."""
+    def apply(self, log: PartitionLog, now_ms: int) -> bool:
+        """Called by the log's writer. If the log no longer has the old segments, removes the new one and returns
+        False."""
         present = set(map(id, log.segments))
         unchanged = not log.is_deleted and all(
             id(segment) in present and segment is not log.active_segment and segment.size == size
@@ -59,7 +59,7 @@ class Replacement(NamedTuple):
 
 
 class Step(NamedTuple):
-    # Read and written since the last step.
+    # Bytes read and written since the last step.
     io_bytes: int
     replacement: Replacement | None = None
 
@@ -86,11 +86,12 @@ class CompactionPass:
 
     @property
     def end_offset(self) -> int:
-        """Below it the log is clean, once every step was taken."""
+        """Below it the log is clean after the last step."""
         return self._map.latest_offset + 1
 
     def steps(self) -> Generator[Step, None, None]:
-        """Every step blocks; they may run in different threads, one after the other. Closing it cleans up."""
+        """Every step blocks; steps may run in different threads, one after the other. Closing the iterator cleans
+        up."""
         yield from self._build_map()
         self.stats.map_utilization = self._map.utilization
         transactions = CleanedTransactions()
@@ -124,7 +125,7 @@ class CompactionPass:
                     yield Step(unreported)
                     unreported = 0
             self.stats.map_bytes_read += unreported
-            # Offsets between this segment's last batch and the next segment were cleaned away before.
+            # An earlier pass removed the offsets between this segment's last batch and the next segment.
             self._map.latest_offset = (dirty[slot + 1].base_offset if slot + 1 < len(dirty) else end) - 1
             yield Step(unreported)
 
@@ -136,7 +137,7 @@ class CompactionPass:
     # ---- the segments
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """Neighbours that fit into one segment are joined, or repeated passes would leave ever smaller ones."""
+        """Joins neighbours that fit into one segment; otherwise repeated passes would leave ever smaller segments."""
         config = self._candidate.config
         segments = [one for one in self._candidate.segments if one.base_offset < self.end_offset]
         if not segments:

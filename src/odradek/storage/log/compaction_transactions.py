@@ -1,6 +1,6 @@
-"""Which batches of a log belong to aborted transactions, and which markers are still needed, read along the log.
+"""Finds the batches of aborted transactions and the markers that are still needed, in log order.
 
-Compaction stays below the last stable offset, so the fate of every transaction it meets is known.
+Compaction stays below the last stable offset, so every transaction it finds is complete.
 """
 
 from collections.abc import Iterable
@@ -15,19 +15,19 @@ from odradek.storage.log.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """Batches have to be shown in the order of the log. `retained` collects the aborted ones that still have data."""
+    """Batches have to be passed in log order. `retained` collects the aborted transactions that still have data."""
 
     def __init__(self) -> None:
-        # By first offset, and so in the order in which the log reaches them.
+        # By first offset, which is the log order.
         self._upcoming: list[tuple[int, AbortedTransaction]] = []
         self._aborted: dict[int, AbortedTransaction] = {}
-        # Of these, some batch was seen.
+        # Transactions with at least one batch so far.
         self._aborted_with_data: set[int] = set()
         self._committed_with_data: set[int] = set()
         self.retained: list[AbortedTransaction] = []
 
     def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Announces the aborted transactions of what follows. One may be announced again while it goes on."""
+        """Adds the aborted transactions of the next segments. Adding one again is harmless."""
         for transaction in aborted:
             heappush(self._upcoming, (transaction.first_offset, transaction))
 
@@ -43,11 +43,11 @@ class CleanedTransactions:
         return False
 
     def is_empty_marker(self, header: BatchHeader, data: Buffer) -> bool:
-        """Whether a control batch ends a transaction of which no data is left, so that nobody will miss it."""
+        """Whether a control batch ends a transaction without remaining data, so that it can be removed."""
         self._reach(header.last_offset)
         records = decode_batch(data, header)
         if not records:
-            # Kept for its producer's epoch only.
+            # Retained only for its producer's epoch.
             return True
         kind = control_type(records[0].key)
         producer_id = header.producer_id

@@ -1,4 +1,4 @@
-"""Files that are no longer part of anything, and go once nobody can be reading them any more."""
+"""Files renamed to `.deleted`, which are removed after file.delete.delay.ms, when no reader uses them any more."""
 
 import contextlib
 from collections import deque
@@ -12,14 +12,14 @@ class DeletedFiles:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        # Taken one by one, and put back: others may add to it meanwhile, in a thread of theirs.
+        # Entries are popped and appended one by one, because other threads may add to it meanwhile.
         self._waiting: deque[tuple[int, str]] = deque()
 
     def add(self, path: str, remove_at_ms: int) -> None:
         self._waiting.append((remove_at_ms, path))
 
     def take_due(self, now_ms: int) -> list[str]:
-        """Those whose time has come; they are the caller's to remove."""
+        """The files whose delay has passed; the caller removes them."""
         due: list[str] = []
         for remove_at_ms, path in self._taken():
             if remove_at_ms <= now_ms:
@@ -29,7 +29,7 @@ class DeletedFiles:
         return due
 
     def _taken(self) -> Iterator[tuple[int, str]]:
-        """Each that waits now."""
+        """Pops every entry that is present now."""
         for _ in range(len(self._waiting)):
             try:
                 yield self._waiting.popleft()
@@ -38,11 +38,11 @@ class DeletedFiles:
 
     def remove_due(self, now_ms: int) -> None:
         for path in self.take_due(now_ms):
-            # It may be gone already, or its directory have got another name just now.
+            # It may be removed already, or its directory may have been renamed.
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(path)
 
     def move_to(self, directory: str) -> None:
-        """Their directory got another name."""
+        """The directory was renamed."""
         for remove_at_ms, path in self._taken():
             self._waiting.append((remove_at_ms, f"{directory}/{path.rpartition('/')[2]}"))

@@ -1,6 +1,7 @@
-"""How much of a log is on the disk for good, and bringing the rest there.
+"""Tracks how much of a log is synced, and syncs the rest.
 
-A flush runs in a thread of its own beside appends, rolls and even truncations, and claims only what it has synced.
+A flush runs in its own thread, concurrently with appends, rolls and even truncations, and reports only what it has
+synced.
 """
 
 import contextlib
@@ -16,30 +17,30 @@ class Durability:
 
     def __init__(self, disk: Disk, flushed_to: int) -> None:
         self._disk = disk
-        # Every batch below is on the disk.
+        # Every batch below this offset is synced.
         self.flushed_to = flushed_to
-        # Closed segments whose indexes are not: those of an active segment change too often to be synced with it.
+        # Closed segments with unsynced indexes: those of an active segment change too often to be synced with it.
         self._index_sync_due: list[Segment] = []
         self._truncations = 0
 
     def recovery_point(self, log_end_offset: int) -> int:
-        """A start after a crash has to look at the segment that holds this offset, and at those behind it."""
+        """Recovery after a crash has to scan from the segment that contains this offset."""
         due = self._index_sync_due
         flushed_to = min(self.flushed_to, log_end_offset)
         return min(flushed_to, due[0].base_offset) if due else flushed_to
 
     def flush(self, segments: Sequence[Segment], directory: str, target: int) -> None:
-        """Makes everything below `target` survive a power loss, and the indexes of closed segments."""
+        """Syncs everything below `target` and the indexes of closed segments."""
         truncations = self._truncations
         if target > self.flushed_to:
             self._sync_batches(segments, directory, target)
         for segment in list(self._index_sync_due):
             segment.sync_indexes()
-            # Whoever writes may just have put another list in its place: then it is synced once more.
+            # The writer may have replaced the list meanwhile: then the indexes are synced once more.
             with contextlib.suppress(ValueError):
                 self._index_sync_due.remove(segment)
         flushed_to = max(self.flushed_to, target)
-        # What was cut meanwhile, and perhaps written anew, was not synced here. Nothing may come between these two.
+        # Batches that were truncated and rewritten meanwhile are not synced. Check and assignment must stay together.
         if truncations == self._truncations:
             self.flushed_to = flushed_to
 
@@ -54,16 +55,16 @@ class Durability:
         if new_files:
             self._disk.sync_dir(directory)
 
-    def closed(self, segment: Segment) -> None:
+    def on_segment_closed(self, segment: Segment) -> None:
         """The segment gets no more batches."""
         self._index_sync_due.append(segment)
 
-    def gone(self, segments: Sequence[Segment]) -> None:
+    def on_segments_removed(self, segments: Sequence[Segment]) -> None:
         """The segments are no longer part of the log."""
         self._index_sync_due = [segment for segment in self._index_sync_due if segment not in segments]
 
-    def truncated(self, offset: int, active: Segment) -> None:
-        """Nothing at or above the offset counts any more; `active` takes batches again."""
+    def on_truncation(self, offset: int, active: Segment) -> None:
+        """Nothing at or above the offset is synced any more; `active` is the active segment again."""
         self._truncations += 1
         self.flushed_to = min(self.flushed_to, offset)
-        self.gone([active])
+        self.on_segments_removed([active])

@@ -1,9 +1,9 @@
-"""What the offset and the time index share: fixed-size sorted entries in a file, searched without a memory map.
+"""The common part of offset and time index: sorted entries of fixed size in a file, searched without a memory map.
 
-A mapped file would turn a disk error into a signal that ends the process, so entries are read and written by position.
-The file of the active segment is as long as it may grow, as Kafka keeps it; `entries` says how much of it counts. It is
-cut to that when the segment rolls or closes. Bytes behind `entries` are never read, which makes a failed append
-harmless: the next one writes over it.
+With a memory map a disk error would kill the process by a signal, so entries are read and written by position. As in
+Kafka, the index file of the active segment has its maximum size; `entries` is the number of valid entries. The file is
+trimmed when the segment rolls or closes. Bytes after `entries` are never read, so a failed append is harmless: the next
+one overwrites it.
 """
 
 from struct import Struct
@@ -11,20 +11,20 @@ from struct import Struct
 from odradek.base.ports import Disk, DiskFile
 from odradek.storage.log.lazy_file import LazyFile
 
-# What one read brings when the search has come this close.
+# The size of the single read that ends a binary search.
 _BLOCK_BYTES = 4096
 
 
 class WouldWait(Exception):
-    """The page is not in memory, and the caller asked not to wait for the disk."""
+    """The page is not in the page cache, and the caller does not want to block."""
 
 
 class CorruptIndex(Exception):
-    """The index cannot belong to its segment; it is rebuilt from the log."""
+    """The index does not match its segment; it is rebuilt from the log."""
 
 
 class IndexFile:
-    """A sorted index; `entries` is known once `load` has run, which happens on first use."""
+    """A sorted index; `load` sets `entries` on first use."""
 
     __slots__ = ("_disk", "_file", "base_offset", "entries", "entry_size", "max_bytes", "max_entries")
 
@@ -38,9 +38,9 @@ class IndexFile:
         self.entries = -1
 
     def load(self) -> None:
-        """Takes the file's whole length for entries: true of every index but that of an unclosed active segment.
+        """Derives the number of entries from the file size, which is right unless the active segment was not closed.
 
-        Several threads may come to it at once, one of them to write: the first that is done decides.
+        Several threads may call this at once, one of them to write: the first that completes wins.
         """
         raise NotImplementedError
 
@@ -48,12 +48,12 @@ class IndexFile:
         return self.file().size() // self.entry_size
 
     def create(self) -> None:
-        """An empty index of a new active segment; an old file of that name is overwritten."""
+        """Creates an empty index of a new active segment; overwrites an old file of that name."""
         self.reset()
         self.file().truncate(self.max_bytes)
 
     def reset(self) -> None:
-        """An empty index in an empty file, which may be new."""
+        """Empties the index; creates the file if necessary."""
         self._file.create().truncate(0)
         self.entries = 0
 
@@ -69,7 +69,7 @@ class IndexFile:
         self._file.path = path
 
     def reserve(self) -> None:
-        """Lengthens the file to what it may grow to, for a segment that is active again."""
+        """Extends the file to its maximum size, for a segment that is active again."""
         self.load()
         if self.file().size() != self.max_bytes and self.entries * self.entry_size <= self.max_bytes:
             self.file().truncate(self.max_bytes)
@@ -84,7 +84,7 @@ class IndexFile:
         try:
             file = self.file()
         except FileNotFoundError:
-            # There is none, or it is just going with its segment.
+            # There is no file, or it is being deleted with its segment.
             return
         file.sync()
 
@@ -104,11 +104,12 @@ class IndexFile:
         return data
 
     def floor_slot(self, target: int, key_at: int, key: Struct, *, cached: bool = False) -> int:
-        """The last slot whose key is not above `target`, or -1. Keys, read at `key_at` of an entry, never fall."""
+        """The last slot whose key is at most `target`, or -1. Keys, at position `key_at` of an entry, never
+        decrease."""
         low, high = 0, self.entries
         entry_size = self.entry_size
         block_entries = _BLOCK_BYTES // entry_size
-        # Invariant: keys before `low` are not above the target, keys from `high` on are.
+        # Invariant: keys before `low` are at most the target, keys from `high` on are greater.
         while high - low > block_entries:
             middle = (low + high) // 2
             (found,) = key.unpack_from(self._read(middle * entry_size, entry_size, cached), key_at)

@@ -1,4 +1,4 @@
-"""A file that is opened when it is first needed, and can be given back at any time, whoever is just reading it."""
+"""A file that is opened on first use and can be released at any time, even while it is read."""
 
 from odradek.base.ports import Disk, DiskFile
 
@@ -9,16 +9,16 @@ class LazyFile:
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
-        # A dictionary for one file, because its `setdefault` lets exactly one of several threads win.
+        # A dictionary with one entry, because `setdefault` lets exactly one of several threads win.
         self._slot: dict[int, DiskFile] = {}
 
     def get(self) -> DiskFile:
-        """The same object for everybody: an open file remembers that a sync of it failed."""
+        """Returns the same object to all callers: an open file keeps the error of a failed sync."""
         file = self._slot.get(0)
         return self._open(create=False) if file is None else file
 
     def create(self) -> DiskFile:
-        """As `get`, for a file that need not exist. Readers never make one: a segment may be renamed under them."""
+        """Like `get`, but creates a missing file. Readers never create one: the segment may be renamed meanwhile."""
         file = self._slot.get(0)
         return self._open(create=True) if file is None else file
 
@@ -34,5 +34,5 @@ class LazyFile:
         return 0 in self._slot
 
     def release(self) -> None:
-        """Closes the file once nobody uses it: a read that has just taken it may still be about to begin."""
+        """Drops the reference: the file closes when the last reader is done with it."""
         self._slot.pop(0, None)

@@ -1,7 +1,7 @@
-"""Where each leader epoch of a partition begins, kept in `leader-epoch-checkpoint`.
+"""The start offset of each leader epoch of a partition, stored in `leader-epoch-checkpoint`.
 
-Epochs and their start offsets both grow. An epoch that begins is on the disk before its first batch is; entries that
-are cut away may come back after a crash, and are then cut again by recovery.
+Epochs and their start offsets both increase. A new epoch is synced before its first batch. Truncated entries may
+reappear after a crash, and recovery truncates them again.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,7 @@ class LeaderEpochs:
     def __init__(self, disk: Disk, directory: str, entries: list[EpochEntry] | None = None) -> None:
         self._disk = disk
         self._directory = directory
-        # In rising order of both fields. Replaced, never changed: whoever looks twice keeps what it found.
+        # Ascending in both fields. Replaced, never modified, so that readers see one state.
         self.entries: list[EpochEntry] = entries or []
         self._latest = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
         self._unwritten = False
@@ -55,9 +55,9 @@ class LeaderEpochs:
         return entries[0] if entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Begins an epoch. Entries that contradict it, left by a leader that wrote nothing, make room."""
+        """Starts an epoch. Removes conflicting entries, which a leader without appends has left."""
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"epoch {epoch} cannot begin at offset {start_offset}")
+            raise ValueError(f"epoch {epoch} cannot start at offset {start_offset}")
         if epoch == self._latest and start_offset >= self.entries[-1].start_offset:
             return
         before = self.entries
@@ -69,7 +69,7 @@ class LeaderEpochs:
             raise
 
     def assign_unwritten(self, epoch: int, start_offset: int) -> None:
-        """As `assign`, but on the disk only after the next `write_if_changed`: before the batches are flushed."""
+        """Like `assign`, but written by the next `write_if_changed`, before the batches are flushed."""
         if epoch != self._latest or start_offset < self.entries[-1].start_offset:
             self._place(EpochEntry(epoch, start_offset))
             self._unwritten = True
@@ -87,7 +87,7 @@ class LeaderEpochs:
         self._latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The last epoch not above the one asked for, and where it ends: what OffsetForLeaderEpoch answers."""
+        """The largest epoch that is at most `epoch`, and its end offset: the result of OffsetForLeaderEpoch."""
         undefined = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
         if epoch == UNDEFINED_EPOCH:
             return undefined
@@ -97,7 +97,7 @@ class LeaderEpochs:
         above = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
         if above == len(entries):
             return undefined
-        # Below the first epoch that is known: its data is gone, and the first known epoch begins where it ended.
+        # Before the first known epoch: its records are deleted, and it ended where the first known epoch starts.
         found = entries[above - 1].epoch if above else epoch
         return EpochEnd(found, entries[above].start_offset)
 
@@ -107,17 +107,17 @@ class LeaderEpochs:
         return entries[above - 1].epoch if above else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drops the epochs that begin at this offset or above."""
+        """Removes the epochs that start at or after this offset."""
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]
         if len(kept) != len(self.entries):
             self._set(kept)
             self._unwritten = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drops the epochs that end before this offset; the one that holds it begins there."""
-        gone = [entry for entry in self.entries if entry.start_offset <= start_offset]
-        if gone and (len(gone) > 1 or gone[0].start_offset != start_offset):
-            self._set([EpochEntry(gone[-1].epoch, start_offset), *self.entries[len(gone) :]])
+        """Removes the epochs that end before this offset; the one that contains it then starts there."""
+        passed = [entry for entry in self.entries if entry.start_offset <= start_offset]
+        if passed and (len(passed) > 1 or passed[0].start_offset != start_offset):
+            self._set([EpochEntry(passed[-1].epoch, start_offset), *self.entries[len(passed) :]])
             self._unwritten = True
 
     def clear(self) -> None:
@@ -133,8 +133,8 @@ class LeaderEpochs:
 
     def _write(self) -> None:
         entries = None
-        # A flush in its thread and whoever appends may both be at it: who finds others there than it wrote cannot tell
-        # whose came last.
+        # A flush and an append may write at the same time: if the entries changed meanwhile, it is unknown which write
+        # came last, so write again.
         while entries is not self.entries:
             entries = self.entries
             self._unwritten = False

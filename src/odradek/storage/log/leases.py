@@ -1,7 +1,7 @@
-"""Who may read which closed segments from the files, and for how long. Pure: times come in, what has ended goes out.
+"""Leases on closed segments: which clients may read which segment files directly, and for how long. No I/O.
 
-A lease stands for names that its files have beside those in the log. Whoever asks for something here makes and removes
-these names as it is told. Times are milliseconds of a clock that never goes back.
+A lease stands for hard links to the segment files. The caller creates and removes these links. Times are milliseconds
+of a monotonic clock.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,11 +22,11 @@ LINK_PREFIX: Final = ".lease-"
 
 
 class LeaseRefused(Exception):
-    """There is no room for another, or none of this name. The message says it to who asked."""
+    """The limit is reached, or the lease does not exist. The message is for the client."""
 
 
 class HeldSegment(NamedTuple):
-    """Its offsets are at or above `base_offset` and below `limit`; there are `size` bytes of them."""
+    """Contains the offsets from `base_offset` up to, but not including, `limit` in `size` bytes."""
 
     base_offset: int
     limit: int
@@ -52,14 +52,14 @@ def link_path(log_dir: str, lease_id: str, base_offset: int) -> str:
 
 
 def is_link(name: str) -> bool:
-    """Whether a lease left it."""
+    """Whether the file name is a link that belongs to a lease."""
     return name.startswith(LINK_PREFIX)
 
 
 def leasable(segments: Sequence[Segment], bound: int, *, start: int, end: int) -> list[tuple[Segment, HeldSegment]]:
-    """Those closed and wholly below the bound that reach into the offsets from `start` up to `end`, and not too many.
+    """The closed segments below the bound that overlap the offsets from `start` up to `end`, up to a limit.
 
-    A segment that reaches beyond the bound may still be cut; one below it may not, whoever leads next.
+    A segment that ends after the bound may still be truncated; one that ends before it is never truncated.
     """
     found = [
         (segment, HeldSegment(segment.base_offset, following.base_offset, segment.size))
@@ -70,7 +70,7 @@ def leasable(segments: Sequence[Segment], bound: int, *, start: int, end: int) -
 
 
 class Leases:
-    """Those of one broker."""
+    """The leases of one broker."""
 
     def __init__(self) -> None:
         self._held: Final[dict[str, Lease]] = {}
@@ -83,12 +83,12 @@ class Leases:
         """Raises LeaseRefused."""
         if len(self._held) >= LEASES_MAX or self._file_count + file_count > FILES_MAX:
             raise LeaseRefused(
-                f"{len(self._held)} leases on {self._file_count} segments are held, and more are not granted: "
-                "end readers, or wait until theirs expire"
+                f"{len(self._held)} leases on {self._file_count} segments are active, the maximum is reached: "
+                "stop readers, or wait until their leases expire"
             )
 
     def grant(self, lease: Lease) -> None:
-        """The names are there already. Raises LeaseRefused: then they are to be removed."""
+        """The links exist already. Raises LeaseRefused: then the caller removes them."""
         self.check_room(len(lease.segments))
         assert lease.id not in self._held
         self._held[lease.id] = lease
@@ -99,17 +99,17 @@ class Leases:
         lease = self._of(lease_id, principal)
         expires_ms = until(duration_ms, now_ms, lease.granted_ms)
         if lease.expires_ms <= now_ms or expires_ms <= now_ms:
-            raise LeaseRefused(f"lease {lease_id} is over")
+            raise LeaseRefused(f"lease {lease_id} has expired")
         renewed = replace(lease, expires_ms=max(lease.expires_ms, expires_ms))
         self._held[lease_id] = renewed
         return renewed
 
     def release(self, lease_id: str, principal: str) -> Lease:
-        """Its names are to be removed. Raises LeaseRefused."""
+        """Returns the lease whose links the caller has to remove. Raises LeaseRefused."""
         return self._end(self._of(lease_id, principal))
 
     def expire(self, now_ms: int) -> list[Lease]:
-        """Those whose time is over: their names are to be removed."""
+        """Returns the expired leases, whose links the caller has to remove."""
         return [self._end(lease) for lease in list(self._held.values()) if lease.expires_ms <= now_ms]
 
     def end_all(self) -> list[Lease]:
@@ -118,7 +118,7 @@ class Leases:
     def _of(self, lease_id: str, principal: str) -> Lease:
         lease = self._held.get(lease_id)
         if lease is None or lease.principal != principal:
-            raise LeaseRefused(f"{principal} has no lease {lease_id}: it is over, or was never granted")
+            raise LeaseRefused(f"{principal} has no lease {lease_id}: it has expired, or was never granted")
         return lease
 
     def _end(self, lease: Lease) -> Lease:
@@ -128,5 +128,5 @@ class Leases:
 
 
 def until(duration_ms: int, now_ms: int, granted_ms: int) -> int:
-    """When a lease ends that is asked for, or asked for again, now."""
+    """When a lease that is granted or renewed now expires."""
     return min(now_ms + min(duration_ms, DURATION_MS_MAX), granted_ms + LIFETIME_MS_MAX)

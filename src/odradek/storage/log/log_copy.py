@@ -1,7 +1,7 @@
-"""A partition's log copied batch by batch into another directory, while the original is still written.
+"""Copies a partition's log batch by batch to another directory, while the original is still written.
 
-Offsets, epochs, producers and transactions come out the same. `advance` may run in any thread beside the original's
-writer and readers; `finish` needs the original to stand still.
+Offsets, epochs, producers and transactions stay the same. `advance` may run in any thread concurrently with the
+original's writer and readers; during `finish` the original must not change.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.reading import LogRead
 
 CHUNK_BYTES = 1 << 20
-# One sync of a whole log would hold up everybody else's on the same disk.
+# One sync of a whole log would delay all other syncs on the same disk.
 SYNC_INTERVAL_BYTES = 16 << 20
 
 
 class SourceUnreadable(Exception):
-    """The original's disk failed; every other OSError comes from the copy's."""
+    """The original's disk failed; every other OSError comes from the copy's disk."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -29,7 +29,7 @@ class SourceUnreadable(Exception):
 
 class Progress(NamedTuple):
     copied_bytes: int
-    # Only what was written meanwhile is missing.
+    # Only records that were appended meanwhile are missing.
     caught_up: bool
 
 
@@ -41,17 +41,17 @@ class LogCopy:
         self._agreed_cut_count: int | None = None
 
     def agree(self, now_ms: int) -> None:
-        """Cuts off what the original does not have: it may have lost its end in a crash, or cut it off because its
-        leader's log is another, and written something else since."""
-        # Before anything is looked at: what is cut meanwhile has to be looked at once more.
+        """Truncates the copy to what the original has: the original may have lost its end in a crash, or its leader's
+        log diverged, and other records were appended since."""
+        # Read first: after a concurrent truncation the logs have to be compared again.
         self._agreed_cut_count = self.source.truncation_count
         if self.copy.topic_id is None and self.source.topic_id is not None:
-            # Begun before a power loss that left only the directory.
+            # A power loss left only the directory.
             self.copy.adopt(self.source.topic_id)
         self.copy.truncate_to(max(0, self._shared_end()), now_ms)
 
     def _shared_end(self) -> int:
-        """Up to where both have the same epochs: an epoch has one record for one offset, whoever has it."""
+        """The end of the epochs that both logs share: in one epoch, one offset has one record."""
         source, copy = self.source, self.copy
         start = max(source.log_start_offset, copy.log_start_offset)
         end = min(source.log_end_offset, copy.log_end_offset)
@@ -62,19 +62,19 @@ class LogCopy:
         return end
 
     def advance(self, now_ms: int) -> Progress:
-        """Copies up to a chunk, at least one batch.
+        """Copies up to one chunk, at least one batch.
 
-        Raises CorruptBatch for a batch that its disk gave back altered: better no copy than that one.
+        Raises CorruptBatch if the original's disk returned a corrupt batch: it is not copied.
         """
         source, copy = self.source, self.copy
         if self._agreed_cut_count != source.truncation_count:
             self.agree(now_ms)
         if copy.log_end_offset < source.log_start_offset:
-            # Nothing of it is left in the original: retention was faster, or the copy is new.
+            # The original starts after the copy's end: retention was faster, or the copy is new.
             copy.truncate_fully_to(source.log_start_offset, now_ms)
         found = self._read(copy.log_end_offset, min(CHUNK_BYTES, copy.config.segment_bytes))
         if found is None:
-            # The start moved between the look at it and the read: the next step begins there.
+            # The log start advanced between check and read: the next step starts there.
             return Progress(0, caught_up=False)
         if found.data:
             self._append(found.data, now_ms)
@@ -86,7 +86,7 @@ class LogCopy:
         for batch in batches:
             check_crc(data, batch)
         if batches[0].base_offset < copy.log_end_offset:
-            # The original's start lies within a batch, and the copy begins with the whole of it.
+            # The original's log start is inside a batch, and the copy starts with the whole batch.
             copy.truncate_to(batches[0].base_offset, now_ms)
         copy.append_as_follower(data, batches, now_ms=now_ms)
         copy.advance_log_start(min(source.log_start_offset, copy.log_end_offset))
@@ -96,7 +96,7 @@ class LogCopy:
             self._unsynced_bytes = 0
 
     def _bytes_behind(self, found: LogRead) -> int:
-        """What lies in the original behind the data just read."""
+        """The bytes of the original after the data just read."""
         segments = self.source.segments
         later = sum(one.size for one in segments if one.base_offset > found.segment_base_offset)
         current = sum(one.size for one in segments if one.base_offset == found.segment_base_offset)
@@ -113,12 +113,12 @@ class LogCopy:
             return None
 
     def finish(self, now_ms: int) -> None:
-        """Copies what is left, and what is not in the batches. Everything is on the disk once it returns."""
+        """Copies the rest and the state outside the batches, and syncs everything."""
         source, copy = self.source, self.copy
         while self.advance(now_ms).copied_bytes:
             pass
         if copy.log_end_offset < source.log_end_offset:
-            # Compaction took the last records: the end is known by the name of an empty segment only.
+            # Compaction removed the last records: only the name of an empty segment shows the log end.
             copy.roll(now_ms, at_least=source.log_end_offset)
             copy.log_end_offset = source.log_end_offset
         copy.advance_log_start(source.log_start_offset)
@@ -131,7 +131,7 @@ class LogCopy:
 
 
 def _since(start_offset: int, entries: Sequence[EpochEntry]) -> list[EpochEntry]:
-    """The epochs from there on, the first of them as if it began there."""
+    """The epochs from the offset on; the first one starts at the offset."""
     later = [entry for entry in entries if entry.start_offset > start_offset]
     if len(later) < len(entries):
         later.insert(0, EpochEntry(entries[-len(later) - 1].epoch, start_offset))

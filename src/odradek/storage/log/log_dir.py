@@ -1,6 +1,6 @@
-"""One log dir: its lock, its identity, the partitions in it, and the checkpoint files beside them.
+"""One log dir: its lock, its identity, its partitions and its checkpoint files.
 
-A dir that failed is given up as a whole: nothing in it is read or written again until the node restarts.
+After a disk failure the whole log dir is offline: nothing in it is read or written until the node restarts.
 """
 
 import json
@@ -33,11 +33,11 @@ _CLEAN_SHUTDOWN_VERSION = 0
 
 
 class LogDirError(Exception):
-    """A dir cannot be used, and what to do about it."""
+    """The log dir cannot be used; the message says what to do."""
 
 
 class _Checkpoint:
-    """A file that is written now and then, and by whoever makes a partition: perhaps by both at the same time."""
+    """A checkpoint file that is written periodically and when a partition is created, perhaps at the same time."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -54,7 +54,7 @@ class _Checkpoint:
             except OSError:
                 self.offsets = before
                 raise
-            # If another one has come, nobody can tell whose file was the last.
+            # If another update happened meanwhile, it is unknown which file was written last: write again.
             is_due = self.offsets is not offsets
             offsets = current()
 
@@ -66,9 +66,9 @@ class LogDir:
         self._lock = lock
         self.meta = meta
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        # Copies on their way here from another dir of this node.
+        # Future logs of log dir moves to this dir.
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
-        # Partitions being created: they count when the emptiest dir is looked for.
+        # Partitions being created: they count when the log dir with the fewest partitions is chosen.
         self.reserved = 0
         self.had_clean_shutdown = False
         self.previous_broker_epoch: int | None = None
@@ -78,19 +78,20 @@ class LogDir:
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> "LogDir":
-        """Locks the dir, made if need be, and reads whose it is. Raises LogDirError for what needs a person."""
+        """Creates the dir if necessary, locks it and reads its identity. Raises LogDirError if an operator has to
+        act."""
         if disk.exists(path) and not disk.is_dir(path):
             raise LogDirError(f"{path} is not a directory")
         disk.make_dirs(path)
         try:
             lock = disk.lock(f"{path}/{LOCK_FILE}")
         except BlockingIOError:
-            raise LogDirError(f"{path} is used by another process, which holds {path}/{LOCK_FILE}") from None
+            raise LogDirError(f"{path} is locked by another process ({path}/{LOCK_FILE})") from None
         try:
             meta = read_meta_properties(disk, path)
         except MalformedMetaProperties as error:
             lock.release()
-            raise LogDirError(f"{error}. Correct the file, or format the directory anew.") from None
+            raise LogDirError(f"{error}. Correct the file, or format the directory again.") from None
         except OSError:
             lock.release()
             raise
@@ -107,16 +108,16 @@ class LogDir:
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    # ---- starting
+    # ---- startup
 
     def begin(self) -> None:
-        """Reads what the last run left, and takes back its word that it stopped cleanly."""
+        """Reads the checkpoints of the last run and removes its clean shutdown marker."""
         marker = self.file(CLEAN_SHUTDOWN_FILE)
         self.had_clean_shutdown = self._disk.exists(marker)
         if self.had_clean_shutdown:
             self.previous_broker_epoch = _read_broker_epoch(self._disk.read_bytes(marker))
             self._disk.remove(marker)
-        # Also what the last run made here, and died before it was durable.
+        # Also syncs what the last run created without syncing before it crashed.
         self._disk.sync_dir(self.path)
         self._recovery_points.offsets = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         self._log_starts.offsets = self._read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
@@ -126,7 +127,7 @@ class LogDir:
         try:
             return read_offsets(self._disk, self.file(name))
         except MalformedCheckpoint:
-            # Without it more is scanned, or served, than need be; nothing is lost.
+            # Without the checkpoint more is scanned or served than necessary; no data is lost.
             return {}
 
     def partition_dirs(self) -> list[tuple[str, PartitionDir]]:
@@ -151,7 +152,7 @@ class LogDir:
         self._recovery_points.update(lambda: {name: log.recovery_point for name, log in list(self.logs.items())})
 
     def checkpoint_log_starts(self) -> None:
-        """Only starts within a segment: else the first segment's name says it."""
+        """Writes only log starts inside a segment: otherwise the first segment's name is the log start."""
         self._log_starts.update(
             lambda: {
                 name: log.log_start_offset
@@ -167,15 +168,15 @@ class LogDir:
             self.high_watermarks = offsets
 
     def forget_checkpoints_of(self, name: TopicPartition) -> None:
-        """Before a partition of this name is created: what an earlier one left here must not be taken for its own."""
+        """Called before a partition of this name is created: the checkpoints of an earlier one must not apply to it."""
         if name in self.recovery_points or name in self.log_starts:
             self.checkpoint_recovery_points()
             self.checkpoint_log_starts()
 
-    # ---- ending
+    # ---- closing
 
     def close(self, broker_epoch: int) -> None:
-        """Once all logs are closed: checkpoints, the word that the stop was clean, and the lock given back."""
+        """After all logs are closed: writes the checkpoints and the clean shutdown marker, and releases the lock."""
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         content = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
@@ -183,14 +184,14 @@ class LogDir:
         self._lock.release()
 
     def abandon(self) -> None:
-        """Writes nothing any more: the dir failed, or the node gives up."""
+        """Releases the lock without writing: the log dir failed, or the node aborts."""
         for log in (*self.logs.values(), *self.future_logs.values()):
             log.release_files()
         self._lock.release()
 
 
 def _read_broker_epoch(content: bytes) -> int | None:
-    """None where the marker is that of a release before broker epochs were kept in it."""
+    """None if the marker was written by a release that did not store the broker epoch."""
     try:
         epoch = json.loads(content)["brokerEpoch"]
     except (ValueError, KeyError, TypeError):
@@ -201,7 +202,7 @@ def _read_broker_epoch(content: bytes) -> int | None:
 def agree_on_identity(
     disk: Disk, dirs: Sequence[LogDir], node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
 ) -> None:
-    """Checks that all dirs are this node's, of one cluster, and gives an id to those that have none."""
+    """Checks that all dirs belong to this node and one cluster, and assigns missing directory IDs."""
     for log_dir in dirs:
         meta = log_dir.meta
         if meta is None:

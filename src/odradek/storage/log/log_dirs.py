@@ -1,7 +1,7 @@
-"""All log dirs of a node: opening, loading, placing and removing partitions, checkpoints, failures.
+"""All log dirs of a node: loads, places and removes partitions, writes checkpoints, handles failures.
 
-Blocking calls, made from whatever thread the caller chooses; `get_or_create` alone decides on the loop and works in the
-executor. A dir whose disk fails is for the caller to take offline, with `fail`: only it knows who has to be told.
+Calls block and may run in any thread; only `get_or_create` runs on the event loop and uses the executor. The caller
+takes a log dir whose disk failed offline with `fail`, because only it knows which components to notify.
 """
 
 import errno
@@ -20,7 +20,7 @@ from odradek.storage.log.log_dir import LogDir, LogDirError, agree_on_identity
 from odradek.storage.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
 from odradek.storage.log.partition_metadata import read_topic_id
 
-# Below this number Kafka gives uuids a meaning of their own: no dir has one.
+# Kafka reserves the UUIDs below this number: no log dir has one.
 _RESERVED_DIRECTORY_IDS = 100
 
 
@@ -34,7 +34,7 @@ class LogDirOffline(Exception):
 
 
 class LogDirFailed(Exception):
-    """A log dir's disk failed over one partition: the whole dir is the caller's to take offline."""
+    """A log dir's disk failed for one partition: the caller takes the whole log dir offline."""
 
     def __init__(self, directory: str, error: OSError) -> None:
         super().__init__(f"{directory}: {error}")
@@ -43,17 +43,17 @@ class LogDirFailed(Exception):
 
 
 class WantedLog(NamedTuple):
-    """A log that this node is to have."""
+    """A log that this node should have."""
 
     name: TopicPartition
     topic_id: UUID
     config: TopicConfig
     directory_id: UUID | None = None
-    """The dir to make it in, if it has to be made; None: the emptiest."""
+    """The log dir in which to create it; None: the one with the fewest partitions."""
 
 
 class LoadProgress(NamedTuple):
-    """How far one partition's recovery has come."""
+    """The progress of one partition's recovery."""
 
     topic_partition: TopicPartition
     scanned_bytes: int
@@ -64,7 +64,7 @@ class LogDirs:
     def __init__(
         self, disk: Disk, dirs: Sequence[LogDir], failures: Sequence[DirFailure], new_id: Callable[[], UUID]
     ) -> None:
-        """Not for callers: see `open`."""
+        """Internal: use `open`."""
         self._disk = disk
         self._new_id = new_id
         self.online: dict[str, LogDir] = {log_dir.path: log_dir for log_dir in dirs}
@@ -76,10 +76,10 @@ class LogDirs:
     def open(
         cls, disk: Disk, paths: Sequence[str], *, node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
     ) -> "LogDirs":
-        """Locks every dir and checks that it is this node's. Dirs without a name of their own get one.
+        """Locks every log dir and checks that it belongs to this node. Assigns missing directory IDs.
 
-        Raises LogDirError for a mistake that somebody has to put right. A dir that cannot be read is offline from the
-        start, unless it is the only one left.
+        Raises LogDirError if an operator has to act. A log dir that cannot be read is offline from the start, unless
+        it is the last one.
         """
         dirs: list[LogDir] = []
         failures: list[DirFailure] = []
@@ -89,7 +89,7 @@ class LogDirs:
                     dirs.append(LogDir.open(disk, path))
                 except OSError as error:
                     failures.append(DirFailure(path, error))
-            _refuse_if_none(dirs, failures)
+            _raise_if_none_online(dirs, failures)
             agree_on_identity(disk, dirs, node_id, cluster_id, new_id)
             for log_dir in list(dirs):
                 try:
@@ -98,14 +98,14 @@ class LogDirs:
                     log_dir.abandon()
                     dirs.remove(log_dir)
                     failures.append(DirFailure(log_dir.path, error))
-            _refuse_if_none(dirs, failures)
+            _raise_if_none_online(dirs, failures)
         except BaseException:
             for log_dir in dirs:
                 log_dir.abandon()
             raise
         return cls(disk, dirs, failures, new_id)
 
-    # ---- what is there
+    # ---- state
 
     @property
     def cluster_id(self) -> str | None:
@@ -113,12 +113,12 @@ class LogDirs:
 
     @property
     def directory_ids(self) -> dict[str, UUID]:
-        """Of the dirs that are online."""
+        """The directory IDs of the online log dirs."""
         return {path: one.directory_id for path, one in self.online.items() if one.directory_id is not None}
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The epoch under which the last run stopped cleanly in all dirs; -1 if it did not."""
+        """The broker epoch of the last run if it shut down cleanly in all log dirs; otherwise -1."""
         epochs = {log_dir.previous_broker_epoch for log_dir in self.online.values()}
         epoch = epochs.pop() if len(epochs) == 1 and not self.offline else None
         return -1 if epoch is None else epoch
@@ -139,7 +139,7 @@ class LogDirs:
             yield from list(log_dir.logs.values())
 
     def dir_of(self, log: PartitionLog) -> str:
-        """The path of the dir that holds the log."""
+        """The path of the log dir that contains the log."""
         return log.directory.rpartition("/")[0]
 
     def usage(self, directory: str) -> DiskUsage:
@@ -158,10 +158,10 @@ class LogDirs:
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda *_: False,
         progress: Callable[[LoadProgress], None] | None = None,
     ) -> list[Callable[[], DirFailure | None]]:
-        """One job for each partition found on disk, to be run in any threads, all before anything else is asked.
+        """One job for each partition found on disk. Run them in any threads, all before any other call.
 
-        A job returns what is wrong with its dir, if its disk fails. `is_stray` says of a partition, by name and topic
-        id, that the cluster does not have it here; it is put aside, not deleted.
+        A job returns the failure of its log dir if the disk fails. `is_stray` returns whether the metadata has no such
+        replica on this node, by name and topic ID; a stray log is renamed, not deleted.
         """
 
         def job(log_dir: LogDir, name: str, found: names.PartitionDir) -> Callable[[], DirFailure | None]:
@@ -171,7 +171,7 @@ class LogDirs:
                 except OSError as error:
                     return DirFailure(log_dir.path, error)
                 except (KafkaError, ValueError) as error:
-                    # Damage that recovery does not mend.
+                    # Corruption that recovery does not repair.
                     return DirFailure(log_dir.path, OSError(errno.EIO, str(error), log_dir.file(name)))
                 return None
 
@@ -207,13 +207,13 @@ class LogDirs:
         directory = log_dir.file(name)
         topic_id = read_topic_id(self._disk, directory)
         if is_stray(partition, topic_id) or (
-            # Then nothing in it was promised to anybody, and it may be of an earlier topic of the same name.
+            # Then none of its records was acknowledged, and it may belong to a deleted topic of the same name.
             topic_id is None and not log_dir.had_clean_shutdown and self._holds_records(directory)
         ):
             marked = names.marked_partition_dir(partition, names.STRAY_DIR_SUFFIX, self._new_id().hex)
             self._disk.rename(directory, log_dir.file(marked))
             return
-        # Nothing is written down of a copy under way: what there is comes from a log of that name that was here before.
+        # Future logs have no checkpoints: existing entries belong to an earlier log of the same name.
         is_future = found.mark == names.FUTURE_DIR_SUFFIX
         log = PartitionLog.open(
             self._disk,
@@ -246,10 +246,11 @@ class LogDirs:
     async def get_or_create(
         self, wanted: Sequence[WantedLog], *, is_new: bool = True, now_ms: int, executor: Executor
     ) -> list[PartitionLog | LogDirOffline | LogDirFailed]:
-        """The partitions' logs, made anew where there is none, each in the dir asked for or else the emptiest.
+        """The partitions' logs; creates missing ones in the requested log dir, or in the one with the fewest
+        partitions.
 
-        In a log's place stands LogDirOffline where it cannot be made, or, not being new, may lie in a dir that is
-        offline; and LogDirFailed for a disk that fails over it.
+        Returns LogDirOffline instead of a log that cannot be created, or that may exist in an offline log dir, and
+        LogDirFailed if the disk failed.
         """
         results: dict[TopicPartition, PartitionLog | LogDirOffline | LogDirFailed] = {}
         missing: dict[str, list[WantedLog]] = {}
@@ -285,11 +286,11 @@ class LogDirs:
                 return log_dir
         if not self.online:
             raise LogDirOffline("no log dir is online")
-        # A dir that was meant and is not there was replaced, and what was in it is lost. Or it is offline: an
-        # empty log elsewhere would hide what was acknowledged.
+        # A requested log dir that does not exist was replaced, and its data is gone. Or it is offline: an
+        # empty log elsewhere would hide acknowledged records.
         is_meant = directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS
         if self.offline and (is_meant or not is_new):
-            raise LogDirOffline(f"it may lie in {', '.join(self.offline)}, which is not online")
+            raise LogDirOffline(f"it may be in an offline log dir: {', '.join(self.offline)}")
         return min(self.online.values(), key=lambda log_dir: log_dir.partition_count)
 
     def _create_all(
@@ -335,7 +336,7 @@ class LogDirs:
     def create_future(
         self, name: TopicPartition, topic_id: UUID, config: TopicConfig, directory: str, now_ms: int
     ) -> PartitionLog:
-        """An empty log beside the partition's own, in another dir, to be filled and then promoted."""
+        """Creates an empty future log in another log dir, to be filled and then promoted."""
         log_dir = self.online.get(directory)
         if log_dir is None:
             raise OSError(errno.ENODEV, f"log dir {directory} is not online")
@@ -345,7 +346,7 @@ class LogDirs:
         return log
 
     def promote(self, log: PartitionLog) -> None:
-        """Makes a future log the partition's own. The one it replaces is the caller's to delete."""
+        """Makes a future log the partition's log. The caller deletes the one it replaces."""
         log_dir = self.online[self.dir_of(log)]
         name = log.topic_partition
         log_dir.forget_checkpoints_of(name)
@@ -369,7 +370,7 @@ class LogDirs:
         self._deleted_files.add(log.directory, now_ms + log.config.file_delete_delay_ms)
 
     def remove_deleted(self, now_ms: int) -> list[DirFailure]:
-        """Removes files and directories whose time has come."""
+        """Removes files and directories whose delay has passed."""
         failures = []
         for log in self.logs():
             try:
@@ -405,7 +406,7 @@ class LogDirs:
                 failures.append(DirFailure(log_dir.path, error))
         return failures
 
-    # ---- ending
+    # ---- closing
 
     def release_idle_files(self) -> None:
         for log in self.logs():
@@ -421,7 +422,7 @@ class LogDirs:
         return [*log_dir.logs, *log_dir.future_logs]
 
     def closing_jobs(self) -> list[Callable[[], DirFailure | None]]:
-        """One job for each partition, to be run in any threads before `close`."""
+        """One job for each partition. Run them in any threads before `close`."""
 
         def job(log_dir: LogDir, log: PartitionLog) -> Callable[[], DirFailure | None]:
             def close() -> DirFailure | None:
@@ -440,7 +441,7 @@ class LogDirs:
         ]
 
     def close(self, broker_epoch: int) -> list[DirFailure]:
-        """Ends cleanly. Dirs in which a closing job failed must have been taken offline with `fail` before."""
+        """Closes cleanly. The caller must have called `fail` for log dirs in which a closing job failed."""
         failures = self._in_every_dir(lambda log_dir: log_dir.close(broker_epoch))
         for failure in failures:
             self.fail(*failure)
@@ -448,13 +449,13 @@ class LogDirs:
         return failures
 
     def abandon(self) -> None:
-        """Ends as a crash would, but gives the locks back."""
+        """Stops like a crash, but releases the locks."""
         for log_dir in self.online.values():
             log_dir.abandon()
         self.online = {}
 
 
-def _refuse_if_none(dirs: Sequence[LogDir], failures: Sequence[DirFailure]) -> None:
+def _raise_if_none_online(dirs: Sequence[LogDir], failures: Sequence[DirFailure]) -> None:
     if not dirs:
         reasons = "; ".join(f"{failure.directory}: {failure.error.strerror or failure.error}" for failure in failures)
-        raise LogDirError(f"no log dir can be used: make room or mend the disk, then start the node again ({reasons})")
+        raise LogDirError(f"no log dir is usable ({reasons}). Free space or repair the disk, then restart the node.")

@@ -1,4 +1,4 @@
-"""`meta.properties`: to which cluster and node a log dir belongs, and the id of the dir itself."""
+"""`meta.properties`: the cluster and node that a log dir belongs to, and its directory ID."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -12,13 +12,13 @@ _VERSION = "1"
 
 
 class MalformedMetaProperties(ValueError):
-    """The file does not say whose directory it is in."""
+    """The file does not identify a cluster and a node."""
 
 
 class MetaProperties(NamedTuple):
     cluster_id: str
     node_id: int
-    # None in directories that an older release formatted.
+    # None in directories formatted by an older release.
     directory_id: UUID | None
 
 
@@ -33,7 +33,7 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         version = values.get("version", "0")
         if version != _VERSION:
             raise ValueError(
-                f"version {version} is of the time of ZooKeeper" if version == "0" else f"version {version}"
+                f"version {version} was written by a ZooKeeper-based Kafka" if version == "0" else f"version {version}"
             )
         directory_id = values.get("directory.id")
         return MetaProperties(

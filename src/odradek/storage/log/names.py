@@ -1,4 +1,4 @@
-"""The names of Kafka's files and directories, written and read."""
+"""Formats and parses the names of Kafka's files and directories."""
 
 import re
 from typing import NamedTuple
@@ -16,7 +16,7 @@ INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFF
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-# Deleted snapshots of the metadata log: the quorum removes those itself.
+# Deleted snapshots of the metadata log: the quorum removes them itself.
 METADATA_SNAPSHOT_DELETED_SUFFIX = ".checkpoint.deleted"
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
@@ -63,13 +63,13 @@ def partition_dir(topic_partition: TopicPartition) -> str:
 
 
 def marked_partition_dir(topic_partition: TopicPartition, mark: str, unique_id: str) -> str:
-    """`orders-0.0f3c…-delete`; the topic is shortened where a filesystem would refuse the name."""
+    """`orders-0.0f3c…-delete`; the topic is shortened if the name would be too long for a filesystem."""
     ending = f"-{topic_partition.partition}.{unique_id}{mark}"
     return topic_partition.topic[: _FILE_NAME_LENGTH_MAX - len(ending)] + ending
 
 
 def parse_partition_dir(name: str) -> PartitionDir | None:
-    """None for a directory that holds no partition."""
+    """None for a directory that is not a partition's."""
     mark = ""
     if name.endswith((DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX)):
         match = _MARKED_DIR.fullmatch(name)

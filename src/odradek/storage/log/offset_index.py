@@ -1,6 +1,7 @@
-"""From offsets to positions in the segment's file (`.index`): 4 bytes of relative offset, 4 of position.
+"""The offset index of a segment (`.index`): 4 bytes of relative offset, 4 bytes of file position.
 
-Sparse: an entry about every index.interval.bytes. It names the *last* offset of the batch that begins at its position.
+It is sparse, with an entry about every index.interval.bytes. An entry contains the *last* offset of the batch at its
+position.
 """
 
 from struct import Struct
@@ -39,9 +40,9 @@ class OffsetIndex(IndexFile):
 
     def reset(self) -> None:
         super().reset()
-        self._remember_last()
+        self._load_last()
 
-    def _remember_last(self) -> None:
+    def _load_last(self) -> None:
         self.last_offset, self.last_position = self._last_of(self.entries)
 
     def _last_of(self, entries: int) -> OffsetPosition:
@@ -56,7 +57,7 @@ class OffsetIndex(IndexFile):
         return self.entries >= self.max_entries
 
     def lookup(self, offset: int, *, cached: bool = False) -> OffsetPosition:
-        """The entry with the greatest offset not above the one asked for; the segment's begin if there is none."""
+        """The entry with the largest offset that is at most `offset`; the start of the segment if there is none."""
         self.load()
         if offset >= self.last_offset:
             return OffsetPosition(self.last_offset, self.last_position)
@@ -64,7 +65,7 @@ class OffsetIndex(IndexFile):
         return self.entry(slot, cached=cached) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def lookup_position(self, position: int, *, cached: bool = False) -> OffsetPosition:
-        """The entry with the greatest position not above the one asked for; the segment's begin if there is none."""
+        """The entry with the largest position that is at most `position`; the start of the segment if there is none."""
         self.load()
         if position >= self.last_position:
             return OffsetPosition(self.last_offset, self.last_position)
@@ -72,11 +73,11 @@ class OffsetIndex(IndexFile):
         return self.entry(slot, cached=cached) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def write_ahead(self, ahead: int, offset: int, position: int) -> None:
-        """Writes an entry `ahead` slots behind the last, without counting it: `commit` does, once the log has it."""
+        """Writes an entry `ahead` slots after the last one; `commit` counts it once the log has the batch."""
         self.file().write_at((self.entries + ahead) * 8, _ENTRY.pack(offset - self.base_offset, position))
 
     def commit(self, count: int, offset: int, position: int) -> None:
-        """Counts the entries written ahead; `offset` and `position` are the last one's."""
+        """Counts the entries written ahead; `offset` and `position` are those of the last one."""
         assert self.entries <= 0 or (offset > self.last_offset and position > self.last_position), (
             f"{self.path}: entry {offset} at {position} after {self.last_offset} at {self.last_position}"
         )
@@ -89,10 +90,10 @@ class OffsetIndex(IndexFile):
         self.commit(1, offset, position)
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the entries of this offset and above."""
+        """Removes the entries at or after this offset."""
         self.load()
         self.truncate_entries(self.floor_slot(offset - 1 - self.base_offset, 0, _RELATIVE_OFFSET) + 1)
 
     def truncate_entries(self, entries: int) -> None:
         self.entries = entries
-        self._remember_last()
+        self._load_last()

@@ -1,8 +1,9 @@
-"""One partition's log: segments, producers and leader epochs joined. Kafka's files, through the Disk port.
+"""One partition's log: segments, producer state and leader epochs, in Kafka's file formats, through the Disk port.
 
-One writer at a time; `read`, `read_cached` and `flush` may run beside it in other threads. It never reads the clock and
-starts no thread: what waits for a disk, waits in the caller's. Batches come checked (CRC, size, timestamps); nothing
-here looks at records, save in transaction markers. An OSError goes to the caller, and the log is then as before.
+One writer at a time; `read`, `read_cached` and `flush` may run in other threads meanwhile. It never reads the clock and
+starts no threads: blocking I/O runs in the caller's thread. Callers validate batches (CRC, size, timestamps); this
+class reads records only in transaction markers. After an OSError the log is unchanged, and the caller handles the
+error.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,10 +40,10 @@ PRODUCER_ID_EXPIRATION_MS = 86_400_000
 class Appended(NamedTuple):
     first_offset: int
     last_offset: int
-    # The batch was there already; the offsets are those it got then, `timestamp` is the greatest it had.
+    # The batch is a duplicate: the offsets and the max timestamp are those of the stored batch.
     duplicate: bool = False
     timestamp: int = -1
-    # A segment was closed: its `flush` is due, up to `rolled_at`.
+    # If a segment was closed: the offset up to which a flush is due; otherwise -1.
     rolled_at: int = -1
 
 
@@ -56,13 +57,13 @@ class PartitionLog:
         config: TopicConfig,
         loaded: LoadedLog,
     ) -> None:
-        """Not for callers: see `open`."""
+        """Internal: use `open`."""
         self._disk = disk
         self.directory = directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        # Replaced as a whole whenever it changes, so that readers in other threads see one or the other.
+        # Replaced, never modified, so that readers in other threads see a consistent list.
         self.segments: Sequence[Segment] = loaded.segments
         self._active = loaded.segments[-1]
         self.log_start_offset = loaded.log_start_offset
@@ -71,23 +72,22 @@ class PartitionLog:
         self._assert_start_within_log()
         self._durability = Durability(disk, loaded.recovery_point)
         for segment in loaded.reindexed:
-            self._durability.closed(segment)
-        # Whether a clean stop has anything to write.
+            self._durability.on_segment_closed(segment)
+        # Whether a clean shutdown has anything to write.
         self._changed = not loaded.untouched
         is_empty_as_left = loaded.untouched and loaded.log_end_offset == 0
-        # Never had a record, and so has nothing to lose: its files need not be durable.
+        # The log never had a record, so its files need not be synced.
         self._is_pristine = loaded.had_no_files or is_empty_as_left
         self.truncation_count = 0
-        """Changes when a cut of its end begins, and when it is done: what was read of it before may not be in it any
-        more."""
-        # Whether the directory, its name and its topic id are on the disk for good.
-        self._is_rooted = loaded.untouched and not is_empty_as_left
+        """Incremented when a truncation begins and when it ends: a read that spans a change must be repeated."""
+        # Whether the directory, its name and its topic ID are synced.
+        self._is_directory_synced = loaded.untouched and not is_empty_as_left
         self.producers: ProducerState = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
         self._deleted_files = DeletedFiles(disk)
-        self._moved = False
+        self._is_renamed = False
         self.is_deleted = False
-        """From now on its files may go at any moment, whoever still has something to do with them."""
+        """If true, the files may be removed at any moment, even while they are read."""
 
     @classmethod
     def open(
@@ -105,7 +105,7 @@ class PartitionLog:
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         progress: Progress | None = None,
     ) -> "PartitionLog":
-        """Opens or creates the log in `directory`, recovering it if the last stop was not clean."""
+        """Opens or creates the log in `directory`, with recovery after an unclean shutdown."""
         is_new = not disk.is_dir(directory)
         if is_new:
             disk.make_dirs(directory, durable=False)
@@ -127,14 +127,14 @@ class PartitionLog:
         ).load(is_new=is_new)
         log = cls(disk, directory, topic_partition, topic_id, config, loaded)
         if config.flush_messages <= 1 and log.recovery_point < log.log_end_offset:
-            # What the last run had no time to sync will be served: then it must not be lost either.
+            # Records that the last run did not sync will be served now, so they must survive a power loss.
             log.flush()
         log.release_files()
         return log
 
     @property
     def recovery_point(self) -> int:
-        """A start after a crash has to look at the segment that holds this offset, and at those behind it."""
+        """Recovery after a crash has to scan from the segment that contains this offset."""
         return self._durability.recovery_point(self.log_end_offset)
 
     @property
@@ -146,16 +146,16 @@ class PartitionLog:
         return self._active
 
     def adopt(self, topic_id: UUID) -> None:
-        """Belongs to this topic from now on, of a log that had no topic id. May wait for the disk."""
+        """Sets the topic ID of a log that had none. May block on the disk."""
         write_topic_id(self._disk, self.directory, topic_id)
         self.topic_id = topic_id
-        self._is_rooted = False
+        self._is_directory_synced = False
         if self.log_end_offset > 0:
-            # What is there already may have been promised: from now on its directory counts by its id.
+            # Existing records may be acknowledged already, and from now on the directory is identified by the topic ID.
             self.flush()
 
     def update_config(self, config: TopicConfig) -> None:
-        """Sizes of indexes and their interval count from the next segment on, all else at once."""
+        """Index sizes and intervals apply from the next segment on, everything else immediately."""
         self.config = config
 
     # ---- appending
@@ -172,9 +172,9 @@ class PartitionLog:
         verification: Verification | None = None,
         verifies: bool = False,
     ) -> Appended:
-        """Gives the batches their offsets and the epoch, in `data` and in the headers, and appends them.
+        """Assigns offsets and the leader epoch, in `data` and in the headers, and appends the batches.
 
-        If it `verifies`, the first batch of a transaction has to have been asked for: `verification` says by whom.
+        With `verifies`, the first batch of a transaction needs the `verification` that its coordinator confirmed.
         """
         first_offset = offset = self.log_end_offset
         staged: StagedProducers | None = None
@@ -203,7 +203,7 @@ class PartitionLog:
         producers = self.producers
         if not producers.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
             entry = producers.producers.get(batch.producer_id)
-            # Of an epoch that has passed, that is what is said.
+            # For an older epoch, the epoch check reports the error.
             if entry is None or batch.producer_epoch >= entry.epoch:
                 producers.verifications.check(batch.producer_id, verification, by_client=origin is Origin.CLIENT)
 
@@ -225,7 +225,7 @@ class PartitionLog:
     def append_as_follower(
         self, data: bytes | bytearray | memoryview, batches: list[BatchHeader], *, now_ms: int
     ) -> Appended:
-        """Appends a leader's batches with the offsets and epochs they have."""
+        """Appends a leader's batches with their offsets and epochs."""
         next_offset = self.log_end_offset
         staged: StagedProducers | None = None
         for batch in batches:
@@ -287,7 +287,7 @@ class PartitionLog:
         return Appended(first_offset, end_offset - 1, rolled_at=rolled_at)
 
     def _write_aborted(self, segment: Segment, staged: StagedProducers) -> list[AbortedTransaction]:
-        """Before the log, so that the log never holds an abort that readers do not hear of."""
+        """Before the append, so that the log never contains an abort marker that is missing in the index."""
         aborted: list[AbortedTransaction] = []
         for ended in staged.completed:
             if ended.aborted:
@@ -298,17 +298,17 @@ class PartitionLog:
         return aborted
 
     def roll(self, now_ms: int, at_least: int = 0) -> Segment:
-        """Closes the active segment and begins another at the log's end. An empty active segment stays as it is."""
+        """Closes the active segment and starts a new one at the log end. Keeps an empty active segment."""
         base_offset = max(self.log_end_offset, at_least)
         active = self._active
         if base_offset == active.base_offset:
             return active
-        # Producers as of the new segment's begin: recovery of that segment starts from here.
+        # A snapshot at the base offset of the new segment: recovery of that segment starts from it.
         self.producers.end_offset = base_offset
         self.producers.take_snapshot(sync=False)
         active.finish()
         segment = Segment.create(self._disk, self.directory, base_offset, self.config, now_ms=now_ms)
-        self._durability.closed(active)
+        self._durability.on_segment_closed(active)
         assert base_offset > active.base_offset, f"{self.topic_partition}: segment {base_offset} is out of order"
         self.segments = [*self.segments, segment]
         self._active = segment
@@ -318,43 +318,43 @@ class PartitionLog:
     # ---- reading
 
     def read(self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True) -> LogRead:
-        """Whole batches from the one that holds `offset`, none at or above the end. May wait for the disk."""
-        return self._look(
+        """Whole batches from the one that contains `offset` on, below the end offset. May block on the disk."""
+        return self._retry_on_change(
             lambda: self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False),
         )
 
-    def _look(self, look: Callable[[], T]) -> T:
-        """What a reader sees under whom files may be renamed."""
+    def _retry_on_change(self, look: Callable[[], T]) -> T:
+        """Repeats a read while files are renamed or truncated during it."""
         while True:
             segments, truncation_count = self.segments, self.truncation_count
             try:
                 found = look()
             except FileNotFoundError:
-                if self._moved:
-                    # The directory was renamed under this reader: the partition is deleted, or lives elsewhere.
+                if self._is_renamed:
+                    # The directory was renamed: the partition is deleted, or was moved to another log dir.
                     raise KafkaError(ErrorCode.not_leader_or_follower) from None
                 if self.segments is segments and self.truncation_count == truncation_count:
                     raise
-                # Retention or compaction took the segment; the next look finds what stands in its place.
+                # Retention or compaction replaced the segment; the next attempt reads the new list.
             except CorruptBatch:
                 if self.truncation_count == truncation_count:
                     raise
             else:
-                # Else something may have been written meanwhile in the place of what was looked for.
+                # Otherwise the bytes may have been truncated and overwritten meanwhile.
                 if self.truncation_count == truncation_count:
                     return found
 
     def read_cached(
         self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
     ) -> LogRead | None:
-        """As `read`, but None when that would have to wait for the disk."""
+        """Like `read`, but None if that would block on the disk."""
         truncation_count = self.truncation_count
         try:
             found = self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
         except WouldWait:
             return None
         except (FileNotFoundError, CorruptBatch):
-            # `read` finds out why.
+            # `read` handles these errors.
             return None
         return found if self.truncation_count == truncation_count else None
 
@@ -381,24 +381,24 @@ class PartitionLog:
         )
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record whose timestamp is not below the one asked for."""
-        return self._look(lambda: reading.find_timestamp(self.segments, timestamp, self.log_start_offset))
+        """The first record with this or a later timestamp."""
+        return self._retry_on_change(lambda: reading.find_timestamp(self.segments, timestamp, self.log_start_offset))
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record that has the greatest timestamp of the log."""
-        return self._look(lambda: reading.find_max_timestamp(self.segments))
+        """The first record that has the max timestamp of the log."""
+        return self._retry_on_change(lambda: reading.find_max_timestamp(self.segments))
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
-        """Those that reach into [from, to), by the order of their markers."""
-        return self._look(lambda: reading.aborted_transactions(self.segments, from_offset, to_offset))
+        """The aborted transactions that overlap [from, to), ordered by their markers."""
+        return self._retry_on_change(lambda: reading.aborted_transactions(self.segments, from_offset, to_offset))
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction begins, markers above the high watermark not counted."""
+        """The first offset of the oldest open transaction; a marker above the high watermark ends it too."""
         return self.producers.first_undecided_offset
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction is decided, and the decision replicated."""
+        """Below it every transaction is complete, and its marker is committed."""
         unstable = self.producers.first_unstable_offset(high_watermark)
         if unstable is None or unstable >= high_watermark:
             return high_watermark
@@ -407,13 +407,13 @@ class PartitionLog:
     # ---- durability
 
     def flush(self, up_to_offset: int | None = None) -> None:
-        """Makes everything below the offset (the log's end, if none is given) survive a power loss."""
+        """Syncs everything below the offset, by default the log end."""
         target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
-        if not self._is_rooted:
-            # Batches in a directory that is lost, or that nobody can tell the topic of, are lost as well.
+        if not self._is_directory_synced:
+            # If the directory entry or the topic ID were lost in a power loss, so would be the batches.
             sync_identity(self._disk, self.directory)
-            self._is_rooted = True
-        # Epochs first: recovery does not look for them in batches that are flushed.
+            self._is_directory_synced = True
+        # Epochs first: recovery does not read them from flushed batches.
         self.epochs.write_if_changed()
         self._flush_segments(target)
         self.producers.snapshots.sync()
@@ -426,16 +426,16 @@ class PartitionLog:
             except FileNotFoundError:
                 if self.segments is segments and self.truncation_count == truncation_count:
                     raise
-                # Retention took a segment, or a cut did: what is left of them is to be synced.
+                # Retention or a truncation removed a segment: sync the remaining ones.
             else:
                 return
 
-    # ---- shortening
+    # ---- truncation and retention
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Cuts the log so that it ends before `offset`, for good. False if it did already.
+        """Truncates the log to `offset` and syncs. False if it already ended there.
 
-        What is appended next takes the place of what was cut: after a loss of power none of that may lie behind it.
+        The next append overwrites the truncated batches: after a power loss none of them may follow it.
         """
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(self.log_end_offset)
@@ -446,7 +446,7 @@ class PartitionLog:
             return True
         kept = [segment for segment in segments if segment.base_offset <= offset]
         self.truncation_count += 1
-        # Before files change their names: whoever then misses one finds that it is no longer asked for.
+        # Before files are renamed: a reader that misses a file then finds the new segment list.
         self.segments = kept
         self._active = kept[-1]
         self._changed = True
@@ -457,11 +457,11 @@ class PartitionLog:
         self._active.sync()
         self._active.log.note_end(offset)
         self.log_end_offset = offset
-        self._durability.truncated(offset, self._active)
+        self._durability.on_truncation(offset, self._active)
         self.log_start_offset = min(self.log_start_offset, offset)
         self._assert_start_within_log()
         self.epochs.truncate_from_end(offset)
-        # Meanwhile readers see those that were: of too many open transactions, never of too few.
+        # Readers use the old state meanwhile: it may contain too many open transactions, never too few.
         producers = self.producers.copy()
         rebuild_producers(producers, kept, self.log_start_offset, offset, now_ms)
         self.producers = producers
@@ -469,7 +469,7 @@ class PartitionLog:
         return True
 
     def truncate_fully_to(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
-        """Drops everything and begins anew at `offset`."""
+        """Deletes all segments and restarts the log at `offset`."""
         self.truncation_count += 1
         self._mark_segments_deleted(self.segments, now_ms)
         segment = Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)
@@ -477,7 +477,7 @@ class PartitionLog:
         self._active = segment
         self._is_pristine = False
         self.log_end_offset = offset
-        self._durability.truncated(offset, self._active)
+        self._durability.on_truncation(offset, self._active)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.epochs.clear()
         self.producers.restart_at(offset)
@@ -485,7 +485,7 @@ class PartitionLog:
         self.truncation_count += 1
 
     def advance_log_start(self, offset: int) -> bool:
-        """Hides what lies below; whole segments go with the next `delete_old_segments`. False if it changes nothing."""
+        """Hides the records below; `delete_old_segments` deletes whole segments later. False if nothing changes."""
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
@@ -495,7 +495,7 @@ class PartitionLog:
         return True
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Lets go of the segments that retention or the log's start have passed; returns how many."""
+        """Deletes the segments that exceed retention or are below the log start; returns their number."""
         start_before = self.log_start_offset
         deleted = sum(self._delete_first(count, now_ms) for count in retention.steps(self, now_ms, high_watermark))
         assert self.log_start_offset <= max(start_before, high_watermark), (
@@ -510,7 +510,7 @@ class PartitionLog:
         if count == len(self.segments):
             self.roll(now_ms)
         deleted, kept = self.segments[:count], self.segments[count:]
-        # The start moves first: nobody looks for what is about to go.
+        # The log start first: then no reader needs the deleted segments.
         self.advance_log_start(kept[0].base_offset)
         self.segments = kept
         self._mark_segments_deleted(deleted, now_ms)
@@ -519,10 +519,10 @@ class PartitionLog:
     def _mark_segments_deleted(
         self, segments: Sequence[Segment], now_ms: int, keep_snapshots_of: Iterable[int] = ()
     ) -> None:
-        """Renames the files to `.deleted`; they go once nobody can be reading them any more."""
+        """Renames the files to `.deleted`; `remove_deleted` removes them after file.delete.delay.ms."""
         remove_at_ms = now_ms + self.config.file_delete_delay_ms
         kept = set(keep_snapshots_of)
-        self._durability.gone(segments)
+        self._durability.on_segments_removed(segments)
         for segment in segments:
             segment.rename_mark(names.DELETED_SUFFIX)
             for suffix in names.SEGMENT_SUFFIXES:
@@ -533,23 +533,23 @@ class PartitionLog:
                     self._deleted_files.add(snapshot, remove_at_ms)
 
     def remove_deleted(self, now_ms: int) -> None:
-        """Removes the `.deleted` files whose time has come."""
+        """Removes the `.deleted` files whose delay has passed."""
         self._deleted_files.remove_due(now_ms)
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> None:
-        """Puts finished `.cleaned` segments in the place of some that are not active."""
-        gone = {segment.base_offset for segment in old}
-        kept = [segment for segment in self.segments if segment.base_offset not in gone]
-        begins = [segment.base_offset for segment in new]
-        # Old segments of which nothing is left lie behind the new ones' last batch, where a restart would not know that
-        # they were replaced. They go first: what has been cleaned away may be missing, but must not come back.
+        """Replaces inactive segments by finished `.cleaned` segments."""
+        replaced = {segment.base_offset for segment in old}
+        kept = [segment for segment in self.segments if segment.base_offset not in replaced]
+        base_offsets = [segment.base_offset for segment in new]
+        # Old segments without remaining records start after the new segments' last batch, where recovery would not
+        # recognize them as replaced. Delete them first: compacted records may be missing, but must not reappear.
         end_offset = max(segment.next_offset() for segment in new)
-        emptied = [segment for segment in old if segment.base_offset >= max(end_offset, begins[0] + 1)]
-        self._mark_segments_deleted(emptied, now_ms, keep_snapshots_of=begins)
+        emptied = [segment for segment in old if segment.base_offset >= max(end_offset, base_offsets[0] + 1)]
+        self._mark_segments_deleted(emptied, now_ms, keep_snapshots_of=base_offsets)
         mark_swapped(self._disk, self.directory, new)
         self.segments = sorted([*kept, *new], key=reading.base_offset_of)
         self._assert_segments_in_order()
-        self._mark_segments_deleted([one for one in old if one not in emptied], now_ms, keep_snapshots_of=begins)
+        self._mark_segments_deleted([one for one in old if one not in emptied], now_ms, keep_snapshots_of=base_offsets)
         finish_swap(self._disk, self.directory, new)
 
     def _assert_start_within_log(self) -> None:
@@ -562,21 +562,21 @@ class PartitionLog:
             f"{self.topic_partition}: segments are not in order: {[one.base_offset for one in self.segments]}"
         )
 
-    # ---- the end
+    # ---- files
 
     def release_files(self) -> None:
-        """Gives back all descriptors; the next use opens the files again."""
+        """Closes all file descriptors; the next use reopens the files."""
         for segment in self.segments:
             segment.release()
 
     def release_idle_files(self) -> None:
-        """Gives back the descriptors of files that nobody used since this was called last."""
+        """Closes the descriptors of files that were not used since the previous call."""
         for segment in self.segments:
             segment.release_if_idle()
 
     def move_to(self, directory: str) -> None:
-        """Renames the partition's directory, as to mark it for deletion. The log can still be read."""
-        self._moved = True
+        """Renames the partition's directory, for example to mark it for deletion. The log stays readable."""
+        self._is_renamed = True
         self._disk.rename(self.directory, directory)
         self._deleted_files.move_to(directory)
         self.directory = directory
@@ -586,7 +586,7 @@ class PartitionLog:
         self.epochs.move_to(directory)
 
     def close(self) -> None:
-        """Ends cleanly: everything flushed, indexes at their true size, a snapshot of the producers at the end."""
+        """Closes cleanly: flushes, trims the indexes and writes a producer snapshot at the log end."""
         if self._is_pristine:
             self._active.finish()
             self.release_files()
@@ -602,6 +602,6 @@ class PartitionLog:
         self.release_files()
 
     def delete(self) -> None:
-        """Removes the partition's directory with everything in it."""
+        """Removes the partition's directory and its contents."""
         self.release_files()
         self._disk.remove_tree(self.directory)

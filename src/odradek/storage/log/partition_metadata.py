@@ -1,8 +1,8 @@
-"""`partition.metadata`: which topic, by id, a partition's directory belongs to.
+"""`partition.metadata`: the topic ID of a partition's directory.
 
-Creating a partition waits for no disk: file and directory become durable before the partition's first record does. A
-power loss in between leaves no file, or one without content, and a full disk one that breaks off; no record in such a
-directory was promised to anybody.
+Creating a partition does not sync: file and directory are synced before the partition's first record is. A power loss
+in between leaves no file or an empty one, and a full disk leaves a partial one; no record in such a directory was
+acknowledged.
 """
 
 from uuid import UUID
@@ -18,30 +18,30 @@ _SIZE = len(_BEFORE_THE_ID) + len(uuid_to_text(ZERO_UUID))
 
 
 class MalformedPartitionMetadata(ValueError):
-    """The file names no topic id."""
+    """The file contains no valid topic ID."""
 
 
 def read_topic_id(disk: Disk, directory: str) -> UUID | None:
-    """None if there is no such file, or nothing in it, or not all of what was to be in it."""
+    """None if the file is missing, empty or incomplete."""
     path = f"{directory}/{PARTITION_METADATA}"
     content = disk.read_bytes(path).strip(b"\0") if disk.exists(path) else b""
     if len(content) < _SIZE and (_BEFORE_THE_ID.startswith(content) or content.startswith(_BEFORE_THE_ID)):
         return None
     try:
-        # A newer version may only add lines.
+        # Newer versions only add lines.
         version_line, topic_line, *_ = content.decode().splitlines()
         _, version = version_line.split()
         _, text = topic_line.split()
         topic_id = uuid_from_text(text)
         if int(version) < _VERSION or topic_id == ZERO_UUID:
-            raise ValueError("unusable version or topic id")
+            raise ValueError("invalid version or topic ID")
     except ValueError as error:
         raise MalformedPartitionMetadata(f"{path}: {error}") from None
     return topic_id
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: UUID) -> None:
-    """Where no id is. Durable only after `sync_identity`."""
+    """Writes the file. It is durable only after `sync_identity`."""
     content = _BEFORE_THE_ID + uuid_to_text(topic_id).encode()
     file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
     try:
@@ -52,7 +52,7 @@ def write_topic_id(disk: Disk, directory: str, topic_id: UUID) -> None:
 
 
 def sync_identity(disk: Disk, directory: str) -> None:
-    """Makes the directory, its name and its topic id survive a power loss."""
+    """Syncs the directory, its name and its topic ID."""
     path = f"{directory}/{PARTITION_METADATA}"
     if disk.exists(path):
         file = disk.open(path)
@@ -67,7 +67,7 @@ def sync_identity(disk: Disk, directory: str) -> None:
 def agree_on_topic_id(
     disk: Disk, directory: str, topic_partition: TopicPartition, topic_id: UUID | None
 ) -> UUID | None:
-    """Writes the id where none is, and refuses a directory that belongs to another topic of the same name."""
+    """Writes a missing topic ID, and rejects a directory of another topic with the same name."""
     found = read_topic_id(disk, directory)
     if found is None:
         if topic_id is not None:

@@ -1,8 +1,8 @@
-"""What snapshots of producers leave out: of each producer they hold the last batch, where the log remembers five.
+"""Restores the last batches of a producer from the end of the log: snapshots contain one batch, the state keeps five.
 
-A producer with several batches under way sends all of them again after a restart. The earlier ones are no longer known
-then, and would be refused as out of order although they are there. So when a batch comes that is older than what is
-known, the log's end is read for those that followed each other last.
+After a broker restart a producer resends all batches in flight. The earlier ones are missing in the snapshot and would
+be rejected as out of order although the log has them. So when a batch arrives that precedes the known ones, the end of
+the log is searched for the producer's last batches.
 """
 
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ from odradek.records.batch import BatchHeader
 from odradek.storage.log.producer_entry import BATCHES_KEPT, ProducerEntry, SequencedBatch
 from odradek.storage.log.segment import Segment
 
-# Five batches of one producer were under way at the same time: they do not lie far apart.
+# The five batches of a producer were in flight at the same time, so they are close together in the log.
 LOOKUP_BYTES_MAX = 256 * 1024
-# However small segments are: each of them has files to be opened.
+# A limit for small segments, because each one has files to open.
 _SEGMENTS_MAX = 20
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
 def precedes_known_batches(header: BatchHeader, entry: ProducerEntry) -> bool:
-    """Whether the batch comes before all that is known of its producer, who may have sent more than that."""
+    """Whether the batch precedes the known batches of its producer, and earlier ones may be in the log."""
     if header.producer_epoch != entry.epoch or not 0 < len(entry.batches) < BATCHES_KEPT:
         return False
-    # Sequence numbers wrap; what is nearer behind than ahead is behind.
+    # Sequence numbers wrap: the shorter distance decides.
     distance = (entry.batches[0].first_sequence - header.last_sequence) & _SEQUENCE_MASK
     return 0 < distance <= _SEQUENCE_MASK // 2
 
 
 def restore_batches(segments: Sequence[Segment], entry: ProducerEntry) -> None:
-    """Adds what the end of the log holds of the producer's batches before those that are known."""
+    """Adds the producer's earlier batches that are found at the end of the log."""
     first_offset = entry.batches[0].first_offset
     found: list[SequencedBatch] = []
     left = LOOKUP_BYTES_MAX

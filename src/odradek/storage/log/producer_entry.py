@@ -1,4 +1,4 @@
-"""What a partition remembers of one producer: its epoch, its last five batches, its open transaction."""
+"""The state of one producer in a partition: its epoch, its last five batches, its open transaction."""
 
 from typing import NamedTuple
 
@@ -42,9 +42,9 @@ class ProducerEntry:
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
-        # Where the open transaction began; -1 without one.
+        # The first offset of the open transaction; -1 if there is none.
         self.transaction_first_offset = transaction_first_offset
-        # The last ones of the current epoch, oldest first, never more than BATCHES_KEPT.
+        # The last batches of the current epoch, oldest first, at most BATCHES_KEPT.
         self.batches = batches if batches is not None else []
 
     def copy(self) -> "ProducerEntry":

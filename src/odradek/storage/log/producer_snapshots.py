@@ -1,4 +1,4 @@
-"""The `.snapshot` files of a partition: what was known of its producers at an offset, in Kafka's format version 1."""
+"""The `.snapshot` files of a partition: its producer state at an offset, in Kafka's format version 1."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _CRC_COVERS_FROM = 6
 
 
 class CorruptSnapshot(Exception):
-    """The file is torn or damaged; an older snapshot and the log behind it hold the same."""
+    """The file is incomplete or corrupt; an older snapshot and the log after it contain the same."""
 
 
 def encode_snapshot(producers: Iterable[ProducerEntry]) -> bytes:
@@ -42,7 +42,7 @@ def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
     try:
         version, crc, count = _HEAD.unpack_from(data)
     except struct_error:
-        raise CorruptSnapshot(f"{path}: {len(data)} bytes are no snapshot") from None
+        raise CorruptSnapshot(f"{path}: {len(data)} bytes are not a producer snapshot") from None
     if version != _VERSION:
         raise CorruptSnapshot(f"{path}: unknown version {version}")
     if crc != crc32c(data[_CRC_COVERS_FROM:]) or len(data) != _HEAD.size + count * _ENTRY.size:
@@ -91,8 +91,8 @@ class ProducerSnapshots:
             insort(self.offsets, offset)
 
     def sync(self) -> None:
-        """Makes durable what was written without waiting for the disk."""
-        # Beside whoever writes: what is written meanwhile is left for the next time, what is removed needs none.
+        """Syncs the snapshots that were written without a sync."""
+        # Runs concurrently with the writer: a new snapshot is synced next time, a removed one needs no sync.
         for offset in list(self._unsynced):
             self._unsynced.discard(offset)
             try:
@@ -131,7 +131,7 @@ class ProducerSnapshots:
             del self.offsets[slot]
 
     def remove_strays(self, base_offsets: Iterable[int]) -> None:
-        """Keeps the snapshots at segments' begins, and the one above all of them that a clean stop left."""
+        """Keeps the snapshots at base offsets of segments, and the highest one, which a clean shutdown wrote."""
         known = set(base_offsets)
         last = max(known, default=-1)
         strays = [offset for offset in self.offsets if offset not in known]

@@ -1,8 +1,8 @@
-"""The producers of one partition: no duplicate and no gap among an idempotent producer's batches, and which
-transactions are open.
+"""The producer state of one partition: detects duplicates and gaps in idempotent producers' batches, and tracks open
+transactions.
 
-An append is staged first: `StagedProducers` checks its batches against copies of the entries and raises what the
-producer hears. Only when the log has the batches is it applied. Producers that are silent for long are forgotten.
+An append is staged first: `StagedProducers` checks its batches against copies of the entries and raises KafkaError. It
+is applied after the log has the batches. Inactive producers expire.
 """
 
 from enum import Enum
@@ -21,12 +21,13 @@ from odradek.storage.log.verification import Verification, Verifications
 
 _SEQUENCE_MAX = (1 << 31) - 1
 _EPOCH_MAX = (1 << 15) - 1
-# From this transaction.version on, a marker's epoch is greater than that of the data it ends.
+# Since this transaction.version a marker's epoch is greater than that of the transaction's data.
 _MARKERS_BUMP_EPOCH_FROM = 2
 
 
 class Origin(Enum):
-    """Who appends, and so what is checked: a client everything, a coordinator the epoch, a leader's copy nothing."""
+    """The source of an append. A client's batch is fully checked, a coordinator's by epoch, a replicated one not at
+    all."""
 
     CLIENT = 1
     COORDINATOR = 2
@@ -36,13 +37,13 @@ class Origin(Enum):
 class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
-    # That of the marker.
+    # The offset of the marker.
     last_offset: int
     aborted: bool
 
 
 class StagedProducers:
-    """What one append changes, checked but not yet in force."""
+    """The changes of one append, checked but not applied yet."""
 
     __slots__ = ("_origin", "_state", "_transaction_version", "completed", "entries", "in_transactions", "started")
 
@@ -56,7 +57,7 @@ class StagedProducers:
         self.in_transactions: list[BatchHeader] = []
 
     def add(self, header: BatchHeader, data: Buffer) -> None:
-        """Checks one batch whose offsets are final. `data` holds it at `header.position`; read for markers only."""
+        """Checks one batch with final offsets. `data` contains it at `header.position`; only markers are read."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -74,7 +75,7 @@ class StagedProducers:
         epoch, offset = header.producer_epoch, header.base_offset
         if self._origin is not Origin.REPLICATION:
             if epoch < entry.epoch:
-                self._refuse_epoch(entry, epoch, offset, 0)
+                self._raise_old_epoch(entry, epoch, offset, 0)
             if self._origin is Origin.CLIENT:
                 self._check_sequence(entry, epoch, header.base_sequence, offset)
         last_offset = offset + header.last_offset_delta
@@ -92,9 +93,9 @@ class StagedProducers:
             )
 
     def _check_sequence(self, entry: ProducerEntry, epoch: int, sequence: int, offset: int) -> None:
-        asked = self._state.verifications.of(entry.producer_id)
-        if asked is not None:
-            self._check_first_sequence(entry, sequence, offset, asked)
+        verification = self._state.verifications.of(entry.producer_id)
+        if verification is not None:
+            self._check_first_sequence(entry, sequence, offset, verification)
         if epoch == entry.epoch:
             last = entry.last_sequence
             if sequence != last + 1 and not (sequence == 0 and last == _SEQUENCE_MAX):
@@ -105,7 +106,7 @@ class StagedProducers:
                     "number)",
                 )
         elif sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
-            # Of a producer that is not known, perhaps because all it wrote is gone, any sequence may begin.
+            # An unknown producer may start with any sequence: its earlier batches may have been deleted.
             raise KafkaError(
                 ErrorCode.out_of_order_sequence_number,
                 f"Invalid sequence number for new epoch of producer {entry.producer_id}at offset {offset} in partition "
@@ -113,26 +114,28 @@ class StagedProducers:
                 "(current producer epoch)",
             )
 
-    def _check_first_sequence(self, entry: ProducerEntry, sequence: int, offset: int, asked: Verification) -> None:
-        """Of a transaction's first batch, perhaps of several that waited for the same answer."""
+    def _check_first_sequence(
+        self, entry: ProducerEntry, sequence: int, offset: int, verification: Verification
+    ) -> None:
+        """Checks a transaction's first batch; several batches may have waited for the same verification."""
         where = f"at offset {offset} in partition {self._state.topic_partition}"
-        if asked.epochs_rise and sequence != 0 and not entry.batches:
+        if verification.epochs_rise and sequence != 0 and not entry.batches:
             raise KafkaError(
                 ErrorCode.out_of_order_sequence_number,
                 f"Invalid sequence number for producer {entry.producer_id} {where}: {sequence} (incoming seq. number). "
                 "Expected sequence 0 for transactions v2 idempotent producer with no existing state.",
             )
-        if sequence > asked.lowest_sequence:
+        if sequence > verification.lowest_sequence:
             raise KafkaError(
                 ErrorCode.out_of_order_sequence_number,
                 f"Out of order sequence number for producer {entry.producer_id} {where}: {sequence} (incoming seq. "
-                f"number), {asked.lowest_sequence} (earliest seen sequence)",
+                f"number), {verification.lowest_sequence} (earliest seen sequence)",
             )
 
     def _add_marker(self, entry: ProducerEntry, header: BatchHeader, data: Buffer) -> None:
         records = decode_batch(data, header)
         if not records:
-            # The whole transaction was compacted away, and the marker's record with it.
+            # Compaction removed the whole transaction and the marker's record.
             return
         marker = decode_control(records[0])
         if not isinstance(marker, EndTransactionMarker):
@@ -153,11 +156,11 @@ class StagedProducers:
         version = self._transaction_version
         bumped = version >= _MARKERS_BUMP_EPOCH_FROM
         if bumped and epoch == entry.epoch:
-            # A retry after completion changes nothing, and an epoch that cannot grow any more stands still.
+            # A retry after completion changes nothing, and the maximum epoch cannot be bumped.
             if entry.transaction_first_offset >= 0 and epoch != _EPOCH_MAX:
-                self._refuse_epoch(entry, epoch, offset, version)
+                self._raise_old_epoch(entry, epoch, offset, version)
         elif epoch < entry.epoch:
-            self._refuse_epoch(entry, epoch, offset, version)
+            self._raise_old_epoch(entry, epoch, offset, version)
         if entry.coordinator_epoch > marker.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.transaction_coordinator_fenced,
@@ -166,7 +169,7 @@ class StagedProducers:
                 "(current)",
             )
 
-    def _refuse_epoch(self, entry: ProducerEntry, epoch: int, offset: int, version: int) -> None:
+    def _raise_old_epoch(self, entry: ProducerEntry, epoch: int, offset: int, version: int) -> None:
         sign = "<=" if version >= _MARKERS_BUMP_EPOCH_FROM else "<"
         raise KafkaError(
             ErrorCode.invalid_producer_epoch,
@@ -196,13 +199,13 @@ class ProducerState:
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerEntry] = {}
         self.verifications = Verifications()
-        # Those of whom the log's end was asked for more than a snapshot knew.
+        # Producers whose earlier batches were looked up in the log, because snapshots contain only the last one.
         self.looked_up: set[int] = set()
-        # Open transactions, first offset to producer, in rising order: offsets are only ever added at the end.
+        # Open transactions, from first offset to producer, in ascending order: entries are only added at the end.
         self._ongoing: dict[int, int] = {}
-        # Where the oldest of them begins. Kept by whoever writes, who may be a thread: others read just this.
+        # The first offset of the oldest one. The writer, perhaps in a thread, updates it; other threads read only this.
         self.first_undecided_offset: int | None = None
-        # Ended ones whose marker may still be above the high watermark: first offset to marker's offset.
+        # Completed transactions whose marker may not be committed yet: from first offset to the marker's offset.
         self._unreplicated: dict[int, int] = {}
         # The state covers everything below this offset.
         self.end_offset = 0
@@ -231,15 +234,15 @@ class ProducerState:
             )
             self._ongoing[first_offset] = producer_id
         for completed in staged.completed:
-            # In this order: a reader in another thread finds it in one of the two at any moment.
+            # In this order, so that a reader in another thread always finds it in one of the two.
             self._unreplicated[completed.first_offset] = completed.last_offset
             self._ongoing.pop(completed.first_offset, None)
-        self._note_first_undecided()
+        self._update_first_undecided()
         for header in staged.in_transactions:
-            self.verifications.written(header)
+            self.verifications.on_written(header)
 
     def stable_offset_after(self, staged: StagedProducers, completed: CompletedTransaction) -> int:
-        """Where the last stable offset stands, as far as this partition's data goes, once the marker is written."""
+        """The last stable offset after the marker is written, without regard to the high watermark."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -249,9 +252,10 @@ class ProducerState:
         return completed.last_offset + 1
 
     def replay(self, header: BatchHeader, data: Buffer) -> list[tuple[CompletedTransaction, int]]:
-        """Takes in a batch found in the log. Returns the transaction it ended, with the last stable offset after it."""
+        """Applies a batch found in the log. Returns the transaction it completed, with the last stable offset after
+        it."""
         staged = StagedProducers(self, Origin.REPLICATION, 0)
-        # Nothing can be refused, so the entries themselves are changed, not copies.
+        # Nothing is rejected here, so the entries are changed in place.
         staged.entries = self.producers
         staged.add(header, data)
         ended = [(one, self.stable_offset_after(staged, one)) for one in staged.completed]
@@ -261,7 +265,7 @@ class ProducerState:
 
     # ---- transactions
 
-    def _note_first_undecided(self) -> None:
+    def _update_first_undecided(self) -> None:
         self.first_undecided_offset = next(iter(self._ongoing), None)
 
     def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
@@ -271,7 +275,7 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, epochs_rise: bool, now_ms: int
     ) -> Verification | None:
-        """None: there is nothing to ask, the transaction is open here already."""
+        """None: the transaction is already open in this partition and needs no verification."""
         entry = self.producers.get(producer_id)
         if entry is not None and epoch < entry.epoch:
             raise KafkaError(
@@ -283,9 +287,9 @@ class ProducerState:
         return self.verifications.begin(producer_id, epoch, sequence, epochs_rise=epochs_rise, now_ms=now_ms)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset whose fate is open: undecided, or decided by a marker that is not replicated yet.
+        """The first offset of a transaction that is open, or whose marker is not committed yet.
 
-        Asked by the event loop and by threads, while another one writes.
+        The event loop and threads call this while another thread writes.
         """
         undecided = self.first_undecided_offset
         unreplicated = self._unreplicated
@@ -296,7 +300,7 @@ class ProducerState:
                 unreplicated.pop(first_offset, None)
         return min((*unreplicated, *(() if undecided is None else (undecided,))), default=None)
 
-    # ---- life and death
+    # ---- expiration and truncation
 
     def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return entry.transaction_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
@@ -307,7 +311,7 @@ class ProducerState:
         self.verifications.expire(now_ms - self.expiration_ms)
 
     def advance_log_start(self, log_start_offset: int) -> None:
-        """Old producers stay known; only the bookkeeping of what lies below moves."""
+        """Removes the transactions below; the producers stay known."""
         for first_offset, last_offset in list(self._unreplicated.items()):
             if last_offset < log_start_offset:
                 self._unreplicated.pop(first_offset, None)
@@ -316,7 +320,7 @@ class ProducerState:
         self._snapshot_offset = log_start_offset if latest is None else latest
 
     def copy(self) -> "ProducerState":
-        """To go on with in its place, once it is brought to where it has to be: others read this one until then."""
+        """A copy to rebuild after a truncation: readers use the original until the copy replaces it."""
         state = ProducerState(self.topic_partition, self.snapshots, self.expiration_ms)
         state.producers = self.producers.copy()
         state.verifications = self.verifications
@@ -333,7 +337,7 @@ class ProducerState:
         self.looked_up.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
-        self._note_first_undecided()
+        self._update_first_undecided()
 
     # ---- snapshots
 
@@ -344,7 +348,7 @@ class ProducerState:
             self._snapshot_offset = self.end_offset
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Goes back to the newest snapshot within the bounds; the log behind it has to be read by the caller."""
+        """Restores the newest snapshot within the bounds; the caller replays the log after it."""
         for offset in list(self.snapshots.offsets):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.snapshots.remove(offset)
@@ -366,13 +370,13 @@ class ProducerState:
                     self.producers[entry.producer_id] = entry
             ongoing = ((one.transaction_first_offset, one.producer_id) for one in self.producers.values())
             self._ongoing.update(sorted(one for one in ongoing if one[0] >= 0))
-            self._note_first_undecided()
+            self._update_first_undecided()
             self.end_offset = self._snapshot_offset = offset
             return
         self.end_offset = self._snapshot_offset = log_start_offset
 
     def restart_at(self, offset: int) -> None:
-        """Forgets everything, with the snapshots."""
+        """Removes all state and all snapshots."""
         self.clear()
         for snapshot in list(self.snapshots.offsets):
             self.snapshots.remove(snapshot)

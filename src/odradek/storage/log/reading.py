@@ -1,6 +1,6 @@
-"""Questions to a row of segments: batches by offset, records by time, aborted transactions. Changes nothing.
+"""Reads from a list of segments: batches by offset, records by timestamp, aborted transactions. Changes nothing.
 
-The row is in the order of offsets and is replaced, never changed, so that a reader in another thread sees one state.
+The list is ordered by offset and is replaced, never modified, so that a reader in another thread sees one state.
 """
 
 from bisect import bisect_right
@@ -17,17 +17,17 @@ base_offset_of = attrgetter("base_offset")
 
 class LogRead(NamedTuple):
     data: bytes
-    # No offset at or above this one is in the data, and no batch between the data's end and this was passed over.
+    # The data contains no offset at or above this one, and no batch before it was skipped.
     next_offset: int
-    # Where the data lies.
+    # The location of the data.
     segment_base_offset: int
     position: int
 
 
 def floor_slot(segments: Sequence[Segment], offset: int) -> int:
-    """Which segment is the last that begins at the offset or before it; the first if none does."""
+    """The index of the last segment that starts at or before the offset; 0 if there is none."""
     if offset >= segments[-1].base_offset:
-        # Where nearly everybody reads.
+        # Most reads are in the last segment.
         return len(segments) - 1
     return max(0, bisect_right(segments, offset, key=base_offset_of) - 1)
 
@@ -35,9 +35,9 @@ def floor_slot(segments: Sequence[Segment], offset: int) -> int:
 def read_batches(
     segments: Sequence[Segment], offset: int, max_bytes: int, end_offset: int, *, min_one_message: bool, cached: bool
 ) -> LogRead:
-    """Whole batches of one segment, from the one that holds `offset`, none at or above `end_offset`.
+    """Whole batches of one segment, from the one that contains `offset` on, below `end_offset`.
 
-    Raises WouldWait if `cached`, and something is not in memory.
+    Raises WouldWait if `cached` and a page is not in the page cache.
     """
     slot = floor_slot(segments, offset)
     while offset < end_offset and slot < len(segments):
@@ -53,13 +53,13 @@ def read_batches(
         if found is not None:
             next_offset = limit_offset if found.next_offset < 0 else found.next_offset
             return LogRead(found.data, next_offset, segment.base_offset, found.position)
-    # Nothing, or only offsets that hold no record any more.
+    # No batch, or only offsets whose records were removed.
     last = segments[-1]
     return LogRead(b"", offset if offset > end_offset else end_offset, last.base_offset, last.size)
 
 
 def find_timestamp(segments: Sequence[Segment], timestamp: int, from_offset: int) -> TimestampedOffset | None:
-    """The first record at `from_offset` or later that is not older than `timestamp`."""
+    """The first record at or after `from_offset` with this or a later timestamp."""
     for segment in segments[floor_slot(segments, from_offset) :]:
         if segment.largest_timestamp_ms >= timestamp:
             found = segment.find_timestamp(timestamp, from_offset)
@@ -69,12 +69,12 @@ def find_timestamp(segments: Sequence[Segment], timestamp: int, from_offset: int
 
 
 def find_max_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | None:
-    """The first record that has the greatest timestamp of all."""
+    """The first record that has the max timestamp."""
     return max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()
 
 
 def aborted_transactions(segments: Sequence[Segment], from_offset: int, to_offset: int) -> list[AbortedTransaction]:
-    """Those that reach into [from, to), by the order of their markers."""
+    """The aborted transactions that overlap [from, to), ordered by their markers."""
     found: list[AbortedTransaction] = []
     for segment in segments[floor_slot(segments, from_offset) :]:
         entries, complete = segment.transaction_index.collect(from_offset, to_offset)

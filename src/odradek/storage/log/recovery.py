@@ -1,7 +1,7 @@
-"""Bringing a partition's directory back: interrupted swaps, missing indexes, and after an unclean stop the segments
-that were not flushed, scanned batch by batch and cut at the first that is not whole.
+"""Loads and recovers a partition's directory: interrupted segment swaps, missing indexes, and after an unclean shutdown
+the unflushed segments, which are scanned batch by batch and truncated at the first batch that is not valid.
 
-It only reads and repairs files. Which offsets were flushed, and whether the stop was clean, the caller knows.
+It only reads and repairs files. The caller knows which offsets were flushed and whether the shutdown was clean.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from odradek.storage.log.segment import Segment
 from odradek.storage.log.segment_swap import finish_swaps
 from odradek.storage.log.transaction_index import AbortedTransaction
 
-# Called with the bytes scanned so far and the bytes to scan.
+# Receives the bytes scanned so far and the bytes to scan.
 Progress = Callable[[int, int], None]
 _REPORT_EVERY_BYTES = 16 << 20
 
@@ -36,16 +36,17 @@ class LoadedLog(NamedTuple):
     log_end_offset: int
     producers: ProducerState
     epochs: LeaderEpochs
-    # Nothing was repaired or created: the files are as a clean stop left them.
+    # Nothing was repaired or created: the files are as a clean shutdown left them.
     untouched: bool
-    # There was no file of the log at all.
+    # The directory had no log files.
     had_no_files: bool
-    # Closed segments whose indexes were written anew, in rising order: a later start must not trust them unsynced.
+    # Closed segments with rebuilt indexes, in ascending order: a later start must not trust them before they are
+    # synced.
     reindexed: list[Segment]
 
 
 class LogLoader:
-    """Loads one directory. An object of its own because its steps share so much."""
+    """Loads one directory; the steps share this state."""
 
     def __init__(
         self,
@@ -72,14 +73,14 @@ class LogLoader:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._progress = progress
         self._segments: list[Segment] = []
-        # A dictionary for its order: a segment may be repaired and then scanned as well.
+        # A dictionary as an ordered set: a segment may be repaired and then scanned too.
         self._reindexed: dict[Segment, None] = {}
         self._epochs = LeaderEpochs(disk, directory)
         self._untouched = had_clean_shutdown
         self._had_no_files = False
 
     def load(self, *, is_new: bool = False) -> LoadedLog:
-        """`is_new` spares a directory that was just made a look at what is in it."""
+        """`is_new`: the directory was just created and need not be listed."""
         if not is_new:
             finish_swaps(self._disk, self._directory, self._config, self._now_ms)
             self._epochs = LeaderEpochs.read(self._disk, self._directory)
@@ -88,11 +89,11 @@ class LogLoader:
                 self._recover_unflushed()
         log_end_offset = self._segments[-1].next_offset() if self._segments else -1
         if log_end_offset < self._log_start_offset:
-            log_end_offset = self._start_anew()
+            log_end_offset = self._create_empty()
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
         self._segments[-1].log.note_end(log_end_offset)
         self._epochs.truncate_from_end(log_end_offset)
-        # Written with the first flush: should there be none, the next start comes to the same result.
+        # Checkpointed with the first flush: without one, the next start computes the same result.
         self._epochs.truncate_from_start(self._log_start_offset)
         producers = self._load_producers(log_start_offset, log_end_offset, is_new)
         clean = self._had_clean_shutdown
@@ -113,7 +114,7 @@ class LogLoader:
 
     def _open_segments(self) -> None:
         listed = set(self._disk.list_dir(self._directory))
-        # In rising order: a transaction may have begun in an earlier segment.
+        # In ascending order: a transaction may have started in an earlier segment.
         for name in sorted(listed):
             parsed = names.parse_offset_file(name)
             if parsed is None or parsed.mark:
@@ -129,15 +130,15 @@ class LogLoader:
         if names.offset_file(base_offset, names.TRANSACTION_INDEX_SUFFIX) not in listed:
             segment.transaction_index.has_no_file()
         flushed = self._had_clean_shutdown or base_offset < self._recovery_point
-        # What was not flushed is scanned later anyway, and its indexes written anew.
+        # Unflushed segments are scanned later, which rebuilds their indexes.
         if flushed and not _indexes_are_sound(segment, listed):
             recover_segment(segment, self._producers_at(base_offset), self._epochs)
             self._reindexed[segment] = None
             self._untouched = False
         self._segments.append(segment)
 
-    def _start_anew(self) -> int:
-        """An empty log at its start offset: of a new partition, or of one whose files are gone."""
+    def _create_empty(self) -> int:
+        """An empty log at its start offset, for a new partition or one whose files are missing."""
         self._untouched = False
         self._had_no_files = not self._segments
         for segment in self._segments:
@@ -151,8 +152,8 @@ class LogLoader:
     # ---- scanning
 
     def _recover_unflushed(self) -> None:
-        # Where the recovery point is a segment's begin, it may be older than that segment: it was then the end of the
-        # one before, of which only the batches were synced.
+        # A recovery point at the base offset of a segment may be older than that segment: it was then the end of the
+        # previous segment, of which only the batches were synced.
         first = max(0, sum(1 for segment in self._segments if segment.base_offset < self._recovery_point) - 1)
         unflushed = self._segments[first:]
         if not unflushed:
@@ -169,10 +170,10 @@ class LogLoader:
             if report is not None:
                 report(size_before)
             following = unflushed[slot + 1 :]
-            # A power loss may also leave less than was written, ending with a whole batch. Compaction does so, too.
+            # A power loss can also leave a shorter file that ends with a whole batch, and so does compaction.
             is_short = bool(following) and not self._config.compact and following[0].base_offset != end_offset
             if segment.size < size_before or is_short:
-                # Nothing behind a hole was ever acknowledged.
+                # No record after a gap was ever acknowledged.
                 for later in following:
                     later.remove_files()
                 del self._segments[first + slot + 1 :]
@@ -194,7 +195,7 @@ class LogLoader:
         return ProducerState(self._topic_partition, snapshots, self._producer_id_expiration_ms)
 
     def _producers_at(self, offset: int) -> ProducerState:
-        """The state before a segment that is to be scanned, from the segments already opened."""
+        """The producer state at the start of a segment to scan, from the segments already opened."""
         producers = self._new_producers()
         before = [segment for segment in self._segments if segment.base_offset < offset]
         rebuild_producers(producers, before, self._log_start_offset, offset, self._now_ms)
@@ -204,7 +205,7 @@ class LogLoader:
         producers = self._new_producers(is_new)
         producers.snapshots.remove_strays(segment.base_offset for segment in self._segments)
         if self._had_clean_shutdown and producers.snapshots.latest_offset is None:
-            # Nobody who stops cleanly leaves no snapshot, unless there was no producer to remember.
+            # A clean shutdown writes a snapshot unless there are no producers.
             for offset in [*(segment.base_offset for segment in self._segments[-2:]), log_end_offset]:
                 producers.end_offset = offset
                 producers.take_snapshot(sync=False)
@@ -232,10 +233,10 @@ def recover_segment(
     epochs: LeaderEpochs,
     report: Callable[[int], None] | None = None,
 ) -> int:
-    """Writes the segment's indexes anew and cuts it behind its last whole batch. Returns the offset after that.
+    """Rebuilds the segment's indexes and truncates it after its last valid batch. Returns the end offset.
 
-    `producers` stand at the segment's begin and are brought to its end, where a snapshot is left: no later recovery
-    has to read this segment again. `report` hears the position every now and then.
+    `producers` is the state at the start of the segment and is advanced to its end, where a snapshot is written, so
+    that no later recovery has to read this segment. `report` receives the position periodically.
     """
     segment.reset_indexes()
     valid_bytes = 0
@@ -257,7 +258,7 @@ def recover_segment(
                 report_at = valid_bytes + _REPORT_EVERY_BYTES
             producers.end_offset = next_offset = header.next_offset
     except KafkaError:
-        # Torn, damaged or never meant to be there: the log ends before it.
+        # Incomplete, corrupt or a leftover: the log ends before it.
         pass
     segment.log.truncate(valid_bytes)
     segment.finish()
@@ -267,9 +268,9 @@ def recover_segment(
 
 def _check_offsets(segment: Segment, header: BatchHeader, next_offset: int) -> None:
     if header.base_offset < next_offset or header.last_offset_delta < 0:
-        raise CorruptBatch(f"{segment}: offset {header.base_offset} follows offset {next_offset - 1}")
+        raise CorruptBatch(f"{segment}: offset {header.base_offset} is not greater than offset {next_offset - 1}")
     if header.last_offset > segment.base_offset + RELATIVE_OFFSET_MAX:
-        raise CorruptBatch(f"{segment}: offset {header.last_offset} is too far from the segment's first")
+        raise CorruptBatch(f"{segment}: offset {header.last_offset} is out of range for the segment")
 
 
 def replay_producer(segment: Segment, producers: ProducerState, header: BatchHeader, data: Buffer) -> None:
@@ -283,12 +284,12 @@ def replay_producer(segment: Segment, producers: ProducerState, header: BatchHea
 def rebuild_producers(
     producers: ProducerState, segments: Sequence[Segment], log_start_offset: int, end_offset: int, now_ms: int
 ) -> None:
-    """Brings the state to `end_offset`: from the newest snapshot, then from the log behind it."""
+    """Restores the state at `end_offset`: from the newest snapshot, then from the log after it."""
     was_empty = producers.is_empty and producers.end_offset >= end_offset
     producers.truncate_and_reload(log_start_offset, end_offset, now_ms)
     if end_offset > producers.end_offset and not was_empty:
         first = max(0, _count_not_above(segments, producers.end_offset) - 1)
-        # Snapshots at the last two segments' begins keep a later truncation from reading them again.
+        # With snapshots at the base offsets of the last two segments, a later truncation need not read them again.
         snapshot_at = {segment.base_offset for segment in segments[-2:]}
         for segment in segments[first:]:
             if segment.base_offset >= end_offset:

@@ -1,6 +1,6 @@
-"""Which segments a partition may let go: below its start offset, beyond retention.bytes, older than retention.ms.
+"""Chooses the segments to delete: below the log start, beyond retention.bytes, or older than retention.ms.
 
-Always from the oldest on, and never at or above the high watermark: the log's start must not pass it.
+Always the oldest first, and never above the high watermark: the log start must not pass it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +11,12 @@ from odradek.storage.log.segment import Segment
 if TYPE_CHECKING:
     from odradek.storage.log.partition_log import PartitionLog
 
-# A segment, and the one that follows it, if any.
+# A segment and its successor, if any.
 _Deletable = Callable[[Segment, Segment | None], bool]
 
 
 def steps(log: "PartitionLog", now_ms: int, high_watermark: int) -> Iterator[int]:
-    """How many of the first segments to delete, rule after rule. The caller deletes between two steps."""
+    """For each rule, the number of segments to delete from the start. The caller deletes them between two steps."""
     yield _count(log, high_watermark, lambda _, following: _starts_below(following, log.log_start_offset))
     if not log.config.delete:
         return

@@ -1,8 +1,8 @@
-"""One segment of a partition's log: the file of batches and its three indexes.
+"""One segment of a partition's log: the batch file and its three indexes.
 
-It appends, finds and reads; it knows nothing of producers, epochs or retention. Files are opened when they are first
-needed and can be let go at any time. Threads: one writer; readers may run beside it, because sizes and counts move only
-once the bytes they cover are written.
+It appends, searches and reads; it must not know producers, epochs or retention. Files are opened on first use and can
+be released at any time. One writer; readers may run in other threads, because sizes and counts grow only after the
+bytes are written.
 """
 
 import zlib
@@ -23,7 +23,7 @@ from odradek.storage.log.transaction_index import TransactionIndex
 class SegmentRead(NamedTuple):
     data: bytes
     position: int
-    # The offset after the data; -1 when the data goes to the end that was asked for.
+    # The offset after the data; -1 if the data reaches the requested end.
     next_offset: int = -1
 
 
@@ -65,7 +65,7 @@ class Segment:
         now_ms: int,
         mark: str = "",
     ) -> None:
-        """Opens no file. `mark` is what follows the usual file names: ".cleaned", ".swap" or nothing."""
+        """Opens no file. `mark` is the suffix of the file names: ".cleaned", ".swap" or empty."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
@@ -81,7 +81,7 @@ class Segment:
         self.bytes_since_index_entry = 0
         self._last_offset_max = base_offset + RELATIVE_OFFSET_MAX
         self._ready_to_append = False
-        # None until it is looked up in the time index.
+        # None until it is read from the time index.
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = base_offset
         self._first_batch_timestamp: int | None = None
@@ -90,7 +90,7 @@ class Segment:
     def create(
         cls, disk: Disk, directory: str, base_offset: int, config: TopicConfig, *, now_ms: int, mark: str = ""
     ) -> "Segment":
-        """A new, empty segment; what stands under its names, left by a crash, is emptied."""
+        """A new, empty segment; overwrites files that a crash left under its names."""
         segment = cls(disk, directory, base_offset, config, size=0, now_ms=now_ms, mark=mark)
         segment.log.create()
         segment.log.note_end(base_offset)
@@ -120,7 +120,7 @@ class Segment:
     def has_room(
         self, bytes_to_append: int, last_offset: int, max_timestamp: int, now_ms: int, config: TopicConfig
     ) -> bool:
-        """False when the batches belong into a new segment: size, age, a full index, or an offset too far away."""
+        """False if the batches need a new segment: size, age, a full index, or an offset out of range."""
         if not self._ready_to_append:
             self._prepare_append()
         size = self.log.size
@@ -134,11 +134,11 @@ class Segment:
             if age_ms > config.max_segment_ms - self.roll_jitter_ms:
                 return False
         offset_index, time_index = self.offset_index, self.time_index
-        # The time index keeps a place for the entry that `finish` adds.
+        # The time index reserves one slot for the entry that `finish` adds.
         return offset_index.entries < offset_index.max_entries and time_index.entries < time_index.max_entries - 1
 
     def append(self, data: bytes | bytearray | memoryview, batches: list[BatchHeader]) -> None:
-        """Appends whole batches with their final offsets. After an OSError the segment is what it was before."""
+        """Appends whole batches with their final offsets. After an OSError the segment is unchanged."""
         if not self._ready_to_append:
             self._prepare_append()
         start = position = self.log.size
@@ -158,7 +158,7 @@ class Segment:
                 max_timestamp = batch.max_timestamp
                 offset_of_max = last_offset
             if since_entry > interval:
-                # Index before log: bytes behind the counted entries mean nothing, should the log refuse its own.
+                # Index before log: uncounted index entries are ignored if the log append fails.
                 if offset_index.entries + entries < offset_index.max_entries:
                     offset_index.write_ahead(entries, last_offset, position)
                     entries += 1
@@ -184,13 +184,13 @@ class Segment:
         self._offset_of_max_timestamp = offset_of_max
 
     def _prepare_append(self) -> None:
-        """For a segment found on disk: the indexes get room to grow."""
+        """For a segment opened from disk: extends the index files."""
         self.offset_index.reserve()
         self.time_index.reserve()
         self._ready_to_append = True
 
     def finish(self) -> None:
-        """No more appends: the greatest timestamp goes into the time index, and the indexes get their true size."""
+        """Ends appending: adds the max timestamp to the time index and trims the indexes."""
         self.time_index.append_if_later(self._load_max_timestamp(), self._offset_of_max_timestamp)
         self.offset_index.trim()
         self.time_index.trim()
@@ -200,7 +200,7 @@ class Segment:
     # ---- timestamps
 
     def _load_max_timestamp(self) -> int:
-        """For whoever writes: what a reader found out must not take the place of what was appended since."""
+        """For the writer only: a value that a reader found must not replace that of a later append."""
         timestamp = self._max_timestamp
         if timestamp is None:
             timestamp, self._offset_of_max_timestamp = self.max_timestamp
@@ -209,8 +209,8 @@ class Segment:
 
     @property
     def max_timestamp(self) -> TimestampOffset:
-        """The greatest timestamp and the last offset of the batch that has it; -1 without any."""
-        # Both at once: an append changes them together.
+        """The max timestamp and the last offset of the batch that has it; -1 if there is none."""
+        # Read both together: an append changes them together.
         timestamp, offset = self._max_timestamp, self._offset_of_max_timestamp
         if timestamp is None:
             index = self.time_index
@@ -220,13 +220,13 @@ class Segment:
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """What retention goes by: the greatest timestamp, or when the file was last written if batches have none."""
+        """The time that retention uses: the max timestamp, or the file's modification time if batches have none."""
         timestamp = self.max_timestamp.timestamp
         return timestamp if timestamp >= 0 else self._disk.modified_ms(self.log.path)
 
     @property
     def first_batch_timestamp(self) -> int:
-        """The greatest timestamp of the first batch; -1 if it has none, or there is no batch."""
+        """The max timestamp of the first batch; -1 if it has none, or there is no batch."""
         timestamp = self._first_batch_timestamp
         if timestamp is None:
             if self.log.size < HEADER_SIZE:
@@ -236,7 +236,7 @@ class Segment:
         return timestamp
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampedOffset | None:
-        """The first record at `from_offset` or later that is not older than `timestamp`."""
+        """The first record at or after `from_offset` with this or a later timestamp."""
         indexed = self.time_index.lookup(timestamp)
         position = self.offset_index.lookup(max(indexed.offset, from_offset)).position
         for header in self.log.headers(position):
@@ -248,7 +248,7 @@ class Segment:
         return None
 
     def find_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record that has the greatest timestamp of the segment."""
+        """The first record that has the max timestamp of the segment."""
         greatest = self.max_timestamp
         if greatest.timestamp < 0:
             return None
@@ -273,11 +273,11 @@ class Segment:
     # ---- reading
 
     def find(self, offset: int, *, cached: bool = False) -> int | None:
-        """The position of the first batch that reaches to `offset` or beyond; None if the segment ends before it."""
+        """The position of the first batch that ends at or after `offset`; None if the segment ends before it."""
         return self.log.find(offset, self.offset_index.lookup(offset, cached=cached).position, cached)
 
     def position_of(self, offset: int, *, cached: bool = False) -> int:
-        """Where the batch begins that starts at `offset`; the segment's end if it ends before."""
+        """The position of the batch that starts at `offset`; the segment's size if it ends before."""
         position = self.log.known_position(offset)
         if position is None:
             position = self.find(offset, cached=cached)
@@ -286,10 +286,10 @@ class Segment:
     def read(
         self, offset: int, max_bytes: int, end_position: int, *, min_one_message: bool, cached: bool
     ) -> SegmentRead | None:
-        """Whole batches from the one that reaches to `offset`, ending before `end_position`, a batch's begin.
+        """Whole batches from the first that ends at or after `offset`, up to `end_position`, the start of a batch.
 
-        None when no batch of the segment reaches that far. With `min_one_message` the first batch comes whole even if
-        it is longer than `max_bytes`.
+        None if the segment ends before `offset`. With `min_one_message` the first batch is returned even if it is
+        longer than `max_bytes`.
         """
         log = self.log
         start = log.known_position(offset)
@@ -318,10 +318,10 @@ class Segment:
             next_offset = header.next_offset
         return next_offset
 
-    # ---- shortening and mending
+    # ---- truncation and recovery
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cuts everything from `offset` on."""
+        """Removes everything from `offset` on."""
         position = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -335,7 +335,7 @@ class Segment:
         self._ready_to_append = False
 
     def _scan_max_timestamp(self) -> TimestampOffset:
-        """The last entry of the time index, or what lies behind it and is greater."""
+        """The max of the last time index entry and the batches after it."""
         timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
         for header in self.log.headers(self.offset_index.lookup(offset).position):
             if header.max_timestamp > timestamp:
@@ -343,7 +343,7 @@ class Segment:
         return TimestampOffset(timestamp, offset)
 
     def reset_indexes(self) -> None:
-        """Before a recovery writes them anew."""
+        """Before recovery rebuilds them."""
         self.offset_index.reset()
         self.time_index.reset()
         self.transaction_index.reset()
@@ -352,7 +352,7 @@ class Segment:
         self.bytes_since_index_entry = 0
 
     def index_batch(self, header: BatchHeader, position: int) -> None:
-        """Takes a batch that is already in the file into the indexes, exactly as `append` would have."""
+        """Adds a batch that is already in the file to the indexes, exactly as `append` would have."""
         last_offset = header.last_offset
         max_timestamp = self._load_max_timestamp()
         if header.max_timestamp > max_timestamp:
@@ -369,7 +369,7 @@ class Segment:
     # ---- files
 
     def sync(self) -> None:
-        """The batches only: the indexes of an active segment are written anew after a crash."""
+        """Syncs only the batches: the indexes of an active segment are rebuilt after a crash."""
         self.log.file().sync()
 
     def sync_indexes(self) -> None:
@@ -378,7 +378,7 @@ class Segment:
         self.transaction_index.sync()
 
     def release(self) -> None:
-        """Gives the descriptors back; the next use opens the files again."""
+        """Closes the descriptors; the next use reopens the files."""
         self.log.release()
         self.offset_index.release()
         self.time_index.release()
@@ -390,13 +390,13 @@ class Segment:
             self.release()
 
     def move_to(self, directory: str) -> None:
-        """The directory got another name; descriptors stay valid."""
+        """The directory was renamed; open descriptors stay valid."""
         self.directory = directory
         self._set_paths()
 
     def rename_mark(self, mark: str) -> None:
-        """Renames the segment's files, as to ".deleted". Whoever needs that durable syncs the directory."""
-        # Opened before, so that no reader looks for a name that is just changing.
+        """Renames the segment's files, for example to ".deleted". The caller syncs the directory if necessary."""
+        # Opened before, so that no reader opens a name that is changing.
         for file in (self.log, self.offset_index, self.time_index):
             file.file()
         for suffix in names.SEGMENT_SUFFIXES:
@@ -426,7 +426,7 @@ class Segment:
 
 
 def _roll_jitter_ms(directory: str, base_offset: int, config: TopicConfig) -> int:
-    """Spreads the rolls of many partitions over segment.jitter.ms, and gives the same answer on every run."""
+    """Spreads the rolls of many partitions over segment.jitter.ms; deterministic, so that it survives a restart."""
     jitter_max = min(config.segment_jitter_ms, config.segment_ms)
     if jitter_max <= 0:
         return 0

@@ -1,7 +1,7 @@
-"""Replacing segments so that a crash at any moment leaves either the old ones or the new ones.
+"""Replaces segments so that a crash at any moment leaves either the old ones or the new ones.
 
-New segments are written as `.cleaned`. Once complete they are all renamed to `.swap`: from then on they count, and
-what they replace goes. Last, `.swap` is dropped from their names. `finish_swaps` ends what a crash interrupted.
+New segments are written as `.cleaned`. Complete ones are renamed to `.swap`: from then on they are valid, and the old
+ones are deleted. Finally the suffix is removed. `finish_swaps` completes a swap that a crash interrupted.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from odradek.storage.log.segment import Segment
 
 
 def mark_swapped(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
-    """From `.cleaned` to `.swap`. The caller renames the replaced ones, then calls `finish_swap`."""
+    """Renames `.cleaned` to `.swap`. The caller then renames the replaced segments and calls `finish_swap`."""
     for segment in new:
         segment.sync()
         segment.sync_indexes()
-    # The highest first: a leftover `.cleaned` below a `.swap` tells `finish_swaps` that this step did not end.
+    # The highest first: a remaining `.cleaned` below a `.swap` shows `finish_swaps` that this step is incomplete.
     for segment in sorted(new, key=lambda one: one.base_offset, reverse=True):
         segment.rename_mark(names.SWAP_SUFFIX)
     disk.sync_dir(directory)
@@ -30,7 +30,7 @@ def finish_swap(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
 
 
 def finish_swaps(disk: Disk, directory: str, config: TopicConfig, now_ms: int) -> None:
-    """Removes what a crash left unfinished, and finishes what was decided."""
+    """Removes incomplete replacements that a crash left, and completes the others."""
     swapped = _remove_unfinished(disk, directory)
     if not swapped:
         return
@@ -52,7 +52,7 @@ def finish_swaps(disk: Disk, directory: str, config: TopicConfig, now_ms: int) -
 
 
 def _remove_unfinished(disk: Disk, directory: str) -> list[names.OffsetFile]:
-    """Returns the `.swap` files that count."""
+    """Returns the valid `.swap` files."""
     swapped: list[names.OffsetFile] = []
     cleaned: list[names.OffsetFile] = []
     for name in disk.list_dir(directory):

@@ -1,6 +1,6 @@
-"""From timestamps to offsets (`.timeindex`): 8 bytes of timestamp, 4 of relative offset.
+"""The time index of a segment (`.timeindex`): 8 bytes of timestamp, 4 bytes of relative offset.
 
-An entry says: no batch up to this offset has a greater timestamp than this. Both columns only grow.
+No batch up to an entry's offset has a later timestamp than the entry. Both columns only increase.
 """
 
 from struct import Struct
@@ -39,9 +39,9 @@ class TimeIndex(IndexFile):
 
     def reset(self) -> None:
         super().reset()
-        self._remember_last()
+        self._load_last()
 
-    def _remember_last(self) -> None:
+    def _load_last(self) -> None:
         self.last_timestamp, self.last_offset = self._last_of(self.entries)
 
     def _last_of(self, entries: int) -> TimestampOffset:
@@ -53,11 +53,11 @@ class TimeIndex(IndexFile):
 
     @property
     def is_full(self) -> bool:
-        # One slot stays free for the entry that closing the segment adds.
+        # One slot is reserved for the entry that closing the segment adds.
         return self.entries >= self.max_entries - 1
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The entry with the greatest timestamp not above the one asked for."""
+        """The entry with the latest timestamp that is at most `timestamp`."""
         self.load()
         if self.entries and timestamp >= self.last_timestamp:
             return TimestampOffset(self.last_timestamp, self.last_offset)
@@ -65,7 +65,7 @@ class TimeIndex(IndexFile):
         return self.entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def write_ahead(self, ahead: int, timestamp: int, offset: int) -> None:
-        """Writes an entry `ahead` slots behind the last, without counting it: `commit` does, once the log has it."""
+        """Writes an entry `ahead` slots after the last one; `commit` counts it once the log has the batch."""
         self.file().write_at((self.entries + ahead) * 12, _ENTRY.pack(timestamp, offset - self.base_offset))
 
     def commit(self, count: int, timestamp: int, offset: int) -> None:
@@ -83,11 +83,11 @@ class TimeIndex(IndexFile):
             self.commit(1, timestamp, offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the entries of this offset and above."""
+        """Removes the entries at or after this offset."""
         self.load()
         last_kept = self.floor_slot(offset - 1 - self.base_offset, _RELATIVE_OFFSET_AT, _RELATIVE_OFFSET)
         self.truncate_entries(last_kept + 1)
 
     def truncate_entries(self, entries: int) -> None:
         self.entries = entries
-        self._remember_last()
+        self._load_last()

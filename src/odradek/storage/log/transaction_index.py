@@ -1,6 +1,6 @@
-"""The aborted transactions of one segment (`.txnindex`), in the order of their abort markers.
+"""The aborted transactions of one segment (`.txnindex`), ordered by their abort markers.
 
-Most segments have none, and no file. The entries of an opened index are kept in memory.
+Most segments have no aborted transaction and no file. The entries of an open index are kept in memory.
 """
 
 from struct import Struct
@@ -17,7 +17,7 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    # Where the last stable offset stood once the abort marker was written: later entries begin at or above it.
+    # The last stable offset after the abort marker was written: later transactions start at or after it.
     last_stable_offset: int
 
 
@@ -31,7 +31,7 @@ class TransactionIndex:
         self._entries: list[AbortedTransaction] | None = None
 
     def has_no_file(self) -> None:
-        """Spares the look for one, which most segments do not have."""
+        """Avoids searching for the file, which most segments do not have."""
         self._entries = []
 
     def entries(self) -> list[AbortedTransaction]:
@@ -52,14 +52,14 @@ class TransactionIndex:
     def check(self) -> None:
         for entry in self.entries():
             if entry.last_offset < self.base_offset:
-                raise CorruptIndex(f"{self.path}: {entry} lies before the segment's first offset {self.base_offset}")
+                raise CorruptIndex(f"{self.path}: {entry} is before the segment's base offset {self.base_offset}")
 
     def append(self, aborted: AbortedTransaction) -> None:
         self.write_ahead(0, aborted)
         self.commit([aborted])
 
     def write_ahead(self, ahead: int, aborted: AbortedTransaction) -> None:
-        """Writes an entry `ahead` slots behind the last, without counting it: `commit` does, once the log has it."""
+        """Writes an entry `ahead` slots after the last one; `commit` counts it once the log has the marker."""
         position = (len(self.entries()) + ahead) * _ENTRY.size
         file = self._disk.open(self.path, create=True)
         try:
@@ -75,7 +75,7 @@ class TransactionIndex:
         entries.extend(aborted)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """The aborted transactions that reach into [from, to), and whether later segments can hold no more of them."""
+        """The aborted transactions that overlap [from, to), and whether later segments cannot contain more of them."""
         found = []
         for entry in self.entries():
             if entry.last_offset >= from_offset and entry.first_offset < to_offset:
@@ -85,7 +85,7 @@ class TransactionIndex:
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the transactions whose marker lies at this offset or above."""
+        """Removes the transactions whose marker is at or after this offset."""
         kept = [entry for entry in self.entries() if entry.last_offset < offset]
         if len(kept) < len(self.entries()):
             self._truncate(kept)
@@ -94,7 +94,7 @@ class TransactionIndex:
         self._truncate([])
 
     def trim(self) -> None:
-        """Cuts what a failed append may have left behind the last entry."""
+        """Removes bytes that a failed append may have left after the last entry."""
         size = len(self.entries()) * _ENTRY.size
         if self._disk.exists(self.path) and self._disk.size(self.path) != size:
             self._truncate(self.entries())
@@ -113,7 +113,7 @@ class TransactionIndex:
             try:
                 file = self._disk.open(self.path)
             except FileNotFoundError:
-                # There is none, or it is just going with its segment.
+                # There is no file, or it is being deleted with its segment.
                 return
             try:
                 file.sync()

@@ -1,8 +1,8 @@
-"""Producers about to write their first batch of a transaction to a partition, while their coordinator is asked.
+"""Verification of transactions (KIP-890): pending checks with the coordinator before a transaction's first batch.
 
-The coordinator may say yes and end the transaction before the batch is appended: it would then stay open for ever. So
-every asking is remembered here until a batch of the producer is written, or a marker, and an append needs the very
-asking that was answered: what has been forgotten, or begun anew, holds no more (KIP-890).
+The coordinator may confirm the transaction and end it before the batch is appended: the transaction would then stay
+open forever in this partition. So a verification is kept until a batch or a marker of the producer is written, and an
+append needs the same object that was confirmed: one that expired or was restarted is no longer valid.
 """
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -15,11 +15,11 @@ class Verification:
     def __init__(self, epoch: int, sequence: int, *, epochs_rise: bool, since_ms: int) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        """Of the batches that are waiting: the first to be written must be this one."""
+        """The lowest sequence of the waiting batches: it has to be written first."""
         self.epochs_rise = epochs_rise
         self.since_ms = since_ms
         self.is_confirmed = False
-        """For whoever appends without having asked itself."""
+        """For appends that did not request the verification themselves."""
 
     def widen(self, epoch: int, sequence: int) -> None:
         if epoch > self.epoch:
@@ -39,7 +39,7 @@ class Verifications:
         return self._by_producer.get(producer_id)
 
     def begin(self, producer_id: int, epoch: int, sequence: int, *, epochs_rise: bool, now_ms: int) -> Verification:
-        """The one under way, if there is one."""
+        """Returns the pending verification, if there is one."""
         known = self._by_producer.get(producer_id)
         if known is None:
             known = Verification(epoch, sequence, epochs_rise=epochs_rise, since_ms=now_ms)
@@ -48,24 +48,24 @@ class Verifications:
         return known
 
     def check(self, producer_id: int, given: Verification | None, *, by_client: bool) -> None:
-        """Raises what the producer hears whose batch is the first of a transaction, and was not asked for."""
+        """Raises KafkaError for the first batch of a transaction that was not verified."""
         known = self._by_producer.get(producer_id)
         holds = known is not None and (known is given or (not by_client and known.is_confirmed))
         if not holds:
             raise KafkaError(ErrorCode.invalid_txn_state, "Record was not part of an ongoing transaction")
 
-    def written(self, header: BatchHeader) -> None:
-        """A batch of a transaction: from now on the partition knows by itself."""
+    def on_written(self, header: BatchHeader) -> None:
+        """A batch of a transaction was written: the partition now knows the transaction."""
         known = self._by_producer.get(header.producer_id)
         if known is None:
             return
-        # The marker of the transaction before has the epoch of the next one, which waits already.
+        # The marker of the previous transaction has the epoch of the next one, whose batches are waiting.
         is_for_next = known.epochs_rise and header.is_control and header.producer_epoch == known.epoch
         if not is_for_next:
             self._by_producer.pop(header.producer_id, None)
 
     def expire(self, before_ms: int) -> None:
-        # In a thread, beside the loop, where others begin.
+        # Runs in a thread, while verifications are added on the event loop.
         for producer_id, known in list(self._by_producer.items()):
             if known.since_ms <= before_ms:
                 self._by_producer.pop(producer_id, None)

@@ -71,7 +71,7 @@ class CompactedBox(LogBox):
         cleaning = self.new_pass(now_ms=now_ms, **options)
         for step in cleaning.steps():
             if step.replacement is not None:
-                assert step.replacement.put_in_place(self.log, now_ms)
+                assert step.replacement.apply(self.log, now_ms)
         return cleaning
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from odradek.host.disk import HostDisk, HostFile
 from odradek.records.batch import check_crc, parse_batches
-from odradek.storage.log.batch_file import _remember
+from odradek.storage.log.batch_file import _cache_position
 from odradek.storage.log.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offsets
 from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.durability import Durability
@@ -62,7 +62,7 @@ def test_readers_that_go_on_later_do_not_disturb_each_other() -> None:
 
     def read() -> None:
         for _ in range(100):
-            _remember(places, choose.randrange(10_000), 0)
+            _cache_position(places, choose.randrange(10_000), 0)
 
     with beside(read, read, read):
         time.sleep(SECONDS)
@@ -178,7 +178,7 @@ def test_flush_claims_nothing_that_is_cut_off_at_its_end(monkeypatch: pytest.Mon
         def __gt__(self, other: int) -> bool:
             self.compared += 1
             if self.compared == 2:
-                durability.truncated(3, None)  # type: ignore[arg-type]
+                durability.on_truncation(3, None)  # type: ignore[arg-type]
             return int(self) > other
 
     durability.flush([], "", Target(10))

@@ -263,13 +263,13 @@ def test_truncation_and_deletion_are_remembered(bench: Bench) -> None:
     bench.add(NAME, 5)
     bench.clean()
     directory = str(bench.directory)
-    asyncio.run(bench.cleaner.truncated(directory, NAME, 9))
+    asyncio.run(bench.cleaner.on_truncation(directory, NAME, 9))
     assert bench.checkpoint() == {NAME: 5}
-    asyncio.run(bench.cleaner.truncated(directory, NAME, 2))
+    asyncio.run(bench.cleaner.on_truncation(directory, NAME, 2))
     assert bench.checkpoint() == {NAME: 2}
     asyncio.run(bench.cleaner.forget(directory, NAME))
     assert bench.checkpoint() == {}
-    bench.cleaner.log_dir_failed(directory)
+    bench.cleaner.on_log_dir_failure(directory)
     assert bench.clean() is None
 
 
@@ -279,7 +279,7 @@ def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(bench: Bench
     class Cut(FakePartition):
         async def run_exclusively(self, work: Callable[[], T]) -> T:
             done = work()
-            await bench.cleaner.truncated(self.log_dir, NAME, 3)
+            await bench.cleaner.on_truncation(self.log_dir, NAME, 3)
             return done
 
     assert bench.clean([Cut(partition.box, partition.log_dir)]) is not None

@@ -317,7 +317,7 @@ class TestSegments:
         for step in steps:
             replacement = step.replacement or replacement
         box.log.truncate_to(1, NOW_MS)
-        assert replacement is not None and not replacement.put_in_place(box.log, NOW_MS)
+        assert replacement is not None and not replacement.apply(box.log, NOW_MS)
         assert offsets_of(box.log) == [0]
         assert not any(name.endswith(".cleaned") for name in box.files())
 

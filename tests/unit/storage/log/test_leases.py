@@ -59,7 +59,7 @@ def test_a_lease_ends_by_itself_unless_it_is_renewed() -> None:
     assert held.renew("def", "spark", 500, 1_999).expires_ms == 2_499
     # Not shorter than it was promised.
     assert held.renew("def", "spark", 1, 2_000).expires_ms == 2_499
-    with pytest.raises(LeaseRefused, match="abc is over"):
+    with pytest.raises(LeaseRefused, match="abc has expired"):
         held.renew("abc", "spark", 500, 2_000)
     assert [one.id for one in held.expire(2_000)] == ["abc"]
     assert held.renew("def", "spark", 10**12, 2_100).expires_ms == 2_100 + DURATION_MS_MAX
@@ -96,7 +96,7 @@ def test_there_are_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Leases()
     for name in ("a", "b"):
         held.grant(replace(LEASE, id=name))
-    with pytest.raises(LeaseRefused, match="2 leases on 4 segments are held, and more are not granted"):
+    with pytest.raises(LeaseRefused, match="2 leases on 4 segments are active, the maximum is reached"):
         held.grant(replace(LEASE, id="c"))
     held.release("a", "spark")
     held.grant(replace(LEASE, id="c"))

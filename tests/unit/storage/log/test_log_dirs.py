@@ -364,7 +364,7 @@ def test_checkpoint_failures_name_their_dir(tmp_path: Path) -> None:
 
 def test_locked_dir(tmp_path: Path) -> None:
     node = Node(tmp_path)
-    with pytest.raises(LogDirError, match="used by another process"):
+    with pytest.raises(LogDirError, match="locked by another process"):
         LogDirs.open(HostDisk(), node.paths, node_id=1, cluster_id=CLUSTER, new_id=node.new_id)
     node.kill()
     node.start()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.apis.sliced_response import respond_in_slices
 
 
 def squares(some: Sequence[int]) -> list[Any]:
@@ -12,8 +12,8 @@ def squares(some: Sequence[int]) -> list[Any]:
 
 
 def test_few_are_answered_at_once() -> None:
-    assert in_slices(range(3), 3, squares, list) == [0, 1, 4]
-    assert in_slices([], 3, squares, list) == []
+    assert respond_in_slices(range(3), 3, squares, list) == [0, 1, 4]
+    assert respond_in_slices([], 3, squares, list) == []
 
 
 def test_of_many_some_after_the_other() -> None:
@@ -21,7 +21,7 @@ def test_of_many_some_after_the_other() -> None:
 
     async def work() -> Any:
         nonlocal turns
-        answer: Any = in_slices(range(7), 3, squares, list)
+        answer: Any = respond_in_slices(range(7), 3, squares, list)
         making = asyncio.ensure_future(answer)
         while not making.done():
             turns += 1

@@ -1,4 +1,4 @@
-"""Builds large responses in slices, so that other connections take turns."""
+"""Builds responses about thousands of items in slices, so that other connections are served in between."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,13 +9,13 @@ from odradek.wire.schemas import Message
 T = TypeVar("T")
 
 
-def in_slices(
+def respond_in_slices(
     items: Sequence[T],
     slice_max: int,
     describe: Callable[[Sequence[T]], list[Message]],
     respond: Callable[[Sequence[Message]], Message],
 ) -> Message | Awaitable[Message]:
-    """Calls `describe` for each slice of the items and `respond` with all results; at once, if the items are few.
+    """Passes the results of `describe` for all slices to `respond`; immediately if one slice is enough.
 
     The described state may change between two slices.
     """
