@@ -33,26 +33,26 @@ def filled(broker: FakeBroker) -> FakeBroker:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_move_begins(filled: FakeBroker, version: int) -> None:
+def test_log_dir_move_starts(filled: FakeBroker, version: int) -> None:
     _, second = filled.directories
     assert move(filled, (second, "t", 0), version=version) == {("t", 0): ErrorCode.none}
     assert filled.moves.destinations == {NAME: second}
 
 
-def test_where_it_is_already(filled: FakeBroker) -> None:
+def test_move_to_the_current_log_dir_is_a_no_op(filled: FakeBroker) -> None:
     first, _ = filled.directories
     assert move(filled, (first, "t", 0)) == {("t", 0): ErrorCode.none}
     assert filled.moves.destinations == {}
 
 
-def test_asked_twice_it_goes_on(filled: FakeBroker) -> None:
+def test_repeated_request_continues_the_move(filled: FakeBroker) -> None:
     _, second = filled.directories
     for _ in range(2):
         assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.none}
     assert filled.moves.cancelled == []
 
 
-def test_back_to_where_it_is_ends_the_move(filled: FakeBroker) -> None:
+def test_move_back_to_the_current_log_dir_cancels_the_move(filled: FakeBroker) -> None:
     first, second = filled.directories
     move(filled, (second, "t", 0))
     assert move(filled, (first, "t", 0)) == {("t", 0): ErrorCode.none}
@@ -60,14 +60,14 @@ def test_back_to_where_it_is_ends_the_move(filled: FakeBroker) -> None:
     assert filled.moves.destinations == {}
 
 
-def test_of_two_dirs_the_last_counts(filled: FakeBroker) -> None:
+def test_last_log_dir_of_a_duplicate_partition_applies(filled: FakeBroker) -> None:
     first, second = filled.directories
     assert move(filled, (first, "t", 0), (second, "t", 0)) == {("t", 0): ErrorCode.none}
     assert filled.moves.destinations == {NAME: second}
 
 
 @pytest.mark.parametrize("path", ["/nonexistent", "", "relative", "{first}/"])
-def test_dirs_that_are_not_configured(filled: FakeBroker, path: str) -> None:
+def test_unknown_log_dirs_are_rejected(filled: FakeBroker, path: str) -> None:
     path = path.format(first=filled.directories[0])
     assert move(filled, (path, "t", 0), (path, "t", 1)) == {
         ("t", 0): ErrorCode.log_dir_not_found,
@@ -75,7 +75,7 @@ def test_dirs_that_are_not_configured(filled: FakeBroker, path: str) -> None:
     }
 
 
-def test_partitions_that_are_not_here(filled: FakeBroker) -> None:
+def test_partitions_without_local_replica(filled: FakeBroker) -> None:
     _, second = filled.directories
     filled.add_topic("elsewhere", held=False)
     assert move(filled, (second, "t", 7), (second, "gone", 0), (second, "a/b", 0), (second, "elsewhere", 0)) == {
@@ -86,7 +86,7 @@ def test_partitions_that_are_not_here(filled: FakeBroker) -> None:
     }
 
 
-def test_names_for_which_no_directory_can_be_made(filled: FakeBroker) -> None:
+def test_topic_name_too_long_for_a_future_directory(filled: FakeBroker) -> None:
     first, _ = filled.directories
     # 213 characters, a dash, a digit and the 40 of the mark are 255.
     fits, too_long = "x" * 213, "x" * 214
@@ -96,13 +96,13 @@ def test_names_for_which_no_directory_can_be_made(filled: FakeBroker) -> None:
     }
 
 
-def test_a_destination_that_is_offline(filled: FakeBroker) -> None:
+def test_offline_destination(filled: FakeBroker) -> None:
     _, second = filled.directories
     filled.log_dirs.fail(second, OSError(5, "Input/output error"))
     assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.kafka_storage_error}
 
 
-def test_a_partition_that_is_offline(filled: FakeBroker) -> None:
+def test_offline_partition(filled: FakeBroker) -> None:
     _, second = filled.directories
     partition = filled.partition("t", 0)
     assert partition is not None
@@ -110,26 +110,26 @@ def test_a_partition_that_is_offline(filled: FakeBroker) -> None:
     assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.kafka_storage_error}
 
 
-def test_no_new_copies_while_any_dir_is_offline(filled: FakeBroker) -> None:
+def test_no_move_starts_while_a_log_dir_is_offline(filled: FakeBroker) -> None:
     _, second = filled.directories
     filled.log_dirs.offline["/elsewhere"] = OSError(5, "Input/output error")
     assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.kafka_storage_error}
 
 
-def test_a_cordoned_dir(filled: FakeBroker) -> None:
+def test_cordoned_log_dir_is_rejected(filled: FakeBroker) -> None:
     _, second = filled.directories
     registration = filled.image.brokers[NODE_ID]
     filled.set_brokers(replace(registration, cordoned_directories=(DIRECTORY_IDS[1],)))
     assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.invalid_replica_assignment}
 
 
-def test_a_copy_that_cannot_be_created(filled: FakeBroker) -> None:
+def test_future_replica_that_cannot_be_created(filled: FakeBroker) -> None:
     _, second = filled.directories
     filled.moves.error = OSError(28, "No space left on device")
     assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.kafka_storage_error}
 
 
-def test_nothing_asked(broker: FakeBroker) -> None:
+def test_empty_alter_replica_log_dirs_request(broker: FakeBroker) -> None:
     assert move(broker) == {}
 
 
@@ -145,7 +145,7 @@ class SlowlyEndedMoves(NotingMoves):
             del self.destinations[name]
 
 
-def test_two_who_end_the_same_move_do_not_both_begin_another(filled: FakeBroker) -> None:
+def test_concurrent_cancellations_start_only_one_move(filled: FakeBroker) -> None:
     _, second = filled.directories
     filled.moves = SlowlyEndedMoves()
     filled.moves.destinations[NAME] = "elsewhere"

@@ -24,18 +24,18 @@ def filled(broker: FakeBroker) -> FakeBroker:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_start_moves_and_never_back(filled: FakeBroker, version: int) -> None:
+def test_log_start_offset_never_decreases(filled: FakeBroker, version: int) -> None:
     assert delete(filled, (0, 2), version=version) == [(0, 2, ErrorCode.none)]
     assert delete(filled, (0, 0), version=version) == [(0, 2, ErrorCode.none)]
     assert delete(filled, (0, -1), version=version) == [(0, 6, ErrorCode.none)]
 
 
 @pytest.mark.parametrize("offset", [7, -2, 2**62])
-def test_beyond_the_high_watermark(filled: FakeBroker, offset: int) -> None:
+def test_offset_above_the_high_watermark_is_rejected(filled: FakeBroker, offset: int) -> None:
     assert delete(filled, (0, offset)) == [(0, -1, ErrorCode.offset_out_of_range)]
 
 
-def test_partitions_one_by_one(filled: FakeBroker) -> None:
+def test_partitions_succeed_and_fail_individually(filled: FakeBroker) -> None:
     assert delete(filled, (0, 1), (1, -1), (4, 0)) == [
         (0, 1, ErrorCode.none),
         (1, 0, ErrorCode.none),
@@ -43,7 +43,7 @@ def test_partitions_one_by_one(filled: FakeBroker) -> None:
     ]
 
 
-def test_of_duplicates_the_last_counts(filled: FakeBroker) -> None:
+def test_last_offset_of_a_duplicate_partition_applies(filled: FakeBroker) -> None:
     assert delete(filled, (0, 1), (0, 3)) == [(0, 3, ErrorCode.none)]
 
 
@@ -61,19 +61,19 @@ def test_compacted_topics_keep_their_records(broker: FakeBroker, policy: str, ex
     assert delete(broker, (0, 0))[0][2] is expected
 
 
-def test_internal_topics(broker: FakeBroker) -> None:
+def test_internal_topics_are_rejected(broker: FakeBroker) -> None:
     broker.add_topic("__consumer_offsets")
     assert delete(broker, (0, 0), topic="__consumer_offsets")[0][2] is ErrorCode.invalid_topic_exception
     assert delete(broker, (0, 0), topic="__transaction_state")[0][2] is ErrorCode.unknown_topic_or_partition
 
 
-def test_unknown_topics(broker: FakeBroker) -> None:
+def test_unknown_topics_are_rejected(broker: FakeBroker) -> None:
     broker.add_topic("elsewhere", held=False)
     assert delete(broker, (0, 0), topic="a/b")[0][2] is ErrorCode.unknown_topic_or_partition
     assert delete(broker, (0, 0), topic="elsewhere")[0][2] is ErrorCode.not_leader_or_follower
 
 
-def test_a_failing_disk(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_failure_takes_the_log_dir_offline(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
 
@@ -85,5 +85,5 @@ def test_a_failing_disk(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> 
     assert [directory for directory, _ in filled.failed_log_dirs] == [partition.log_dir]
 
 
-def test_nothing_asked(broker: FakeBroker) -> None:
+def test_empty_delete_records_request(broker: FakeBroker) -> None:
     assert broker.ask(DELETE_RECORDS, 2, topics=[], timeout=1000).topics == ()

@@ -28,7 +28,7 @@ def test_active_producers(broker: FakeBroker) -> None:
     assert {one.coordinator_epoch for one in partition.active_producers} == {-1}
 
 
-def test_errors_with_kafkas_messages(broker: FakeBroker) -> None:
+def test_describe_producers_errors_have_the_messages_of_kafka(broker: FakeBroker) -> None:
     broker.add_topic("t")
     topics = [
         {"name": "t", "partition_indexes": [5]},

@@ -59,7 +59,7 @@ def filled(broker: FakeBroker) -> FakeBroker:
 @pytest.mark.parametrize(
     ("timestamp", "first_version"), [(-1, 1), (-2, 1), (-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 12), (-8, 12)]
 )
-def test_each_question_from_its_version_on(filled: FakeBroker, timestamp: int, first_version: int) -> None:
+def test_special_timestamps_need_their_minimum_version(filled: FakeBroker, timestamp: int, first_version: int) -> None:
     refused = [
         version
         for version in range(1, 12)
@@ -79,7 +79,7 @@ def test_each_question_from_its_version_on(filled: FakeBroker, timestamp: int, f
         (START, (-1, -1, -1)),
     ],
 )
-def test_an_empty_partition(broker: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
+def test_offsets_of_an_empty_partition(broker: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
     broker.add_topic("t")
     assert ask(broker, timestamp) == (ErrorCode.none, *expected)
 
@@ -102,11 +102,11 @@ def test_an_empty_partition(broker: FakeBroker, timestamp: int, expected: tuple[
         (2**62, (-1, -1, -1)),
     ],
 )
-def test_a_filled_partition(filled: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
+def test_offsets_of_a_filled_partition(filled: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
     assert ask(filled, timestamp) == (ErrorCode.none, *expected)
 
 
-def test_nothing_below_the_log_start(filled: FakeBroker) -> None:
+def test_no_offset_below_the_log_start_is_returned(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.log.advance_log_start(6)
@@ -116,7 +116,7 @@ def test_nothing_below_the_log_start(filled: FakeBroker) -> None:
     assert ask(filled, -3) == (ErrorCode.none, START + 500, 1, 0)
 
 
-def test_nothing_above_the_high_watermark(filled: FakeBroker) -> None:
+def test_no_offset_above_the_high_watermark_is_returned(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.shared_high_watermark.offset = 1
@@ -145,7 +145,7 @@ def test_read_committed_ends_at_the_last_stable_offset(broker: FakeBroker) -> No
     assert ask(broker, -1, isolation_level=1, replica_id=3)[2] == 2
 
 
-def test_an_unknown_isolation_level(filled: FakeBroker) -> None:
+def test_unknown_isolation_level_is_rejected(filled: FakeBroker) -> None:
     assert ask(filled, -1, isolation_level=2)[0] is ErrorCode.unknown_server_error
 
 
@@ -153,11 +153,11 @@ def test_an_unknown_isolation_level(filled: FakeBroker) -> None:
     ("epoch", "expected"),
     [(0, ErrorCode.none), (1, ErrorCode.unknown_leader_epoch), (-2, ErrorCode.fenced_leader_epoch)],
 )
-def test_leader_epochs(filled: FakeBroker, epoch: int, expected: ErrorCode) -> None:
+def test_current_leader_epoch_is_checked(filled: FakeBroker, epoch: int, expected: ErrorCode) -> None:
     assert ask(filled, -1, epoch=epoch)[0] is expected
 
 
-def test_partitions_that_are_not_here(broker: FakeBroker) -> None:
+def test_partitions_without_local_replica(broker: FakeBroker) -> None:
     broker.add_topic("elsewhere", held=False)
     assert ask(broker, -1, topic="gone")[0] is ErrorCode.unknown_topic_or_partition
     assert ask(broker, -1, topic="a/b")[0] is ErrorCode.unknown_topic_or_partition
@@ -165,20 +165,20 @@ def test_partitions_that_are_not_here(broker: FakeBroker) -> None:
     assert ask(broker, -1, topic="elsewhere", partition=7)[0] is ErrorCode.unknown_topic_or_partition
 
 
-def test_only_a_debugger_asks_followers(broker: FakeBroker) -> None:
+def test_only_a_debugging_consumer_may_query_followers(broker: FakeBroker) -> None:
     broker.add_topic("t", state=partition_image(leader=2))
     assert ask(broker, -1)[0] is ErrorCode.not_leader_or_follower
     assert ask(broker, -1, replica_id=-2)[0] is ErrorCode.none
 
 
-def test_a_failed_log_dir(filled: FakeBroker) -> None:
+def test_failed_log_dir(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.withdraw(ErrorCode.kafka_storage_error)
     assert ask(filled, -1)[0] is ErrorCode.kafka_storage_error
 
 
-def test_a_disk_that_fails_while_searching(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_failure_during_a_search(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
 
@@ -193,7 +193,9 @@ def test_a_disk_that_fails_while_searching(filled: FakeBroker, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("version", "expected"), [(4, ErrorCode.leader_not_available), (5, ErrorCode.offset_not_available)]
 )
-def test_a_leader_that_does_not_know_the_watermark_yet(filled: FakeBroker, version: int, expected: ErrorCode) -> None:
+def test_new_leader_without_high_watermark_responds_offset_not_available(
+    filled: FakeBroker, version: int, expected: ErrorCode
+) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.become_leader(1, 3)
@@ -204,7 +206,7 @@ def test_a_leader_that_does_not_know_the_watermark_yet(filled: FakeBroker, versi
     assert ask(filled, START, version=version)[0] is ErrorCode.none
 
 
-def test_duplicates_are_refused_and_the_rest_answered(broker: FakeBroker) -> None:
+def test_duplicate_partitions_are_rejected_individually(broker: FakeBroker) -> None:
     broker.add_topic("t", 2)
 
     def part(index: int, timestamp: int = -1) -> dict[str, int]:
@@ -227,7 +229,7 @@ def test_duplicates_are_refused_and_the_rest_answered(broker: FakeBroker) -> Non
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_every_version(filled: FakeBroker, version: int) -> None:
+def test_list_offsets_in_every_version(filled: FakeBroker, version: int) -> None:
     expected_epoch = 0 if version >= 4 else -1
     assert ask(filled, START, version=version) == (ErrorCode.none, START, 0, expected_epoch)
 
@@ -250,7 +252,7 @@ class DeletedBefore:
 
 
 @pytest.mark.parametrize("timestamp", [START, -3])
-def test_files_that_went_with_their_topic_are_no_broken_disk(filled: FakeBroker, timestamp: int) -> None:
+def test_deleted_topic_during_a_search_is_not_a_disk_failure(filled: FakeBroker, timestamp: int) -> None:
     filled.executor = DeletedBefore(filled)
     assert ask(filled, timestamp)[0] is ErrorCode.not_leader_or_follower
     assert not filled.failed_log_dirs
