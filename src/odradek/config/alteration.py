@@ -129,10 +129,10 @@ def check_broker_configs(
             + _bracketed(misplaced)
         )
     levels = (config.dynamic_cluster_default, configs) if per_broker else (configs, config.dynamic_broker)
-    in_force = merge(config.values, *levels)
-    _check_limits(in_force)
-    _check_threads(config, in_force)
-    _check_local_retention(in_force)
+    effective_values = merge(config.values, *levels)
+    _check_limits(effective_values)
+    _check_threads(config, effective_values)
+    _check_local_retention(effective_values)
     _check_supported(configs if changed is None else [name for name in configs if name in changed])
 
 
@@ -164,41 +164,41 @@ def _check_supported(changed: Iterable[str]) -> None:
             _reject_config(f"{name} has no effect: {supported.WITHOUT_EFFECT.get(name, 'it is not supported yet')}")
 
 
-def _check_limits(in_force: Texts) -> None:
+def _check_limits(effective_values: Texts) -> None:
     """The limits that Kafka does not define as ranges."""
-    roll_ms, jitter_ms = _number(in_force, "log.roll.ms"), _number(in_force, "log.roll.jitter.ms")
+    roll_ms, jitter_ms = _number(effective_values, "log.roll.ms"), _number(effective_values, "log.roll.jitter.ms")
     _require(roll_ms is None or roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
     _require(jitter_ms is None or jitter_ms >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
     _require(
-        TopicConfig.broker_defaults(static_broker=in_force).retention_ms != 0,
+        TopicConfig.broker_defaults(static_broker=effective_values).retention_ms != 0,
         "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     )
-    threads = _number(in_force, "log.cleaner.threads") or 0
+    threads = _number(effective_values, "log.cleaner.threads") or 0
     _require(threads > 0, "log.cleaner.threads must be at least 1")
     _require(
-        (_number(in_force, "log.cleaner.dedupe.buffer.size") or 0) // threads > _MEBIBYTE,
+        (_number(effective_values, "log.cleaner.dedupe.buffer.size") or 0) // threads > _MEBIBYTE,
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
     )
     try:
-        overrides = parse_ip_overrides(in_force.get("max.connections.per.ip.overrides", ""))
+        overrides = parse_ip_overrides(effective_values.get("max.connections.per.ip.overrides", ""))
     except AddressError as error:
         _reject(f"Error parsing configuration property 'max.connections.per.ip.overrides': {error}")
     _require(
-        _number(in_force, "max.connections.per.ip") != 0 or bool(overrides),
+        _number(effective_values, "max.connections.per.ip") != 0 or bool(overrides),
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
     )
 
 
-def _check_threads(config: NodeConfig, in_force: Texts) -> None:
+def _check_threads(config: NodeConfig, effective_values: Texts) -> None:
     """A pool may at most double or halve at a time."""
     for name in ("background.threads", "num.recovery.threads.per.data.dir"):
-        new, current = _number(in_force, name) or 0, _number(config.in_force, name) or 0
+        new, current = _number(effective_values, name) or 0, _number(config.effective_values, name) or 0
         prefix = f"Dynamic thread count update validation failed for {name}={new}, value should "
         if new < current // 2:
             _reject_reconfiguration(f"{prefix}be at least half the current value {current}")
         if new > current * 2:
             _reject_reconfiguration(f"{prefix}not be greater than double the current value {current}")
-    new, current = (_number(texts, "log.cleaner.threads") or 0 for texts in (in_force, config.in_force))
+    new, current = (_number(texts, "log.cleaner.threads") or 0 for texts in (effective_values, config.effective_values))
     if new < current // 2:
         _reject_reconfiguration(f"Log cleaner threads cannot be reduced to less than half the current value {current}")
     if new > current * 2:
@@ -207,9 +207,9 @@ def _check_threads(config: NodeConfig, in_force: Texts) -> None:
         )
 
 
-def _check_local_retention(in_force: Texts) -> None:
+def _check_local_retention(effective_values: Texts) -> None:
     """Local retention must not exceed total retention. -2 means that both are equal."""
-    defaults = TopicConfig.broker_defaults(static_broker=in_force)
+    defaults = TopicConfig.broker_defaults(static_broker=effective_values)
     for unit, total, local in (
         ("ms", defaults.retention_ms, defaults.local_retention_ms),
         ("bytes", defaults.retention_bytes, defaults.local_retention_bytes),

@@ -56,14 +56,14 @@ def overlay(config: NodeConfig, dynamic_broker: Texts, dynamic_cluster_default: 
     """The configuration of the file with these dynamic configs applied."""
     of_broker = _usable(dynamic_broker, per_broker=True)
     of_cluster = _usable(dynamic_cluster_default, per_broker=False)
-    in_force = merge(config.values, of_cluster, of_broker)
+    effective_values = merge(config.values, of_cluster, of_broker)
     return replace(
         config,
-        **{field: _setting(name, in_force.get(name)) for name, field in _DYNAMIC_SETTINGS.items()},
-        topic_defaults=TopicConfig.broker_defaults(static_broker=in_force),
+        **{field: _setting(name, effective_values.get(name)) for name, field in _DYNAMIC_SETTINGS.items()},
+        topic_defaults=TopicConfig.broker_defaults(static_broker=effective_values),
         dynamic_broker=MappingProxyType(of_broker),
         dynamic_cluster_default=MappingProxyType(of_cluster),
-        in_force=MappingProxyType(in_force),
+        effective_values=MappingProxyType(effective_values),
     )
 
 

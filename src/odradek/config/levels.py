@@ -52,8 +52,8 @@ def describe_broker(config: NodeConfig, names: Collection[str] | None = None) ->
     """Every config of the node, or those in `names`."""
     known = (name for name, definition in BROKER_CONFIGS.items() if not definition.hidden_until_set)
     return [
-        _described_broker_config(config, name, _broker_value(config.in_force, name))
-        for name in dict.fromkeys((*known, *config.in_force))
+        _described_broker_config(config, name, _broker_value(config.effective_values, name))
+        for name in dict.fromkeys((*known, *config.effective_values))
         if names is None or name in names
     ]
 
@@ -111,7 +111,7 @@ def _described_topic_config(config: NodeConfig, name: str, override: str | None)
         value = _shown(definition, override)
         levels = (LevelValue(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG), *levels)
     else:
-        value = format_value(broker_default(definition, (config.in_force,)))
+        value = format_value(broker_default(definition, (config.effective_values,)))
     return DescribedConfig(
         name=name,
         value=value,
@@ -132,9 +132,9 @@ def _shown(definition: ConfigDefinition, text: str) -> str | None:
         return text
 
 
-def _broker_value(in_force: Texts, name: str) -> str | None:
+def _broker_value(effective_values: Texts, name: str) -> str | None:
     definition = BROKER_CONFIGS.get(name)
-    text = in_force.get(name)
+    text = effective_values.get(name)
     if definition is None or definition.internal:
         return text
     return format_value(definition.default if text is None else definition.parse(text))

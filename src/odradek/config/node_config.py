@@ -124,7 +124,7 @@ class NodeConfig:
     """Dynamic configs of this broker."""
     dynamic_cluster_default: Texts = field(default_factory=dict)
     """Dynamic configs of all brokers."""
-    in_force: Texts
+    effective_values: Texts
     """`values`, overridden by the dynamic configs."""
     warnings: tuple[str, ...] = ()
 
@@ -148,7 +148,7 @@ class NodeConfig:
             **settings,
             topic_defaults=TopicConfig.broker_defaults(static_broker=given),
             values=MappingProxyType(given),
-            in_force=MappingProxyType(given),
+            effective_values=MappingProxyType(given),
             warnings=tuple(problems.warnings),
         )
 
@@ -172,7 +172,7 @@ class NodeConfig:
     def effective(self, name: str) -> ConfigValue:
         """The effective value of any broker config, supported or not. Raises KeyError for unknown names."""
         definition = BROKER_CONFIGS[name]
-        text = self.in_force.get(name)
+        text = self.effective_values.get(name)
         return definition.default if text is None else definition.parse(text)
 
     def effective_number(self, name: str) -> int:
@@ -182,5 +182,12 @@ class NodeConfig:
         return value
 
 
-_OTHER_FIELDS = {"topic_defaults", "values", "dynamic_broker", "dynamic_cluster_default", "in_force", "warnings"}
+_OTHER_FIELDS = {
+    "topic_defaults",
+    "values",
+    "dynamic_broker",
+    "dynamic_cluster_default",
+    "effective_values",
+    "warnings",
+}
 _SETTINGS = tuple(one.name for one in fields(NodeConfig) if one.name not in _OTHER_FIELDS)

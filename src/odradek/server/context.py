@@ -1,7 +1,7 @@
 """What a handler receives with each request: the context, and the ports of the node that it may use."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
 
 from odradek.base.ports import Client, Clock, Executor
 from odradek.config.node_config import NodeConfig
@@ -18,7 +18,6 @@ CLOSE_CONNECTION: Final = CloseConnection()
 
 # A message of the request's version, or its encoded form; None: this request expects no response.
 Response = Message | bytes | list[bytes] | CloseConnection | None
-Answer = Response | Awaitable[Any]
 
 
 class ConnectionPort(Protocol):

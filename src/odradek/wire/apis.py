@@ -1,6 +1,6 @@
-"""The one table of APIs: routing, ApiVersions, forwarding and authorization all read it.
+"""The one table of APIs, for routing, ApiVersions, forwarding and (in the future) authorization.
 
-ApiVersions advertises exactly what stands here, so an API is listed only once it is complete. A listener imports the
+ApiVersions advertises exactly these versions, so an API is listed only once it is complete. A listener imports the
 module of a handler with the first request: a process that never serves an API never loads its code.
 """
 
@@ -176,7 +176,7 @@ def _internal(key: ApiKey, low: int, high: int, *, controller: str | None = None
 
 
 def _unserved(key: ApiKey, *checks: str) -> Api:
-    """Not served yet. It may stand in an Envelope, where it is refused as an unsupported version."""
+    """Not served yet. Inside an Envelope it is rejected as an unsupported version."""
     return Api(key, 0, -1, None, None, 0, is_forwardable=True, is_internal=False, checks=_checks(checks))
 
 

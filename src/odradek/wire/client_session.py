@@ -2,7 +2,7 @@
 
 A session negotiates versions with ApiVersions, numbers requests, and matches responses to them in the order in which
 they were sent. Peer links, the client and the simulator's clients each add only their transport. A session knows no
-sockets, clocks or retries: the caller gives it the time.
+sockets, clocks or retries: the caller passes the time.
 """
 
 import struct

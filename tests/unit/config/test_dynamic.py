@@ -42,7 +42,7 @@ def test_topics_inherit_dynamic_broker_configs() -> None:
 def test_dynamic_config_overrides_its_synonyms_in_the_file() -> None:
     config = overlay(STATIC, {}, {"log.retention.ms": "360000"})
     assert config.topic_defaults.retention_ms == 360000
-    assert "log.retention.hours" not in config.in_force
+    assert "log.retention.hours" not in config.effective_values
     assert merge({"log.roll.hours": "1", "a": "b"}, {"log.roll.ms": "5"}) == {"log.roll.ms": "5", "a": "b"}
 
 

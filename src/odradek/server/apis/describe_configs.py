@@ -42,8 +42,8 @@ _Names = Collection[str] | None
 async def handle(request: Message, context: RequestContext, node: ConfiguredNode) -> Message:
     if any(resource.resource_type not in _DESCRIBERS for resource in request.resources):
         # One resource of an unknown type makes Kafka reject the whole request.
-        refusal = KafkaError(ErrorCode.invalid_request, _MALFORMED)
-        results = [_result(resource, refusal, (), context) for resource in request.resources]
+        error = KafkaError(ErrorCode.invalid_request, _MALFORMED)
+        results = [_result(resource, error, (), context) for resource in request.resources]
     else:
         results = []
         for number, resource in enumerate(request.resources):
