@@ -79,7 +79,7 @@ def test_a_broker_is_drained_by_plan_and_leaders_go_home(
     page = at_desk.open("/brokers")
     page.get_by_role("button", name="Drain Broker 1").click()
     at_desk.answer("Preview")
-    at_desk.expect(page.get_by_role("alert"), "has 3 replicas, but only 2 brokers would be left for them")
+    at_desk.expect(page.get_by_role("alert"), "needs 3 brokers for its replicas, but only 2 would be left")
     at_desk.answer("Cancel")
     first, second = replicas_of(client, topic)
     at_desk.open(f"/partitions?search={topic}")

@@ -118,7 +118,7 @@ def test_a_killed_broker_is_reported_and_can_be_restarted(tmp_path: Path) -> Non
         assert line.startswith("Node 2 was killed by SIGKILL")
         wait_for(lambda: nodes(bootstrap)[2]["broker"] == "fenced")
         file = data_dir / "node-2" / "server.properties"
-        assert f"Restart it with `odradek start {file}`." in line
+        assert f"Restart the node with `odradek start {file}`." in line
         with subprocess.Popen([*ODRADEK, "start", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as node:
             assert node.stdout is not None
             assert node.stdout.readline() == f"ready bootstrap=127.0.0.1:{port + 1}\n".encode()

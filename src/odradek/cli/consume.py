@@ -28,7 +28,7 @@ class Isolation(StrEnum):
 
 
 def command(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Topic name.")],
     start: Annotated[
         str,
         typer.Option(

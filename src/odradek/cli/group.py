@@ -50,7 +50,7 @@ _NO_GROUPS = "No groups exist yet. A group is created when a consumer joins it."
 # Rebalance history is optional, so a slow HTTP endpoint must not delay the command.
 _HTTP_TIMEOUT_S = 2.0
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP…", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP…", show_default=False, help="Group IDs.")]
 # The option of kafka-consumer-groups.
 NamesByOption = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", hidden=True)]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="Select all groups.")]
@@ -179,7 +179,9 @@ def reset(
     by_duration: Annotated[
         str | None,
         typer.Option(
-            "--by-duration", metavar="DURATION", help="Reset to the first record of this last period: PT1H30M, P7D."
+            "--by-duration",
+            metavar="DURATION",
+            help="Reset to the first record within this time before now: PT1H30M, P7D.",
         ),
     ] = None,
     from_file: Annotated[

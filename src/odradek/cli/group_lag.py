@@ -35,7 +35,7 @@ def _wait(until_s: float, interval_s: float) -> None:
 
 
 def _print(found: Sequence[tuple[GroupDescription, list[PartitionLag]]], *, with_rates: bool) -> None:
-    rate_columns = ("consumed/s", "produced/s", "caught up in") if with_rates else ()
+    rate_columns = ("consumed/s", "produced/s", "catch-up time") if with_rates else ()
     totals = [
         (group.id, group.state, len(lags), total.records, *(_rate_cells(total) if with_rates else ()))
         for group, lags in found

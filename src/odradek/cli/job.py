@@ -53,7 +53,7 @@ class NewFieldsChoice(StrEnum):
 
 @app.command()
 def ingest(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Topic name.")],
     table: Annotated[Path, typer.Argument(metavar="TABLE", show_default=False, help="Directory of the table.")],
     as_: Annotated[TableKind, typer.Option("--as", help="Table format.")] = TableKind.DELTA,
     catalog: Annotated[
@@ -183,7 +183,7 @@ def ingest(
 
 @app.command()
 def audit(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Topic name.")],
     table: Annotated[
         Path | None,
         typer.Argument(metavar="[TABLE]", show_default=False, help="Directory of a table that `ingest` has written."),
@@ -263,7 +263,7 @@ def load(
     source: Annotated[
         Path, typer.Argument(metavar="SOURCE", show_default=False, help="Delta table, or Parquet or JSON files.")
     ],
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Topic name.")],
     key: Annotated[
         str | None, typer.Option("--key", "-k", metavar="COLUMN", help="Column with the record keys.")
     ] = None,
@@ -313,7 +313,7 @@ def load(
 
 @app.command()
 def skew(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Topic name.")],
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML report with charts to this file.")
     ] = None,

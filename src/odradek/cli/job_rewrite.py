@@ -38,7 +38,7 @@ class KeylessChoice(StrEnum):
 
 
 State = Annotated[Path, typer.Option("--state", metavar="DIRECTORY", help="Directory for the job's state.")]
-SourceTopic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+SourceTopic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Source topic.")]
 TargetTopic = Annotated[
     str,
     typer.Argument(metavar="TARGET", show_default=False, help="Target topic; created like TOPIC if it does not exist."),

@@ -47,7 +47,7 @@ class Codec(StrEnum):
 
 
 def command(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Topic name.")],
     values: Annotated[
         list[str] | None,
         typer.Argument(

@@ -28,8 +28,8 @@ from odradek.text.terminal import is_terminal, say
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics; elect leaders.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC…", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="Topic name.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC…", show_default=False, help="Topic names.")]
 
 
 @app.command()

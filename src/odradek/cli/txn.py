@@ -41,8 +41,10 @@ STATES = (
     "PrepareEpochFence",
 )
 
-Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False)]
-Partition = Annotated[int | None, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False)]
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False, help="Topic name.")]
+Partition = Annotated[
+    int | None, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False, help="Partition number.")
+]
 BrokerId = Annotated[
     int | None, typer.Option("--broker-id", min=0, metavar="ID", help="Query this replica instead of the leader.")
 ]
@@ -96,7 +98,9 @@ def list_transactions(
 
 @app.command()
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TRANSACTIONAL_ID…", show_default=False)] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TRANSACTIONAL_ID…", show_default=False, help="Transactional IDs.")
+    ] = None,
     transactional_id: Annotated[
         list[str] | None, typer.Option("--transactional-id", metavar="TRANSACTIONAL_ID", hidden=True)
     ] = None,
@@ -136,8 +140,10 @@ def describe(
 
 @app.command()
 def producers(
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False)],
-    partition: Annotated[int, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False)],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False, help="Topic name.")],
+    partition: Annotated[
+        int, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False, help="Partition number.")
+    ],
     broker_id: BrokerId = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

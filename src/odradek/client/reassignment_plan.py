@@ -93,8 +93,8 @@ def _drain(
             candidates = [broker for broker in assignment.targets if broker not in replicas]
             if not candidates:
                 raise CannotPlan(
-                    f"{placed[index].partition} has {len(replicas)} replicas,"
-                    f" but only {len(assignment.targets)} brokers would be left for them"
+                    f"{placed[index].partition} needs {len(replicas)} brokers for its replicas,"
+                    f" but only {len(assignment.targets)} would be left"
                 )
             coming = min(candidates, key=partial(_cost, assignment, index, leaving))
             assignment.apply(assignment.replacement(index, leaving, coming))

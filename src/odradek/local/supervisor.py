@@ -145,7 +145,7 @@ class Supervisor:
                     raise NodeExited(exited[-1].explain_exit_with_log())
                 for node in exited:
                     node.files.pid.unlink(missing_ok=True)
-                    say(f"{node.explain_exit()} The other nodes keep running. Restart it with {node.start_command()}.")
+                    say(f"{node.explain_exit()} The other nodes keep running. Restart the node with {node.start_command()}.")
         finally:
             stop.cancel()
 

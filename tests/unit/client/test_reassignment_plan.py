@@ -227,7 +227,7 @@ def test_several_are_drained_at_once() -> None:
 
 
 def test_what_is_not_possible_is_said() -> None:
-    with pytest.raises(CannotPlan, match="orders-0 has 2 replicas, but only 1 brokers would be left"):
+    with pytest.raises(CannotPlan, match="orders-0 needs 2 brokers for its replicas, but only 1 would be left"):
         plan([placed(0, (1, 2))], (1, 2), Purpose(drain=frozenset([2])))
     with pytest.raises(CannotPlan, match="No broker would be left"):
         plan([placed(0, (1,))], (1,), Purpose(drain=frozenset([1])))

@@ -123,7 +123,7 @@ def test_a_later_exit_leaves_the_other_nodes_running(tmp_path: Path, capsys: pyt
     run(nodes, on_ready)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("Node 2 was killed by SIGKILL")
-    assert line.endswith(f"Restart it with `odradek start {nodes[1].properties}`.")
+    assert line.endswith(f"Restart the node with `odradek start {nodes[1].properties}`.")
     assert not is_alive(first_pid[0])
 
 
