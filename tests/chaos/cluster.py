@@ -16,7 +16,7 @@ from odradek.base.errors import KafkaError
 from odradek.client.admin import Admin
 from odradek.client.errors import ClientError
 from odradek.client.reassignments import Reassignments
-from odradek.testing.health import what_is_missing
+from odradek.testing.health import find_problem
 from tests.chaos.limited_member import MemberWithSlowDisk
 from tests.chaos.plan import DISK_FAULTS, NETWORK_FAULTS, REPLICAS, FaultKind
 from tests.chaos.small_disk import SmallDisk, find_small_disks
@@ -162,7 +162,7 @@ class ChaosCluster:
     def wait_until_healthy(self, seconds_max: float = HEALTHY_S_MAX) -> float:
         """Waits until every node runs, all nodes know each other and all replicas are in sync. Raises NotRecovered."""
         began_at, patience = time.monotonic(), Patience(seconds_max)
-        while missing := what_is_missing({number: node.address for number, node in self.nodes.items()}):
+        while missing := find_problem({number: node.address for number, node in self.nodes.items()}):
             self.check_all_running()
             if patience.is_over():
                 raise NotRecovered(f"{seconds_max:g} s after the last fault: {missing}")

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Final, Self
 
-from odradek.testing.circumstances import Circumstances
+from odradek.testing.faults import Faults
 from tests.cluster.real_cluster import Member, OdradekMember
 
 SPARE_FILES: Final = 3
@@ -37,7 +37,7 @@ class MemberWithSlowDisk(OdradekMember):
     def slow_disk(self, delay_ms: float) -> None:
         """Delays every write and every read from disk by this time; 0 ends the delay."""
         assert self.process is not None and self.process.stdin is not None, "it was started"
-        self.process.stdin.write(Circumstances(disk_delay_ms=delay_ms).to_line())
+        self.process.stdin.write(Faults(disk_delay_ms=delay_ms).to_line())
         self.process.stdin.flush()
 
 

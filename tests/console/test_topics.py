@@ -23,7 +23,9 @@ def test_a_topic_is_created_after_a_refusal_that_is_explained(
     at_desk.fill("Configs", "min.insync.replicas=2")
     at_desk.check_accessible()
     at_desk.answer("Preview")
-    at_desk.expect(page.get_by_role("dialog"), "Creates topic shop.created with 2 partitions and 3 replicas per partition.")
+    at_desk.expect(
+        page.get_by_role("dialog"), "Creates topic shop.created with 2 partitions and 3 replicas per partition."
+    )
     at_desk.check_accessible()
     at_desk.answer("Create topic")
     assert "Topic shop.created created." in at_desk.told()

@@ -1,4 +1,4 @@
-"""What the tests do with a cluster, as its users would: confluent-kafka, from outside."""
+"""Uses a cluster as users would, with confluent-kafka."""
 
 import time
 from collections.abc import Iterable
@@ -19,16 +19,16 @@ def create_topic(cluster: Cluster, name: str, replicas: int = 3) -> None:
 
 
 def produce(cluster: Cluster, topic: str, values: Iterable[str]) -> None:
-    """Returns when all are acknowledged."""
+    """Produce the values and wait until all are acknowledged."""
     failures: list[object] = []
 
-    def delivered(error: object, _message: Message) -> None:
+    def on_delivery(error: object, _message: Message) -> None:
         if error is not None:
             failures.append(error)
 
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **QUICK_RETRIES})
     for value in values:
-        producer.produce(topic, value, on_delivery=delivered)
+        producer.produce(topic, value, on_delivery=on_delivery)
     assert producer.flush(SECONDS_MAX) == 0
     assert not failures
 

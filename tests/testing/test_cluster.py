@@ -1,4 +1,4 @@
-"""`odradek.testing.Cluster` as its users see it, with its nodes in threads and in processes."""
+"""`odradek.testing.Cluster` with its nodes in threads and in processes."""
 
 import asyncio
 import os
@@ -18,11 +18,11 @@ from tests.node_process import is_alive
 from tests.testing.clients import consume, create_topic, produce, texts
 
 START_SECONDS_MAX = 15.0
-"""On a quiet machine the bars are 1 s in one process and 1.5 s in several; this one may be busy with other tests."""
+"""The targets are 1 s in one process and 1.5 s in several on a quiet machine; this one may be busy with other tests."""
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def check_cleanup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield
     assert not list(tmp_path.iterdir())
@@ -42,9 +42,9 @@ def _children() -> list[str]:
     return [line for line in listed.stdout.splitlines() if "odradek.testing.child" in line]
 
 
-def test_starts_fast_and_serves(processes: bool, measured: Callable[[str], None]) -> None:
+def test_a_cluster_starts_fast_and_serves_requests(processes: bool, measured: Callable[[str], None]) -> None:
     with Cluster(brokers=1, processes=processes):
-        """The imports of this process are paid once, not by every cluster."""
+        """Imports cost time once per process, not per cluster."""
     began_at = time.perf_counter()
     with Cluster(processes=processes) as cluster:
         seconds = time.perf_counter() - began_at
@@ -59,7 +59,7 @@ def test_starts_fast_and_serves(processes: bool, measured: Callable[[str], None]
             socket.create_connection((host, int(port)), timeout=30)
 
 
-def test_the_leader_is_killed_and_comes_back(processes: bool) -> None:
+def test_a_killed_leader_is_replaced_and_restarted(processes: bool) -> None:
     with Cluster(processes=processes) as cluster:
         create_topic(cluster, "orders")
         produce(cluster, "orders", texts(0, 100))
@@ -79,7 +79,7 @@ def test_the_leader_is_killed_and_comes_back(processes: bool) -> None:
         assert consume(cluster, "orders", 200) == texts(0, 200)
 
 
-def test_a_paused_leader_loses_its_session_and_comes_back(processes: bool) -> None:
+def test_a_paused_leader_is_fenced_and_rejoins(processes: bool) -> None:
     session = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
     with Cluster(brokers=3, controllers=1, processes=processes, properties=session) as cluster:
         assert (cluster.controllers, cluster.brokers) == ((1,), (2, 3, 4))
@@ -102,7 +102,7 @@ def test_a_paused_node_can_be_killed(processes: bool) -> None:
         cluster.pause(1)
 
 
-def test_what_was_acknowledged_outlives_the_kill_of_all(processes: bool) -> None:
+def test_acknowledged_records_survive_the_kill_of_all_nodes(processes: bool) -> None:
     with Cluster(brokers=1, processes=processes) as cluster:
         create_topic(cluster, "orders", replicas=1)
         produce(cluster, "orders", texts(0, 50))
@@ -113,7 +113,7 @@ def test_what_was_acknowledged_outlives_the_kill_of_all(processes: bool) -> None
         assert consume(cluster, "orders", 50) == texts(0, 50)
 
 
-def test_async_form() -> None:
+def test_the_cluster_is_an_async_context_manager() -> None:
     async def run() -> None:
         async with Cluster(brokers=1) as cluster:
             await asyncio.to_thread(create_topic, cluster, "orders", 1)
@@ -121,7 +121,7 @@ def test_async_form() -> None:
     asyncio.run(run())
 
 
-def test_a_property_that_cannot_be_ends_it_at_once(processes: bool) -> None:
+def test_an_invalid_property_fails_at_once(processes: bool) -> None:
     with (
         pytest.raises(Exception, match=r"num\.partitions"),
         Cluster(processes=processes, properties={"num.partitions": "x"}),
@@ -129,7 +129,7 @@ def test_a_property_that_cannot_be_ends_it_at_once(processes: bool) -> None:
         raise AssertionError("it started")
 
 
-def test_node_processes_end_with_the_test() -> None:
+def test_node_processes_exit_with_the_test() -> None:
     program = (
         "import os, signal, sys; from odradek.testing import Cluster\n"
         "with Cluster(brokers=1, processes=True) as cluster:\n"
@@ -142,12 +142,12 @@ def test_node_processes_end_with_the_test() -> None:
     while is_alive(int(pid)):
         assert time.monotonic() < deadline, "the node outlived its test"
         time.sleep(0.01)
-    # Killed like that, the test could not remove it.
+    # The killed test could not delete its directory.
     subprocess.run(["rm", "-r", directory], check=True)
 
 
-def test_a_cluster_that_does_not_run_says_so() -> None:
+def test_methods_of_a_stopped_cluster_raise() -> None:
     with pytest.raises(ClusterError, match="not running"):
         Cluster().kill(1)
-    with Cluster(brokers=1) as cluster, pytest.raises(ClusterError, match="there is no node 2"):
+    with Cluster(brokers=1) as cluster, pytest.raises(ClusterError, match="node 2 does not exist"):
         cluster.kill(2)

@@ -1,4 +1,4 @@
-"""Disks that are full or slow, on real nodes in this process and in processes of their own."""
+"""Full and slow disks of nodes in threads and in processes."""
 
 import time
 
@@ -7,7 +7,7 @@ import pytest
 from odradek.testing import Cluster, ClusterError
 from tests.testing.clients import consume, create_topic, produce, texts
 
-# Nothing is written but what is asked for.
+# Only explicit writes reach the disk.
 NO_WRITES_UNASKED = {"metadata.max.idle.interval.ms": "0", "replica.high.watermark.checkpoint.interval.ms": "600000"}
 
 
@@ -16,7 +16,7 @@ def processes(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def test_a_full_disk_costs_the_broker_and_not_the_records(processes: bool) -> None:
+def test_a_full_disk_stops_the_broker_but_loses_no_records(processes: bool) -> None:
     with Cluster(processes=processes) as cluster:
         create_topic(cluster, "orders")
         produce(cluster, "orders", texts(0, 10))
@@ -24,7 +24,7 @@ def test_a_full_disk_costs_the_broker_and_not_the_records(processes: bool) -> No
         cluster.fill_disk(leader)
         produce(cluster, "orders", texts(10, 20))
         assert cluster.leader("orders") != leader
-        with pytest.raises(ClusterError, match=rf"(?s)node {leader} has ended: .*No space left on device"):
+        with pytest.raises(ClusterError, match=rf"(?s)node {leader} has exited: .*No space left on device"):
             cluster.wait_until_healthy()
         with pytest.raises(ClusterError, match="No space left on device"):
             cluster.restart(leader)
@@ -34,7 +34,7 @@ def test_a_full_disk_costs_the_broker_and_not_the_records(processes: bool) -> No
         assert consume(cluster, "orders", 20) == texts(0, 20)
 
 
-def test_a_slow_disk_is_slow(processes: bool) -> None:
+def test_a_slow_disk_delays_writes(processes: bool) -> None:
     with Cluster(brokers=1, processes=processes) as cluster:
         create_topic(cluster, "orders", replicas=1)
         cluster.slow_disk(1, delay_ms=300)
@@ -45,7 +45,7 @@ def test_a_slow_disk_is_slow(processes: bool) -> None:
         assert consume(cluster, "orders", 1) == ["slow"]
 
 
-def test_a_node_that_is_paused_finds_out_when_it_wakes(processes: bool) -> None:
+def test_faults_of_a_paused_node_apply_when_it_resumes(processes: bool) -> None:
     with Cluster(brokers=1, processes=processes, properties=NO_WRITES_UNASKED) as cluster:
         create_topic(cluster, "orders", replicas=1)
         cluster.pause(1)

@@ -1,4 +1,4 @@
-"""Nodes that do not hear of each other any more, in one process and in several."""
+"""Network partitions between nodes in threads and in processes."""
 
 import time
 
@@ -14,12 +14,12 @@ def is_led_by_another(cluster: Cluster, leader: int) -> bool:
     try:
         return cluster.leader("orders") != leader
     except ClusterError:
-        # For a moment there is none.
+        # There may be no leader for a moment.
         return False
 
 
 @pytest.mark.parametrize(("controllers", "processes"), [(0, False), (0, True), (1, False)])
-def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(controllers: int, processes: bool) -> None:
+def test_a_partitioned_leader_is_replaced_and_rejoins(controllers: int, processes: bool) -> None:
     with Cluster(controllers=controllers, processes=processes, properties=QUICK_SESSIONS) as cluster:
         create_topic(cluster, "orders")
         produce(cluster, "orders", texts(0, 10))

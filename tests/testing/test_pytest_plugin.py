@@ -1,4 +1,4 @@
-"""The fixtures, as pytest finds them in an installed Odradek, and what they cost those who do not use them."""
+"""The pytest fixtures of an installed Odradek."""
 
 import subprocess
 import sys
@@ -8,18 +8,18 @@ from odradek.testing import Cluster
 from tests.testing.clients import consume, create_topic, produce
 
 
-def test_the_session_has_three_brokers(kafka_cluster: Cluster) -> None:
+def test_kafka_cluster_has_three_brokers(kafka_cluster: Cluster) -> None:
     assert kafka_cluster.brokers == (1, 2, 3)
     create_topic(kafka_cluster, "from-a-fixture")
     produce(kafka_cluster, "from-a-fixture", ["hello"])
     assert consume(kafka_cluster, "from-a-fixture", 1) == ["hello"]
 
 
-def test_or_one(kafka_broker: Cluster) -> None:
+def test_kafka_broker_is_one_broker(kafka_broker: Cluster) -> None:
     assert kafka_broker.brokers == (1,)
 
 
-def test_whoever_does_not_use_them_does_not_import_odradek(tmp_path: Path) -> None:
+def test_unused_fixtures_do_not_import_odradek(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text(
         "import sys\n"
         "def test_light(pytestconfig):\n"

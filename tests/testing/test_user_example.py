@@ -1,4 +1,4 @@
-"""The test that docs/tutorials/testing.md shows, as it stands there, and that it stands there."""
+"""The example test of docs/tutorials/testing.md, and a check that the page contains it."""
 
 import inspect
 from pathlib import Path
@@ -22,6 +22,6 @@ def test_producer_survives_failover() -> None:
         assert producer.flush(30) == 0 and errors == [None] * 1000
 
 
-def test_the_page_shows_it() -> None:
+def test_the_tutorial_contains_the_example() -> None:
     shown = inspect.getsource(test_producer_survives_failover).replace("() -> None", "()").replace(": list[object]", "")
     assert shown.strip() in PAGE.read_text()

@@ -145,7 +145,7 @@ def alter(
             admin.alter_configs(resource, changes=changes, removals=delete_config or ())
         if partitions is not None:
             admin.create_partitions(name, partitions)
-            say("Keys may now map to other partitions: the order of new records to older ones of the same key is lost.")
+            say("Keys may now map to other partitions. The order per key is guaranteed only for new records.")
     say(f"Updated topic {name}.")
 
 

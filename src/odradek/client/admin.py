@@ -141,7 +141,7 @@ class Admin:
         """Return configs by resource name, from the given broker or any."""
 
         def build(chosen: Schema) -> Message:
-            asked = tuple(
+            requested = tuple(
                 chosen.new(
                     "DescribeConfigsResource",
                     resource_type=int(resource.type),
@@ -151,10 +151,10 @@ class Admin:
                 for resource in resources
             )
             return chosen.new(
-                "DescribeConfigsRequest", resources=asked, include_synonyms=False, include_documentation=False
+                "DescribeConfigsRequest", resources=requested, include_synonyms=False, include_documentation=False
             )
 
-        def ask() -> dict[str, list[ConfigValue]]:
+        def attempt() -> dict[str, list[ConfigValue]]:
             if node_id is None:
                 response = self._cluster.send_to_any(ApiKey.DESCRIBE_CONFIGS, build)
             else:
@@ -166,7 +166,7 @@ class Admin:
                 found[result.resource_name] = sorted(values, key=lambda config: config.name)
             return found
 
-        return self._cluster.retry("reading configs", ask)
+        return self._cluster.retry("reading configs", attempt)
 
     def alter_configs(
         self,
@@ -191,7 +191,7 @@ class Admin:
             )
             return chosen.new("IncrementalAlterConfigsRequest", resources=(altered,), validate_only=validate_only)
 
-        def ask() -> None:
+        def attempt() -> None:
             node_id = resource.owner
             if node_id is None:
                 response = self._cluster.send_to_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
@@ -199,7 +199,7 @@ class Admin:
                 response = self._cluster.send_to_broker(node_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
             raise_for_error(response.responses[0])
 
-        self._cluster.retry("changing configs", ask)
+        self._cluster.retry("changing configs", attempt)
 
     def offsets(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
@@ -210,19 +210,19 @@ class Admin:
         """
         found: dict[TopicPartition, int] = {}
 
-        def ask() -> dict[TopicPartition, int]:
+        def attempt() -> dict[TopicPartition, int]:
             layouts = self._cluster.topics(tuple({partition.topic for partition in timestamps}))
             by_leader: dict[int, list[TopicPartition]] = {}
-            for asked in timestamps.keys() - found.keys():
-                leader = layouts[asked.topic].partitions[asked.partition].leader
+            for partition in timestamps.keys() - found.keys():
+                leader = layouts[partition.topic].partitions[partition.partition].leader
                 if leader < 0:
-                    raise KafkaError(ErrorCode.leader_not_available, f"{asked} has no leader")
-                by_leader.setdefault(leader, []).append(asked)
+                    raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader")
+                by_leader.setdefault(leader, []).append(partition)
             for leader, partitions in by_leader.items():
                 found.update(self._offsets_of(leader, {one: timestamps[one] for one in partitions}, read_committed))
             return found
 
-        return self._cluster.retry("looking up offsets", ask)
+        return self._cluster.retry("looking up offsets", attempt)
 
     def _offsets_of(
         self, leader: int, timestamps: Mapping[TopicPartition, int], read_committed: bool
@@ -230,9 +230,9 @@ class Admin:
         def build(chosen: Schema) -> Message:
             partition_class = chosen["ListOffsetsPartition"]
             by_topic: dict[str, list[Message]] = {}
-            for asked, timestamp in timestamps.items():
-                by_topic.setdefault(asked.topic, []).append(
-                    partition_class(partition_index=asked.partition, current_leader_epoch=-1, timestamp=timestamp)
+            for partition, timestamp in timestamps.items():
+                by_topic.setdefault(partition.topic, []).append(
+                    partition_class(partition_index=partition.partition, current_leader_epoch=-1, timestamp=timestamp)
                 )
             return chosen.new(
                 "ListOffsetsRequest",
@@ -255,11 +255,11 @@ class Admin:
     def _change(
         self, what: str, api_key: int, build: BuildRequest, results: Callable[[Message], Sequence[Message]]
     ) -> None:
-        def ask() -> None:
+        def attempt() -> None:
             raise_for_error(results(self._cluster.send_to_controller(api_key, build))[0])
 
         # The controller knows every topic, so an unknown topic is not worth a retry.
-        self._cluster.retry(what, ask, final=(ErrorCode.unknown_topic_or_partition,))
+        self._cluster.retry(what, attempt, final=(ErrorCode.unknown_topic_or_partition,))
 
     @property
     def _timeout(self) -> timedelta:

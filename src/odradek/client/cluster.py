@@ -63,10 +63,10 @@ class Cluster:
         names = None if topics is None else tuple(dict.fromkeys(topics))
 
         def build(chosen: Schema) -> Message:
-            asked = None if names is None else tuple(_metadata_topic(chosen, name) for name in names)
+            requested = None if names is None else tuple(_metadata_topic(chosen, name) for name in names)
             return chosen.new(
                 "MetadataRequest",
-                topics=asked,
+                topics=requested,
                 allow_auto_topic_creation=False,
                 include_cluster_authorized_operations=False,
                 include_topic_authorized_operations=False,
@@ -99,25 +99,25 @@ class Cluster:
         if dropped is not None:
             dropped.close()
 
-    def ask(
+    def send_to(
         self, address: Address, api_key: int, build: BuildRequest, *, highest: int | None = None, wait_s: float = 0.0
     ) -> Message:
         """Send one request to one broker. `wait_s` is the time that the request lets the broker wait."""
         connection = self.connection(address)
         try:
-            answer = connection.ask(api_key, build, timeout_s=self.timeout_s + wait_s, highest=highest)
+            response = connection.request(api_key, build, timeout_s=self.timeout_s + wait_s, highest=highest)
         except ConnectionFailed:
             self.forget(address)
             raise
         self._was_reached = True
-        return answer
+        return response
 
     def send_to_any(self, api_key: int, build: BuildRequest, *, highest: int | None = None) -> Message:
         """Try brokers in turn until one responds: known ones first, then the bootstrap list. Raises Unreachable."""
         failures: list[ConnectionFailed] = []
         for address in self._candidates():
             try:
-                return self.ask(address, api_key, build, highest=highest)
+                return self.send_to(address, api_key, build, highest=highest)
             except ConnectionFailed as error:
                 failures.append(error)
         raise Unreachable(failures)
@@ -128,12 +128,12 @@ class Cluster:
         named = layout.brokers.get(layout.controller_id)
         if named is None:
             return self.send_to_any(api_key, build)
-        return self.ask(named.address, api_key, build)
+        return self.send_to(named.address, api_key, build)
 
     def send_to_broker(
         self, node_id: int, api_key: int, build: BuildRequest, *, highest: int | None = None, wait_s: float = 0.0
     ) -> Message:
-        return self.ask(self.address_of(node_id), api_key, build, highest=highest, wait_s=wait_s)
+        return self.send_to(self.address_of(node_id), api_key, build, highest=highest, wait_s=wait_s)
 
     def address_of(self, node_id: int) -> Address:
         """Raise KafkaError(BROKER_NOT_AVAILABLE) for a broker that is not in Metadata."""

@@ -27,7 +27,7 @@ class DescribedConfig:
 
 def describe_configs(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
     """Return all configs of a resource, sorted by name."""
-    return cluster.retry("reading configs", lambda: _ask(cluster, resource, None, resource.owner))
+    return cluster.retry("reading configs", lambda: _send(cluster, resource, None, resource.owner))
 
 
 def wait_until_applied(
@@ -35,11 +35,11 @@ def wait_until_applied(
 ) -> None:
     """Wait until every reachable broker has applied a change. Raises TimedOut."""
 
-    def ask() -> None:
+    def attempt() -> None:
         has_answered = False
         for broker in sorted(cluster.layout().brokers) if resource.owner is None else (resource.owner,):
             try:
-                (found,) = _ask(cluster, resource, (name,), broker)
+                (found,) = _send(cluster, resource, (name,), broker)
             except ConnectionFailed:
                 continue
             has_answered = True
@@ -48,21 +48,21 @@ def wait_until_applied(
         if not has_answered:
             raise NotYet("no broker responds")
 
-    cluster.retry(f"the change of {name}", ask)
+    cluster.retry(f"the change of {name}", attempt)
 
 
-def _ask(
+def _send(
     cluster: Cluster, resource: Resource, names: tuple[str, ...] | None, broker: int | None
 ) -> list[DescribedConfig]:
     def build(chosen: Schema) -> Message:
-        asked = chosen.new(
+        requested = chosen.new(
             "DescribeConfigsResource",
             resource_type=int(resource.type),
             resource_name=resource.name,
             configuration_keys=names,
         )
         return chosen.new(
-            "DescribeConfigsRequest", resources=(asked,), include_synonyms=True, include_documentation=True
+            "DescribeConfigsRequest", resources=(requested,), include_synonyms=True, include_documentation=True
         )
 
     if broker is None:

@@ -65,7 +65,7 @@ class Connection:
             known = f"a known version of {error.api} (it supports versions {low} to {high})"
             raise NotSupportedByBroker(self.address, known) from None
 
-    def ask(self, api_key: int, build: BuildRequest, *, timeout_s: float, highest: int | None = None) -> Message:
+    def request(self, api_key: int, build: BuildRequest, *, timeout_s: float, highest: int | None = None) -> Message:
         """Builds the request in the newest common version, and waits for the response."""
         chosen = self.schema(api_key, highest=highest)
         return self.exchange(chosen, build(chosen), timeout_s=timeout_s)
@@ -89,9 +89,9 @@ class Connection:
         try:
             connected = socket.create_connection(self.address, timeout=timeout_s)
         except socket.gaierror:
-            raise ConnectionFailed(self.address, "the host name is not known here") from None
+            raise ConnectionFailed(self.address, "unknown host name") from None
         except TimeoutError:
-            raise ConnectionFailed(self.address, f"no connection within {timeout_s:g} s") from None
+            raise ConnectionFailed(self.address, f"connection timed out after {timeout_s:g} s") from None
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConnectionFailed(self.address, reason[:1].lower() + reason[1:]) from None
@@ -99,7 +99,7 @@ class Connection:
         return connected
 
     def _encrypt(self, plain: socket.socket, tls: Tls) -> socket.socket:
-        # Most do without, and start sooner.
+        # Imported only if needed, which keeps the start fast without TLS.
         import ssl
 
         try:
@@ -109,10 +109,10 @@ class Connection:
             raise NotAuthenticated(self.address, f"its certificate is not trusted ({error.verify_message})") from None
         except ssl.SSLError as error:
             plain.close()
-            raise NotAuthenticated(self.address, f"no TLS with it ({error.reason or error})") from None
+            raise NotAuthenticated(self.address, f"TLS handshake failed ({error.reason or error})") from None
         except OSError as error:
             plain.close()
-            raise ConnectionFailed(self.address, f"the connection broke ({error.strerror or error})") from None
+            raise ConnectionFailed(self.address, f"the connection failed ({error.strerror or error})") from None
 
     def _authenticate(self, sasl: Sasl, deadline: float) -> None:
         chosen = self.schema(ApiKey.SASL_HANDSHAKE)
@@ -120,7 +120,7 @@ class Connection:
         response = self.finish()
         if response.error_code is not ErrorCode.none:
             offered = ", ".join(response.mechanisms) or "no mechanism"
-            raise NotAuthenticated(self.address, f"it does not offer {sasl.mechanism}, but {offered}")
+            raise NotAuthenticated(self.address, f"it does not support {sasl.mechanism}, only {offered}")
         chosen = self.schema(ApiKey.SASL_AUTHENTICATE)
         exchange = sasl.exchange()
         try:

@@ -1,6 +1,6 @@
-"""Reading records of given partitions from given offsets, without a group.
+"""Consumes records of given partitions from given offsets, without a group.
 
-Control records are never shown; with read_committed, neither are records of transactions that are open or aborted.
+Control records are never returned; with read_committed, neither are records of open and aborted transactions.
 """
 
 import heapq
@@ -30,11 +30,11 @@ class Consumed(NamedTuple):
     partition: TopicPartition
     record: Record
     is_append_time: bool
-    """The record's timestamp is when the broker got it, not when it was made."""
+    """Whether the record has a LogAppendTime timestamp instead of CreateTime."""
 
 
 class Consumer:
-    """`positions`: the next offset to read of each partition. It moves on with every `poll`."""
+    """`positions` holds the next offset to read of each partition, and advances with every `poll`."""
 
     def __init__(
         self, cluster: Cluster, positions: Mapping[TopicPartition, int], *, read_committed: bool = False
@@ -45,39 +45,39 @@ class Consumer:
         self._layouts: dict[str, TopicLayout] = {}
 
     def poll(self, *, wait_ms: int) -> list[Consumed]:
-        """What there is, or what comes within `wait_ms`; empty if nothing does."""
+        """Return available records, or wait for new ones for up to `wait_ms`."""
         return self._cluster.retry("reading records", lambda: self._poll_once(wait_ms))
 
     def drop(self, partition: TopicPartition) -> None:
-        """Reads no more of this partition."""
+        """Stop reading this partition."""
         del self.positions[partition]
 
     def _poll_once(self, wait_ms: int) -> list[Consumed]:
         found: list[Consumed] = []
         try:
-            for partition, answer in self._fetch(wait_ms):
-                raise_for_error(answer)
-                found += self._take(partition, answer)
+            for partition, result in self._fetch(wait_ms):
+                raise_for_error(result)
+                found += self._decode(partition, result)
         except (KafkaError, ConnectionFailed):
             self._layouts.clear()
-            # What was read is handed on, as positions have moved already; the failure comes again if it lasts.
+            # Return the records read so far, because their positions have advanced; a lasting failure occurs again.
             if not found:
                 raise
         return found
 
     def _fetch(self, wait_ms: int) -> Iterator[tuple[TopicPartition, Message]]:
-        responses = self._ask_leaders(wait_ms)
+        responses = self._fetch_from_leaders(wait_ms)
         names = {layout.id: name for name, layout in self._layouts.items()}
         for response in responses:
             if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
                 raise KafkaError(response.error_code)
             for topic in response.responses:
                 name = topic.topic if hasattr(topic, "topic") else names[topic.topic_id]
-                for answer in topic.partitions:
-                    yield TopicPartition(name, answer.partition_index), answer
+                for result in topic.partitions:
+                    yield TopicPartition(name, result.partition_index), result
 
-    def _ask_leaders(self, wait_ms: int) -> list[Message]:
-        """Asks all at once, so that one that has nothing to say keeps none of the others waiting."""
+    def _fetch_from_leaders(self, wait_ms: int) -> list[Message]:
+        """Send to all leaders at once, so that an idle leader does not delay the others."""
         timeout_s = self._cluster.timeout_s + wait_ms / 1000
         begun: dict[Address, Connection] = {}
         try:
@@ -89,7 +89,7 @@ class Consumer:
                 connection.begin(chosen, self._request(chosen, partitions, wait_ms), timeout_s=timeout_s)
             return [connection.finish() for connection in begun.values()]
         except BaseException:
-            # Responses that nobody waits for any more would be taken for later ones.
+            # A late response on these connections would be mistaken for that of the next request.
             for address in begun:
                 self._cluster.forget(address)
             raise
@@ -116,10 +116,10 @@ class Consumer:
             read_committed=self._read_committed,
         )
 
-    def _take(self, partition: TopicPartition, answer: Message) -> list[Consumed]:
-        """Decodes what one partition brought, and moves its position behind it."""
-        data = answer.records or b""
-        aborted = AbortedFilter(getattr(answer, "aborted_transactions", None) or ()) if self._read_committed else None
+    def _decode(self, partition: TopicPartition, result: Message) -> list[Consumed]:
+        """Decode the records of one partition and advance its position."""
+        data = result.records or b""
+        aborted = AbortedFilter(getattr(result, "aborted_transactions", None) or ()) if self._read_committed else None
         position = self.positions[partition]
         found: list[Consumed] = []
         for header in parse_batches(data, allow_partial_tail=True):
@@ -134,16 +134,16 @@ class Consumer:
                     for record in decode_batch(data, header)
                     if record.offset >= position
                 )
-            # Compaction may leave a batch without its last records: only the header says where the next one begins.
+            # Compaction may remove the last records of a batch, so the next offset comes from the header.
             self.positions[partition] = max(position, header.next_offset)
-        # A partition that filled its share goes to the end of the line, so that the others get theirs.
+        # A partition with data moves to the end of the order, so that the others get their share.
         if data:
             self.positions[partition] = self.positions.pop(partition)
         return found
 
 
 class AbortedFilter:
-    """Follows one partition's batches in order, and tells which belong to transactions that were aborted."""
+    """Reads one partition's batches in order and detects those of aborted transactions."""
 
     def __init__(self, transactions: tuple[Message, ...]) -> None:
         self._coming = [(transaction.first_offset, transaction.producer_id) for transaction in transactions]
@@ -155,7 +155,7 @@ class AbortedFilter:
         return header.is_transactional and header.producer_id in self._open
 
     def pass_marker(self, header: BatchHeader) -> None:
-        """A marker, of either kind, ends its producer's transaction; the next one is judged anew."""
+        """Process a transaction marker, which ends the producer's current transaction."""
         self._advance(header)
         self._open.discard(header.producer_id)
 

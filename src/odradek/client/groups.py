@@ -100,24 +100,24 @@ class Groups:
     ) -> list[GroupListing]:
         """List the groups of all brokers, sorted by name, optionally with the given states and types only."""
 
-        def ask(node_id: int) -> Sequence[GroupListing]:
+        def query(node_id: int) -> Sequence[GroupListing]:
             return self._list_at(node_id, tuple(states), tuple(types))
 
         # A group whose coordinator moves meanwhile may be listed twice.
-        found = {one.id: one for one in query_every_broker(self._cluster, "listing groups", ask, on_response)}
+        found = {one.id: one for one in query_every_broker(self._cluster, "listing groups", query, on_response)}
         return [found[group_id] for group_id in sorted(found)]
 
     def describe(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
         """Describe groups. An unknown group has the error GROUP_ID_NOT_FOUND."""
         wanted = tuple(dict.fromkeys(group_ids))
         found = self._in_slices("describing groups", wanted, self._describe_consumer_groups)
-        others = [group_id for group_id in wanted if _is_none_such(found[group_id])]
+        others = [group_id for group_id in wanted if _is_unknown_group(found[group_id])]
         return found | self._in_slices("describing groups", others, self._describe_classic_groups)
 
     def offsets(self, group_ids: Iterable[str]) -> dict[str, Offsets]:
         """Return the committed offsets of each group; empty for an unknown group."""
         found = self._in_slices("reading committed offsets", tuple(dict.fromkeys(group_ids)), self._fetch_offsets)
-        return {group_id: raise_if_error(answer) for group_id, answer in found.items()}
+        return {group_id: raise_if_error(result) for group_id, result in found.items()}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float | None = None) -> None:
         """Commit offsets without being a member, which only a group without members accepts. Raises KafkaError."""
@@ -149,12 +149,12 @@ class Groups:
                 topics=topics,
             )
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
-            response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
+        def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
+            response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
             refused = _refusals(response)
             return {group_id: next(iter(refused.values()), None)}
 
-        raise_if_error(self._ask("committing offsets", (group_id,), ask, timeout_s=timeout_s)[group_id])
+        raise_if_error(self._query("committing offsets", (group_id,), query, timeout_s=timeout_s)[group_id])
 
     def show_progress(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets for monitoring only. Does not wait long, because the caller does not depend on them."""
@@ -176,24 +176,24 @@ class Groups:
             )
             return chosen.new("OffsetDeleteRequest", group_id=group_id, topics=topics)
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[dict[TopicPartition, KafkaError]]:
-            response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_DELETE, build)
+        def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[dict[TopicPartition, KafkaError]]:
+            response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_DELETE, build)
             return {group_id: result_or_error(response, lambda: _refusals(response))}
 
-        return raise_if_error(self._ask("deleting offsets", (group_id,), ask)[group_id])
+        return raise_if_error(self._query("deleting offsets", (group_id,), query)[group_id])
 
     def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError]:
         """Delete groups. Returns the errors of those that were not deleted."""
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
+        def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
             def build(chosen: Schema) -> Message:
                 return chosen.new("DeleteGroupsRequest", groups_names=tuple(keys))
 
-            response = self._cluster.ask(coordinator.address, ApiKey.DELETE_GROUPS, build)
+            response = self._cluster.send_to(coordinator.address, ApiKey.DELETE_GROUPS, build)
             return {one.group_id: result_or_error(one, lambda: None) for one in response.results}
 
-        answers = self._in_slices("deleting groups", tuple(dict.fromkeys(group_ids)), ask)
-        return {group_id: answer for group_id, answer in answers.items() if isinstance(answer, KafkaError)}
+        results = self._in_slices("deleting groups", tuple(dict.fromkeys(group_ids)), query)
+        return {group_id: result for group_id, result in results.items() if isinstance(result, KafkaError)}
 
     def _list_at(self, node_id: int, states: tuple[str, ...], types: tuple[str, ...]) -> Sequence[GroupListing]:
         def build(chosen: Schema) -> Message:
@@ -221,7 +221,7 @@ class Groups:
             )
 
         try:
-            response = self._cluster.ask(coordinator.address, ApiKey.CONSUMER_GROUP_DESCRIBE, build)
+            response = self._cluster.send_to(coordinator.address, ApiKey.CONSUMER_GROUP_DESCRIBE, build)
         except NotSupportedByBroker:
             return dict.fromkeys(keys, KafkaError(ErrorCode.group_id_not_found))
         return {
@@ -232,7 +232,7 @@ class Groups:
         def build(chosen: Schema) -> Message:
             return chosen.new("DescribeGroupsRequest", groups=tuple(keys), include_authorized_operations=False)
 
-        response = self._cluster.ask(coordinator.address, ApiKey.DESCRIBE_GROUPS, build)
+        response = self._cluster.send_to(coordinator.address, ApiKey.DESCRIBE_GROUPS, build)
         return {
             one.group_id: result_or_error(one, partial(_classic_group, one, coordinator)) for one in response.groups
         }
@@ -246,31 +246,31 @@ class Groups:
             )
             return chosen.new("OffsetFetchRequest", groups=groups, require_stable=False)
 
-        response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_FETCH, build, highest=_OFFSETS_BY_NAME)
+        response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_FETCH, build, highest=_OFFSETS_BY_NAME)
         return {one.group_id: result_or_error(one, partial(_committed, one)) for one in response.groups}
 
     def _in_slices(
-        self, what: str, keys: Sequence[str], ask: Callable[[Coordinator, Sequence[str]], Results[T]]
+        self, what: str, keys: Sequence[str], query: Callable[[Coordinator, Sequence[str]], Results[T]]
     ) -> dict[str, T | KafkaError]:
         found: dict[str, T | KafkaError] = {}
         left = iter(keys)
         while some := tuple(islice(left, _GROUPS_AT_ONCE)):
-            found |= self._ask(what, some, ask)
+            found |= self._query(what, some, query)
         return found
 
-    def _ask(
+    def _query(
         self,
         what: str,
         keys: Sequence[str],
-        ask: Callable[[Coordinator, Sequence[str]], Results[T]],
+        query: Callable[[Coordinator, Sequence[str]], Results[T]],
         *,
         timeout_s: float | None = None,
     ) -> dict[str, T | KafkaError]:
-        return query_coordinators(self._cluster, CoordinatorType.GROUP, keys, what, ask, timeout_s=timeout_s)
+        return query_coordinators(self._cluster, CoordinatorType.GROUP, keys, what, query, timeout_s=timeout_s)
 
 
-def _is_none_such(answer: object) -> bool:
-    return isinstance(answer, KafkaError) and answer.code is ErrorCode.group_id_not_found
+def _is_unknown_group(result: object) -> bool:
+    return isinstance(result, KafkaError) and result.code is ErrorCode.group_id_not_found
 
 
 def _is_among(value: str, wanted: Collection[str]) -> bool:

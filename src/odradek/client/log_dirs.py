@@ -27,13 +27,13 @@ def sizes_on(
     found: dict[int, Sizes] = {}
     for broker in brokers:
         found[broker] = cluster.retry(
-            f"describing the log dirs of broker {broker}", partial(_ask, cluster, broker, partitions)
+            f"describing the log dirs of broker {broker}", partial(_send, cluster, broker, partitions)
         )
         on_response(1)
     return found
 
 
-def _ask(cluster: Cluster, broker: int, partitions: Collection[TopicPartition] | None) -> Sizes:
+def _send(cluster: Cluster, broker: int, partitions: Collection[TopicPartition] | None) -> Sizes:
     def build(chosen: Schema) -> Message:
         if partitions is None:
             return chosen.new("DescribeLogDirsRequest", topics=None)

@@ -40,14 +40,14 @@ def controllers(cluster: Cluster) -> Members:
 
 
 def unregister_broker(cluster: Cluster, node_id: int) -> None:
-    def ask() -> None:
+    def attempt() -> None:
         raise_for_error(
             cluster.send_to_controller(
                 ApiKey.UNREGISTER_BROKER, lambda chosen: chosen.new("UnregisterBrokerRequest", broker_id=node_id)
             )
         )
 
-    cluster.retry(f"unregistering broker {node_id}", ask)
+    cluster.retry(f"unregistering broker {node_id}", attempt)
 
 
 def _describe(cluster: Cluster, endpoint_type: int) -> Members:

@@ -1,7 +1,7 @@
-"""Writing records: gathered into batches, sent to the partitions' leaders, and sent again until they are stored.
+"""Produces records: collects them into batches, sends these to the partitions' leaders, and retries until stored.
 
-With acks=all the producer is idempotent: a batch that is sent again because its answer was lost is stored once. With a
-transaction all is written into that; its end is somebody else's.
+With acks=all the producer is idempotent: a batch that is sent again after a lost response is stored once. With a
+transaction, all records belong to it; the caller ends it.
 """
 
 import random
@@ -38,18 +38,18 @@ from odradek.wire.schemas import Message, Schema
 
 # Version 6 belongs to two-phase commit and is not stable in Apache Kafka 4.3.
 _INIT_PRODUCER_ID_HIGHEST: Final = 5
-# Later ones add their partitions to the transaction by themselves, where epochs rise with its end.
-_LAST_THAT_DOES_NOT_ADD: Final = 11
+# From version 12, Produce adds its partitions to the transaction (transaction.version 2).
+_LAST_WITHOUT_ADDING: Final = 11
 
 ACKS_ALL: Final = -1
-# A quarter of what a topic takes by default (max.message.bytes).
+# A quarter of the default max.message.bytes.
 BATCH_BYTES: Final = 256 * 1024
-# Length, attributes, deltas and the lengths of key and value, generously.
+# An upper bound for length, attributes, deltas and the lengths of key and value.
 _RECORD_OVERHEAD_BYTES: Final = 24
 
 
 class Stored(NamedTuple):
-    """A batch that the leader has acknowledged. `base_offset` is -1 with acks=0, and for a repeated batch."""
+    """A batch that the leader has acknowledged. `base_offset` is -1 with acks=0 and for a duplicate batch."""
 
     partition: TopicPartition
     base_offset: int
@@ -73,7 +73,7 @@ class Producer:
         is_idempotent: bool = True,
         transaction: TransactionHandle | None = None,
     ) -> None:
-        """Of a `transaction` this is the only writer."""
+        """This must be the only producer of the `transaction`."""
         self._cluster: Final = cluster
         self._transaction: Final = transaction
         self._added: set[TopicPartition] = set()
@@ -92,7 +92,7 @@ class Producer:
         self._is_initialised = False
 
     def add(self, topic: str, record: Record, partition: int | None = None) -> None:
-        """Puts a record into its partition's batch. Nothing is sent before `flush`, whose caller bounds the amount."""
+        """Add a record to its partition's batch. Nothing is sent before `flush`; the caller limits the amount."""
         target = TopicPartition(topic, self._choose(topic, record.key, partition))
         size = _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
         size += sum(len(name) + len(value or b"") + 8 for name, value in record.headers)
@@ -109,7 +109,7 @@ class Producer:
     def add_encoded(
         self, target: TopicPartition, payload: Buffer, record_count: int, base_timestamp: int, max_timestamp: int
     ) -> None:
-        """A whole batch, of records that are encoded already, with these times in ms; the payload is copied."""
+        """Add a batch of encoded records with these timestamps in ms. The payload is copied."""
         sequence = self._take_sequence(target, record_count)
         header = BatchHeader(
             position=0,
@@ -130,7 +130,7 @@ class Producer:
         self._ready.append(_Batch(target, frame_batch(payload, header), record_count))
 
     def flush(self) -> list[Stored]:
-        """Sends everything and waits until it is stored. Raises KafkaError or ClientError for what cannot be."""
+        """Send all batches and wait until they are stored. Raises KafkaError or ClientError."""
         for target in list(self._gathered):
             self._seal(target)
         stored: list[Stored] = []
@@ -146,7 +146,7 @@ class Producer:
             return partition
         if key is not None:
             return partition_of_key(key, count)
-        # Records without a key stay together until their batch is full, then take another partition.
+        # Records without a key go to one partition until its batch is full, then to another.
         return self._unkeyed.setdefault(topic, random.randrange(count))
 
     def _layout(self, topic: str) -> TopicLayout:
@@ -157,7 +157,7 @@ class Producer:
         return layout
 
     def _seal(self, target: TopicPartition) -> None:
-        """Closes a batch: its sequence numbers are fixed from now on, however often it is sent."""
+        """Close a batch. Its sequence numbers are fixed from now on, however often it is sent."""
         records = self._gathered.pop(target)
         del self._gathered_bytes[target]
         if self._unkeyed.get(target.topic) == target.partition:
@@ -199,20 +199,20 @@ class Producer:
                 producer_epoch=NO_PRODUCER_EPOCH,
             )
 
-        def ask() -> Message:
+        def attempt() -> Message:
             response = self._cluster.send_to_any(ApiKey.INIT_PRODUCER_ID, build, highest=_INIT_PRODUCER_ID_HIGHEST)
             raise_for_error(response)
             return response
 
         try:
-            response = self._cluster.retry("getting a producer id", ask)
+            response = self._cluster.retry("getting a producer id", attempt)
         except NotSupportedByBroker:
             return
         self._producer_id = response.producer_id
         self._producer_epoch = response.producer_epoch
 
     def _send_round(self) -> list[Stored]:
-        """The first batch of every partition, in one request per leader."""
+        """Send the first batch of every partition, in one request per leader."""
         chosen: dict[TopicPartition, _Batch] = {}
         for batch in self._ready:
             chosen.setdefault(batch.partition, batch)
@@ -253,7 +253,7 @@ class Producer:
         address = self._cluster.address_of(leader)
         connection = self._cluster.connection(address)
         adds = self._transaction is None or self._transaction.epochs_rise
-        chosen = connection.schema(ApiKey.PRODUCE, highest=None if adds else _LAST_THAT_DOES_NOT_ADD)
+        chosen = connection.schema(ApiKey.PRODUCE, highest=None if adds else _LAST_WITHOUT_ADDING)
         request = self._request(chosen, batches)
         by_target = {batch.partition: batch for batch in batches}
         try:
@@ -266,12 +266,12 @@ class Producer:
         except BaseException:
             self._cluster.forget(address)
             raise
-        for target, answer in self._answers(response):
-            if answer.error_code is ErrorCode.duplicate_sequence_number:
+        for target, result in self._results(response):
+            if result.error_code is ErrorCode.duplicate_sequence_number:
                 stored[target] = Stored(target, -1, by_target[target].record_count)
                 continue
-            raise_for_error(answer)
-            stored[target] = Stored(target, answer.base_offset, by_target[target].record_count)
+            raise_for_error(result)
+            stored[target] = Stored(target, result.base_offset, by_target[target].record_count)
 
     def _request(self, chosen: Schema, batches: list[_Batch]) -> Message:
         by_topic: dict[str, list[Message]] = {}
@@ -295,7 +295,7 @@ class Producer:
             ),
         )
 
-    def _answers(self, response: Message) -> Iterable[tuple[TopicPartition, Message]]:
+    def _results(self, response: Message) -> Iterable[tuple[TopicPartition, Message]]:
         names = {layout.id: name for name, layout in self._layouts.items()}
         for topic in response.responses:
             name = topic.name if hasattr(topic, "name") else names[topic.topic_id]

@@ -101,8 +101,8 @@ def init_producer(
             keep_prepared_txn=False,
         )
 
-    def ask(*, enables: bool) -> Message:
-        return cluster.ask(
+    def query(*, enables: bool) -> Message:
+        return cluster.send_to(
             coordinator.address,
             ApiKey.INIT_PRODUCER_ID,
             lambda chosen: build(chosen, enables=enables),
@@ -110,10 +110,10 @@ def init_producer(
         )
 
     coordinator = find_coordinator(cluster, CoordinatorType.TRANSACTION, transactional_id)
-    response = ask(enables=in_two_phases)
+    response = query(enables=in_two_phases)
     if in_two_phases and response.error_code is ErrorCode.transactional_id_authorization_failed:
         # Two-phase commit needs a separate permission.
-        response = ask(enables=False)
+        response = query(enables=False)
     raise_for_error(response)
     return ProducerIdentity(response.producer_id, response.producer_epoch)
 
@@ -139,14 +139,14 @@ def end_transaction(cluster: Cluster, member: TransactionHandle, *, commits: boo
             return producer
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
-    def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[ProducerIdentity]:
+    def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[ProducerIdentity]:
         highest = None if member.epochs_rise else _LAST_WITHOUT_RISE
-        response = cluster.ask(coordinator.address, ApiKey.END_TXN, build, highest=highest)
+        response = cluster.send_to(coordinator.address, ApiKey.END_TXN, build, highest=highest)
         return {member.transactional_id: result_or_error(response, lambda: read(response))}
 
     what = f"ending transaction {member.transactional_id!r}"
-    answers = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, ask)
-    return raise_if_error(answers[member.transactional_id])
+    results = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, query)
+    return raise_if_error(results[member.transactional_id])
 
 
 def add_partitions(cluster: Cluster, member: TransactionHandle, partitions: Collection[TopicPartition]) -> None:
@@ -164,8 +164,8 @@ def add_partitions(cluster: Cluster, member: TransactionHandle, partitions: Coll
             ),
         )
 
-    def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
-        response = cluster.ask(coordinator.address, ApiKey.ADD_PARTITIONS_TO_TXN, build, highest=_LAST_TO_ADD)
+    def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
+        response = cluster.send_to(coordinator.address, ApiKey.ADD_PARTITIONS_TO_TXN, build, highest=_LAST_TO_ADD)
         codes = {
             one.partition_error_code
             for topic in response.results_by_topic_v3_and_below
@@ -174,5 +174,5 @@ def add_partitions(cluster: Cluster, member: TransactionHandle, partitions: Coll
         return {member.transactional_id: KafkaError(min(codes)) if codes else None}
 
     what = f"adding partitions to transaction {member.transactional_id!r}"
-    answers = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, ask)
-    raise_if_error(answers[member.transactional_id])
+    results = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, query)
+    raise_if_error(results[member.transactional_id])

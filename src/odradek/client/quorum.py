@@ -85,14 +85,14 @@ class QuorumAdmin:
             topic = parts.TopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
             return chosen.new("DescribeQuorumRequest", topics=(topic,))
 
-        def ask() -> QuorumStatus:
-            response = self._ask(ApiKey.DESCRIBE_QUORUM, build)
+        def attempt() -> QuorumStatus:
+            response = self._send(ApiKey.DESCRIBE_QUORUM, build)
             raise_for_error(response)
             partition = response.topics[0].partitions[0]
             raise_for_error(partition)
             return _status(response, partition)
 
-        return self._retry("describing the quorum", ask)
+        return self._retry("describing the quorum", attempt)
 
     def add_voter(
         self, node_id: int, directory_id: UUID, endpoints: Sequence[ControllerEndpoint], *, cluster_id: str | None
@@ -112,7 +112,7 @@ class QuorumAdmin:
                 ack_when_committed=True,
             )
 
-        self._retry(f"adding controller {node_id}", lambda: raise_for_error(self._ask(ApiKey.ADD_RAFT_VOTER, build)))
+        self._retry(f"adding controller {node_id}", lambda: raise_for_error(self._send(ApiKey.ADD_RAFT_VOTER, build)))
 
     def remove_voter(self, node_id: int, directory_id: UUID, *, cluster_id: str | None = None) -> None:
         def build(chosen: Schema) -> Message:
@@ -121,18 +121,18 @@ class QuorumAdmin:
             )
 
         self._retry(
-            f"removing controller {node_id}", lambda: raise_for_error(self._ask(ApiKey.REMOVE_RAFT_VOTER, build))
+            f"removing controller {node_id}", lambda: raise_for_error(self._send(ApiKey.REMOVE_RAFT_VOTER, build))
         )
 
-    def _ask(self, api_key: int, build: BuildRequest) -> Message:
+    def _send(self, api_key: int, build: BuildRequest) -> Message:
         if self._active is not None:
-            return self._cluster.ask(self._active, api_key, build)
+            return self._cluster.send_to(self._active, api_key, build)
         return self._cluster.send_to_any(api_key, build)
 
-    def _retry(self, what: str, ask: Callable[[], T]) -> T:
+    def _retry(self, what: str, action: Callable[[], T]) -> T:
         def attempt() -> T:
             try:
-                return ask()
+                return action()
             except KafkaError as error:
                 if error.code in (ErrorCode.not_controller, ErrorCode.not_leader_or_follower):
                     self._active = self._find_active()

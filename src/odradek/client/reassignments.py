@@ -49,7 +49,7 @@ class Reassignments:
         def build(chosen: Schema) -> Message:
             return chosen.new("ListPartitionReassignmentsRequest", timeout=self._timeout, topics=None)
 
-        def ask() -> list[Reassignment]:
+        def attempt() -> list[Reassignment]:
             response = self._cluster.send_to_controller(ApiKey.LIST_PARTITION_REASSIGNMENTS, build)
             raise_for_error(response)
             found = [
@@ -64,7 +64,7 @@ class Reassignments:
             ]
             return sorted(found, key=lambda one: one.partition)
 
-        return self._cluster.retry("listing reassignments", ask)
+        return self._cluster.retry("listing reassignments", attempt)
 
     def begin(
         self,
@@ -102,7 +102,7 @@ class Reassignments:
                 timeout=self._timeout,
             )
 
-        def ask() -> tuple[list[TopicPartition], Refusals]:
+        def attempt() -> tuple[list[TopicPartition], Refusals]:
             response = self._cluster.send_to_controller(ApiKey.ELECT_LEADERS, build)
             raise_for_error(response)
             results = {
@@ -118,7 +118,7 @@ class Reassignments:
             }
             return elected, refused
 
-        return self._cluster.retry("electing leaders", ask)
+        return self._cluster.retry("electing leaders", attempt)
 
     def _alter(
         self,

@@ -52,12 +52,12 @@ def ends_of_replicas(
     cluster: Cluster, replicas: Mapping[TopicPartition, Collection[int]]
 ) -> dict[int, dict[TopicPartition, int]]:
     """Return log end offsets by broker. Brokers that do not respond or have no such replica are left out."""
-    asked: dict[int, list[TopicPartition]] = {}
+    by_broker: dict[int, list[TopicPartition]] = {}
     for partition, brokers in replicas.items():
         for broker in brokers:
-            asked.setdefault(broker, []).append(partition)
+            by_broker.setdefault(broker, []).append(partition)
     found: dict[int, dict[TopicPartition, int]] = {}
-    for broker, partitions in sorted(asked.items()):
+    for broker, partitions in sorted(by_broker.items()):
         try:
             found[broker] = _ends_at(cluster, broker, partitions)
         except (KafkaError, ClientError):

@@ -74,19 +74,19 @@ class SaslExchange:
     """A SASL exchange: each challenge of the broker yields the next message."""
 
     def __init__(self, sasl: Sasl) -> None:
-        self._answer = b""
+        self._challenge = b""
         self._steps: Final = _plain(sasl) if sasl.mechanism == PLAIN else self._scram(sasl)
 
-    def next(self, answer: bytes = b"") -> bytes | None:
+    def next(self, challenge: bytes = b"") -> bytes | None:
         """Return the next message, or None at the end. Raises ScramError."""
-        self._answer = answer
+        self._challenge = challenge
         return next(self._steps, None)
 
     def _scram(self, sasl: Sasl) -> Iterator[bytes]:
         client = scram.ScramClient(sasl.mechanism, sasl.username, sasl.password, secrets.token_urlsafe(24))
         yield client.first()
-        yield client.final(self._answer)
-        client.check(self._answer)
+        yield client.final(self._challenge)
+        client.check(self._challenge)
 
 
 def _plain(sasl: Sasl) -> Iterator[bytes]:

@@ -94,7 +94,7 @@ class Transactions:
                 transactional_id_pattern=pattern,
             )
 
-        def ask(node_id: int) -> list[TransactionListing]:
+        def query(node_id: int) -> list[TransactionListing]:
             response = self._cluster.send_to_broker(node_id, ApiKey.LIST_TRANSACTIONS, build)
             raise_for_error(response)
             if response.unknown_state_filters:
@@ -110,25 +110,25 @@ class Transactions:
                 for one in response.transaction_states
             ]
 
-        listed = query_every_broker(self._cluster, "listing transactions", ask, on_response)
+        listed = query_every_broker(self._cluster, "listing transactions", query, on_response)
         found = {one.transactional_id: one for one in listed}
         return [found[transactional_id] for transactional_id in sorted(found)]
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | KafkaError]:
         """Describe transactions. An unknown id has the error TRANSACTIONAL_ID_NOT_FOUND."""
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[TransactionDescription]:
+        def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[TransactionDescription]:
             def build(chosen: Schema) -> Message:
                 return chosen.new("DescribeTransactionsRequest", transactional_ids=tuple(keys))
 
-            response = self._cluster.ask(coordinator.address, ApiKey.DESCRIBE_TRANSACTIONS, build)
+            response = self._cluster.send_to(coordinator.address, ApiKey.DESCRIBE_TRANSACTIONS, build)
             return {
                 one.transactional_id: result_or_error(one, partial(_description, one, coordinator))
                 for one in response.transaction_states
             }
 
         what = "describing transactions"
-        return query_coordinators(self._cluster, CoordinatorType.TRANSACTION, transactional_ids, what, ask)
+        return query_coordinators(self._cluster, CoordinatorType.TRANSACTION, transactional_ids, what, query)
 
     def producers(
         self,
@@ -141,8 +141,8 @@ class Transactions:
         found: dict[TopicPartition, list[ProducerState]] = {}
         left = iter(sorted(partitions))
         while some := list(islice(left, _PARTITIONS_AT_ONCE)):
-            ask = partial(self._producers_of, some, broker_id)
-            found |= self._cluster.retry("describing producers", ask, final=(ErrorCode.unknown_topic_or_partition,))
+            query = partial(self._producers_of, some, broker_id)
+            found |= self._cluster.retry("describing producers", query, final=(ErrorCode.unknown_topic_or_partition,))
             on_response(len(some))
         return found
 
@@ -164,7 +164,7 @@ class Transactions:
             )
             return chosen.new("WriteTxnMarkersRequest", markers=(marker,))
 
-        def ask() -> None:
+        def query() -> None:
             (leader,) = self._by_leader([partition])
             response = self._cluster.send_to_broker(leader, ApiKey.WRITE_TXN_MARKERS, build)
             for marker in response.markers:
@@ -172,7 +172,7 @@ class Transactions:
                     for one in topic.partitions:
                         raise_for_error(one)
 
-        self._cluster.retry(f"aborting a transaction in {partition}", ask)
+        self._cluster.retry(f"aborting a transaction in {partition}", query)
 
     def fence(self, transactional_id: str) -> None:
         """Abort the open transaction of this transactional id and fence its producer."""
@@ -188,13 +188,13 @@ class Transactions:
                 keep_prepared_txn=False,
             )
 
-        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
-            response = self._cluster.ask(coordinator.address, ApiKey.INIT_PRODUCER_ID, build)
+        def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
+            response = self._cluster.send_to(coordinator.address, ApiKey.INIT_PRODUCER_ID, build)
             return {transactional_id: result_or_error(response, lambda: None)}
 
         what = f"ending the transaction of {transactional_id!r}"
-        answers = query_coordinators(self._cluster, CoordinatorType.TRANSACTION, (transactional_id,), what, ask)
-        raise_if_error(answers[transactional_id])
+        results = query_coordinators(self._cluster, CoordinatorType.TRANSACTION, (transactional_id,), what, query)
+        raise_if_error(results[transactional_id])
 
     def _producers_of(
         self, partitions: Sequence[TopicPartition], broker_id: int | None

@@ -15,9 +15,9 @@ from odradek.local.node_files import NodeFiles
 from odradek.text.errors import as_sentence
 from odradek.text.terminal import say
 
-# A node that is not ready by then may be recovering its logs: the user is told where to look.
+# A node that is not ready by then may be recovering its logs: a message points to its log.
 SLOW_START_S: Final = 5.0
-# Flushing the logs may take long: by then the user is told that a second Ctrl-C kills the nodes.
+# Flushing the logs may take long: after this time a message says that a second Ctrl-C kills the nodes.
 SLOW_STOP_S: Final = 10.0
 # How long brokers may take for a controlled shutdown before the controllers are stopped too.
 STOP_FIRST_S: Final = 30.0
@@ -145,7 +145,8 @@ class Supervisor:
                     raise NodeExited(exited[-1].explain_exit_with_log())
                 for node in exited:
                     node.files.pid.unlink(missing_ok=True)
-                    say(f"{node.explain_exit()} The other nodes keep running. Restart the node with {node.start_command()}.")
+                    reason, command = node.explain_exit(), node.start_command()
+                    say(f"{reason} The other nodes keep running. Restart the node with {command}.")
         finally:
             stop.cancel()
 

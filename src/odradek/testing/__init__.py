@@ -1,6 +1,6 @@
-"""For people who write tests: a real replicated Kafka cluster inside a test, and the faults to try one's code with.
+"""A real replicated Kafka cluster for tests, with fault injection.
 
-Importing it costs nothing: pytest imports it, for its plugin, in every run, also where no cluster is wanted.
+Importing this package is cheap, because pytest imports it for its plugin in every run.
 """
 
 from importlib import import_module
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "ClusterError"]
 
-_HOMES = {"Cluster": "odradek.testing.cluster", "ClusterError": "odradek.testing.errors"}
+_MODULES = {"Cluster": "odradek.testing.cluster", "ClusterError": "odradek.testing.errors"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

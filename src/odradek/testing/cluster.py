@@ -1,7 +1,7 @@
-"""A real Kafka cluster for the length of a test, on free ports and in a directory of its own, and ways to harm it.
+"""A real Kafka cluster for the duration of a test, on free ports and in a temporary directory, with fault injection.
 
-Whether its nodes live in threads or in processes is the members' matter. What only one kind needs, and what can wait
-until the processes are on their way, is imported there: the time until a cluster serves is mostly imports.
+The members run nodes in threads or in processes. Modules that only one kind needs, or that can wait until the
+processes have started, are imported late, because imports are most of the start-up time.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from odradek.client.address import Address
 from odradek.local.topology import Topology
-from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError
+from odradek.testing.faults import Faults
 from odradek.testing.member import Member
 from odradek.testing.reserved_ports import ReservedPorts
 
@@ -29,10 +29,10 @@ _POLL_SECONDS: Final = 0.01
 
 
 class Cluster:
-    """`with Cluster() as cluster:` or `async with Cluster() as cluster:`. Not for use by several threads at once.
+    """`with Cluster() as cluster:` or `async with Cluster() as cluster:`. Not thread-safe.
 
-    Nodes are numbered from 1; controllers that are nothing else come first. Without them the brokers, or the first
-    three, are controllers too. `properties` are Kafka's, of `server.properties`, for every node.
+    Nodes are numbered from 1, dedicated controllers first. Without dedicated controllers, the first broker, or the
+    first three of three or more, are also controllers. `properties` are the `server.properties` of every node.
     """
 
     def __init__(
@@ -44,30 +44,30 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         if brokers < 1 or controllers < 0:
-            raise ValueError("a cluster has at least one broker, and no negative number of controllers")
+            raise ValueError("brokers must be at least 1, and controllers must not be negative")
         self._topology: Final = Topology.new(brokers, controllers or None)
         self._in_processes: Final = processes
         self._properties: Final = dict(properties or {})
         self._directory: Path | None = None
         self._ports: ReservedPorts | None = None
-        self._circumstances: dict[int, Circumstances] = {}
+        self._faults: dict[int, Faults] = {}
         self._members: dict[int, Member] = {}
         self._configs: dict[int, NodeConfig] = {}
 
-    # Life
+    # Start and end
 
     def __enter__(self) -> Self:
         try:
             self._start()
         except BaseException:
-            self._end()
+            self._close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._close()
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
@@ -75,11 +75,11 @@ class Cluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self._end)
+        await asyncio.to_thread(self._close)
 
     def _start(self) -> None:
         if self._directory is not None:
-            raise ClusterError("the cluster is running already")
+            raise ClusterError("the cluster is already running")
         topology = self._topology
         self._directory = Path(tempfile.mkdtemp(prefix="odradek-"))
         self._ports = ReservedPorts(len(topology.brokers) + len(topology.controllers))
@@ -90,9 +90,9 @@ class Cluster:
 
         self._configs = set_up(self._directory, topology, self._ports.numbers, self._properties)
         node_at = {listener.port: number for number, config in self._configs.items() for listener in config.listeners}
-        self._circumstances = {number: Circumstances(node_at=node_at) for number in self._members}
+        self._faults = {number: Faults(node_at=node_at) for number in self._members}
         for number in self._members:
-            self._begin(number)
+            self._start_node(number)
         for member in self._members.values():
             member.wait_until_serving(SECONDS_MAX)
         self.wait_until_healthy()
@@ -106,11 +106,11 @@ class Cluster:
 
         return ThreadMember(number)
 
-    def _begin(self, number: int) -> None:
-        self._members[number].begin(self._configs[number], self._circumstances[number])
+    def _start_node(self, number: int) -> None:
+        self._members[number].start(self._configs[number], self._faults[number])
 
-    def _end(self) -> None:
-        """Nobody will read what a clean stop would write."""
+    def _close(self) -> None:
+        """Kill the nodes: a clean stop would only write data that is deleted anyway."""
         for member in self._members.values():
             member.kill()
         self._members.clear()
@@ -120,11 +120,11 @@ class Cluster:
             shutil.rmtree(self._directory)
         self._ports = self._directory = None
 
-    # Asking
+    # State
 
     @property
     def bootstrap_servers(self) -> str:
-        """Of all brokers, also of those that are down: they keep their addresses."""
+        """The addresses of all brokers, including stopped ones, which keep their addresses."""
         return ",".join(str(self._address(number)) for number in self.brokers)
 
     @property
@@ -136,29 +136,29 @@ class Cluster:
         return self._topology.controllers
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads the partition, by the newest word of those that are running."""
+        """Return the leader of the partition, according to the running broker with the newest leader epoch."""
         from odradek.testing.health import leader_of
 
         return leader_of(map(self._address, self._awake_brokers()), topic, partition)
 
     def wait_until_healthy(self, seconds_max: float = SECONDS_MAX) -> None:
-        """Until all brokers that are neither down nor paused serve, know each other and no others, and every replica
-        on them is in sync. Raises ClusterError, at once if a node has ended that nobody asked to.
+        """Wait until all running, unpaused brokers serve requests, know exactly each other, and have all their
+        replicas in sync. Raises ClusterError, at once if a node has exited on its own.
         """
-        from odradek.testing.health import what_is_missing
+        from odradek.testing.health import find_problem
 
         deadline = time.monotonic() + seconds_max
-        while missing := what_is_missing({number: self._address(number) for number in self._awake_brokers()}):
-            self._check_ends()
+        while problem := find_problem({number: self._address(number) for number in self._awake_brokers()}):
+            self._check_exits()
             if time.monotonic() > deadline:
-                raise ClusterError(f"not healthy after {seconds_max:g} s: {missing}")
+                raise ClusterError(f"not healthy after {seconds_max:g} s: {problem}")
             time.sleep(_POLL_SECONDS)
-        self._check_ends()
+        self._check_exits()
 
-    def _check_ends(self) -> None:
+    def _check_exits(self) -> None:
         for member in self._members.values():
-            if member.end:
-                raise ClusterError(f"node {member.node_id} has ended: {member.end}")
+            if member.exit_reason:
+                raise ClusterError(f"node {member.node_id} has exited: {member.exit_reason}")
 
     def _awake_brokers(self) -> list[int]:
         return [one for one in self.brokers if self._members[one].is_running and not self._members[one].is_paused]
@@ -167,33 +167,33 @@ class Cluster:
         listener = self._configs[number].advertised_listeners[0]
         return Address(listener.host, listener.port)
 
-    # Harming
+    # Faults
 
     def kill(self, node: int) -> None:
-        """As kill -9 does: nothing is flushed and nobody is told."""
+        """Kill the node as `kill -9` does: without flushing and without a controlled shutdown."""
         self._running(node).kill()
 
     def restart(self, node: int) -> None:
-        """Cleanly if it is running; else it is started again, on what it left. Returns once it serves."""
+        """Stop the node cleanly if it is running, and start it on its data. Returns once it serves requests."""
         member = self._member(node)
         if member.is_running:
             if member.is_paused:
                 member.resume()
             member.stop()
-        self._begin(node)
+        self._start_node(node)
         member.wait_until_serving(SECONDS_MAX)
 
     def pause(self, node: int) -> None:
-        """It does nothing any more, while its connections stand: a process that the system has no time for."""
+        """Freeze the node: its connections stay open, but it does nothing, like a stalled process."""
         self._running(node).pause()
 
     def resume(self, node: int) -> None:
         self._running(node).resume()
 
     def partition(self, *sides: Collection[int]) -> None:
-        """From now on nodes of different sides do not hear of each other, and are not told why; clients reach all.
+        """Drop all traffic between nodes of different sides. Clients can still reach all nodes.
 
-        A later one takes its place, and `heal` ends it.
+        A later call replaces it, and `heal` ends it.
         """
         side_of = {node: number for number, side in enumerate(sides) for node in side}
         for node in side_of:
@@ -206,30 +206,31 @@ class Cluster:
             self._change(node, side_of={})
 
     def fill_disk(self, node: int) -> None:
-        """From now on nothing that takes room can be written; `free_disk` ends it."""
+        """Make all writes that need disk space fail; `free_disk` ends it."""
         self._change(node, disk_is_full=True)
 
     def free_disk(self, node: int) -> None:
         self._change(node, disk_is_full=False)
 
     def slow_disk(self, node: int, delay_ms: float = 50.0) -> None:
-        """From now on every write, and every read that has to wait for the disk, takes so much longer. 0 ends it."""
+        """Delay every write, and every read that waits for the disk, by `delay_ms`. 0 ends it."""
         self._change(node, disk_delay_ms=delay_ms)
 
     def _change(self, node: int, **changes: Any) -> None:
         member = self._member(node)
-        self._circumstances[node] = replace(self._circumstances[node], **changes)
-        member.live_with(self._circumstances[node])
+        self._faults[node] = replace(self._faults[node], **changes)
+        member.apply_faults(self._faults[node])
 
     def _member(self, node: int) -> Member:
         if not self._members:
-            raise ClusterError("the cluster is not running: use it in a `with` block")
+            raise ClusterError("the cluster is not running; use it in a `with` block")
         if node not in self._members:
-            raise ClusterError(f"there is no node {node}: there are {sorted(self._members)}")
+            raise ClusterError(f"node {node} does not exist; the nodes are {sorted(self._members)}")
         return self._members[node]
 
     def _running(self, node: int) -> Member:
         member = self._member(node)
         if not member.is_running:
-            raise ClusterError(f"node {node} is not running" + (f": {member.end}" if member.end else ""))
+            reason = f": {member.exit_reason}" if member.exit_reason else ""
+            raise ClusterError(f"node {node} is not running{reason}")
         return member

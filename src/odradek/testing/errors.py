@@ -1,5 +1,5 @@
-"""What a cluster under test says when it cannot do as it is told."""
+"""The error of clusters under test."""
 
 
 class ClusterError(Exception):
-    """The cluster is not, or does not become, what was asked for; the message says what is missing."""
+    """The cluster did not reach the requested state. The message states the reason."""

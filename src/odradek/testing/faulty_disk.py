@@ -1,7 +1,7 @@
-"""The disk of a node under test: the real one, until it is told to be full, to be slow, or to be out of reach.
+"""The disk of a node under test: the real disk, with faults.
 
-Full is as real filesystems are it: what would take more room fails with ENOSPC; reading, overwriting and removing go
-on. Out of reach is what a dead process has of its disk: nothing it still tries has an effect.
+A full disk behaves like a full filesystem: writes that need more space fail with ENOSPC, but reading, overwriting and
+deleting work. A detached disk is that of a killed process: no operation has an effect any more.
 """
 
 import errno
@@ -14,36 +14,36 @@ from weakref import WeakSet
 from typing_extensions import Buffer
 
 from odradek.base.ports import Disk, DiskFile, DiskLock, DiskUsage
-from odradek.testing.circumstances import Circumstances
+from odradek.testing.faults import Faults
 
 
 class FaultyDisk:
-    """The Disk port for one life of a node."""
+    """The Disk port for one run of a node."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk: Final = disk
         self.is_full = False
         self.delay_ms = 0.0
-        """How much longer every write, and every wait for the device, takes."""
-        self._is_cut: Final = threading.Event()
+        """The delay of every write and of every read that waits for the device."""
+        self._is_detached: Final = threading.Event()
         self._files: Final[WeakSet[FaultyFile]] = WeakSet()
         self._locks: Final[list[DiskLock]] = []
 
-    def live_with(self, circumstances: Circumstances) -> None:
-        """From any thread."""
-        self.is_full = circumstances.disk_is_full
-        self.delay_ms = circumstances.disk_delay_ms
+    def apply_faults(self, faults: Faults) -> None:
+        """May be called from any thread."""
+        self.is_full = faults.disk_is_full
+        self.delay_ms = faults.disk_delay_ms
 
-    def cut(self) -> None:
-        """For good. What is open is closed, and the locks are given back."""
-        self._is_cut.set()
+    def detach(self) -> None:
+        """Make all further operations fail, close open files and release locks."""
+        self._is_detached.set()
         for file in list(self._files):
             file.close()
         for lock in self._locks:
             lock.release()
 
     def check(self) -> None:
-        if self._is_cut.is_set():
+        if self._is_detached.is_set():
             raise OSError(errno.EIO, "the node was killed")
 
     def check_room(self) -> None:
@@ -53,10 +53,10 @@ class FaultyDisk:
 
     def wait_for_device(self) -> None:
         if self.delay_ms:
-            self._is_cut.wait(self.delay_ms / 1000)
+            self._is_detached.wait(self.delay_ms / 1000)
         self.check()
 
-    # The port
+    # The Disk port
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> "FaultyFile":
         self.check()

@@ -1,4 +1,4 @@
-"""Whether a cluster is well, as its brokers say themselves to whoever asks over the wire."""
+"""Checks the health of a cluster with Metadata requests to its brokers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,35 +9,37 @@ from odradek.client.errors import ClientError
 from odradek.client.layout import ClusterLayout, PartitionLayout
 from odradek.testing.errors import ClusterError
 
-ANSWER_SECONDS_MAX = 2.0
+RESPONSE_SECONDS_MAX = 2.0
 
 
-def what_is_missing(brokers: Mapping[int, Address]) -> str:
-    """Until each of these brokers serves, and knows these to be there and no others, every partition to have a leader,
-    and all replicas on them to be in sync. Empty: nothing is.
+def find_problem(brokers: Mapping[int, Address]) -> str:
+    """Describe why the cluster is not healthy, or return an empty string.
+
+    It is healthy if each of these brokers knows exactly these brokers, every partition has a leader, and all replicas
+    on them are in sync.
     """
     if not brokers:
         return "no broker is running"
     for node_id, address in brokers.items():
         try:
-            layout = _ask_for_layout(address)
+            layout = _request_layout(address)
         except (ClientError, KafkaError) as error:
-            return f"broker {node_id} does not answer: {error}"
+            return f"broker {node_id} does not respond: {error}"
         if layout.brokers.keys() != brokers.keys():
-            return f"broker {node_id} knows of brokers {sorted(layout.brokers)}, where {sorted(brokers)} are running"
+            return f"broker {node_id} knows brokers {sorted(layout.brokers)}, but {sorted(brokers)} are running"
         for topic in layout.topics.values():
             for partition in topic.partitions:
-                if ill := _what_ails(partition, brokers):
-                    return f"partition {topic.name}-{partition.id} {ill}, says broker {node_id}"
+                if problem := _find_partition_problem(partition, brokers):
+                    return f"partition {topic.name}-{partition.id} {problem}, according to broker {node_id}"
     return ""
 
 
 def leader_of(brokers: Iterable[Address], topic: str, partition: int) -> int:
-    """By the newest word of these brokers. Raises ClusterError."""
+    """Return the leader according to the broker with the newest leader epoch. Raises ClusterError."""
     newest = (-1, -1)
     for address in brokers:
         try:
-            found = _ask_for_layout(address).topics.get(topic)
+            found = _request_layout(address).topics.get(topic)
         except (ClientError, KafkaError):
             continue
         if found is not None and partition < len(found.partitions):
@@ -47,12 +49,12 @@ def leader_of(brokers: Iterable[Address], topic: str, partition: int) -> int:
     return newest[1]
 
 
-def _ask_for_layout(address: Address) -> ClusterLayout:
-    with Cluster([address], timeout_s=ANSWER_SECONDS_MAX) as client:
+def _request_layout(address: Address) -> ClusterLayout:
+    with Cluster([address], timeout_s=RESPONSE_SECONDS_MAX) as client:
         return client.layout(None)
 
 
-def _what_ails(partition: PartitionLayout, brokers: Mapping[int, Address]) -> str:
+def _find_partition_problem(partition: PartitionLayout, brokers: Mapping[int, Address]) -> str:
     alive = brokers.keys() & set(partition.replicas)
     if not alive:
         return ""

@@ -1,10 +1,10 @@
-"""One node of a cluster under test, as the cluster handles it, whether it lives in a thread or in a process."""
+"""The interface of one node of a cluster under test, in a thread or in a process."""
 
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from odradek.config.node_config import NodeConfig
-    from odradek.testing.circumstances import Circumstances
+    from odradek.testing.faults import Faults
 
 STOP_SECONDS_MAX: Final = 30.0
 
@@ -14,32 +14,32 @@ class Member(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Also while it is paused."""
+        """True also while the node is paused."""
 
     @property
     def is_paused(self) -> bool: ...
 
     @property
-    def end(self) -> str:
-        """Why it is not running, if nobody asked it to end."""
+    def exit_reason(self) -> str:
+        """Why the node exited on its own; empty if it did not."""
 
     def prepare(self) -> None:
-        """What can be done before there is a configuration."""
+        """Do everything that does not need the configuration."""
 
-    def begin(self, config: "NodeConfig", circumstances: "Circumstances") -> None: ...
+    def start(self, config: "NodeConfig", faults: "Faults") -> None: ...
 
     def wait_until_serving(self, seconds_max: float) -> None:
-        """Raises ClusterError."""
+        """Wait until the node serves requests. Raises ClusterError."""
 
     def stop(self) -> None:
-        """Cleanly. Raises ClusterError if it does not obey."""
+        """Stop cleanly. Raises ClusterError if the node does not stop."""
 
     def kill(self) -> None:
-        """At once, as kill -9 does: nothing is flushed, and nobody is told."""
+        """Kill the node as `kill -9` does: without flushing and without a controlled shutdown."""
 
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...
 
-    def live_with(self, circumstances: "Circumstances") -> None:
-        """From now on, if it is running and not paused; if it is paused, once it is not."""
+    def apply_faults(self, faults: "Faults") -> None:
+        """Apply these faults now, or once a paused node is resumed."""

@@ -1,7 +1,7 @@
-"""The network as one node under test sees it, and its cuts.
+"""The network of one node under test, with partitions between nodes.
 
-A cut is silent, as a broken cable is: what is sent is lost, connections stand, new ones come to nothing, and nobody is
-told. Once it is mended, connections that have lost something end, as TCP ends them. Clients are never cut off.
+A partition drops data without an error: connections stay open, and new ones do not complete. When it heals,
+connections that have dropped data are aborted, as TCP would do. Clients are never affected.
 """
 
 import asyncio
@@ -11,112 +11,114 @@ from typing import Any, Final
 
 import uvloop
 
-from odradek.testing.circumstances import Circumstances
+from odradek.testing.faults import Faults
 
 _RETRY_SECONDS: Final = 0.02
 
 
 class NodeLoop(uvloop.Loop):
-    """The event loop of one node. Every connection between nodes is made by one of them, and so on one of these."""
+    """The event loop of one node. Every connection between nodes is opened by one of them on such a loop."""
 
     def __init__(self) -> None:
         super().__init__()
         self._node_id = -1
-        self._circumstances = Circumstances()
-        self._lines: Final[set[_Line]] = set()
+        self._faults = Faults()
+        self._connections: Final[set[_Connection]] = set()
 
     @classmethod
     def of(cls, node_id: int) -> "NodeLoop":
-        """uvloop's own constructor takes no arguments."""
+        """Create the loop of a node, because the constructor of a uvloop takes no arguments."""
         loop = cls()
         loop._node_id = node_id
         return loop
 
-    def live_with(self, circumstances: Circumstances) -> None:
-        """From any thread; lost connections are told on this loop's."""
-        self._circumstances = circumstances
-        # A loop that is closed belongs to a node that has ended meanwhile.
+    def apply_faults(self, faults: Faults) -> None:
+        """May be called from any thread; connections are aborted in the thread of this loop."""
+        self._faults = faults
+        # A closed loop belongs to a node that has exited meanwhile.
         with suppress(RuntimeError):
-            self.call_soon_threadsafe(self._look_for_mended_lines)
+            self.call_soon_threadsafe(self._heal_connections)
 
-    def _is_cut(self, port: int) -> bool:
-        """Between the node and whoever listens at the port."""
-        side_of = self._circumstances.side_of
-        side, other_side = side_of.get(self._node_id), side_of.get(self._circumstances.node_at.get(port, -1))
+    def _is_partitioned_from(self, port: int) -> bool:
+        """Return whether there is a partition between this node and the node that listens on the port."""
+        side_of = self._faults.side_of
+        side, other_side = side_of.get(self._node_id), side_of.get(self._faults.node_at.get(port, -1))
         return side is not None and other_side is not None and side != other_side
 
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **options: Any
     ) -> tuple[asyncio.BaseTransport, asyncio.Protocol]:
-        def is_cut() -> bool:
-            return self._is_cut(port)
+        def is_partitioned() -> bool:
+            return self._is_partitioned_from(port)
 
-        while is_cut():
+        while is_partitioned():
             await asyncio.sleep(_RETRY_SECONDS)
-        line = _Line(protocol_factory(), is_cut, self._lines)
-        await super().create_connection(lambda: line, host, port, **options)
-        assert line.transport is not None, "it is connected"
-        return line.transport, line.end
+        connection = _Connection(protocol_factory(), is_partitioned, self._connections)
+        await super().create_connection(lambda: connection, host, port, **options)
+        assert connection.transport is not None, "it is connected"
+        return connection.transport, connection.protocol
 
-    def _look_for_mended_lines(self) -> None:
-        for line in list(self._lines):
-            line.mended()
+    def _heal_connections(self) -> None:
+        for connection in list(self._connections):
+            connection.heal_if_reachable()
 
 
-class _Line(asyncio.Protocol):
-    """Between a connection and its protocol: lets everything pass, or nothing."""
+class _Connection(asyncio.Protocol):
+    """Sits between a transport and its protocol, and passes on everything or, in a partition, nothing."""
 
-    def __init__(self, end: asyncio.Protocol, is_cut: Callable[[], bool], lines: "set[_Line]") -> None:
-        self.end: Final = end
-        self.is_cut: Final = is_cut
-        self.has_lost = False
-        self._lines: Final = lines
+    def __init__(
+        self, protocol: asyncio.Protocol, is_partitioned: Callable[[], bool], connections: "set[_Connection]"
+    ) -> None:
+        self.protocol: Final = protocol
+        self.is_partitioned: Final = is_partitioned
+        self.has_dropped_data = False
+        self._connections: Final = connections
         self.transport: asyncio.Transport | None = None
-        self._late_news: Callable[[], None] | None = None
+        self._delayed_close: Callable[[], None] | None = None
 
-    def mended(self) -> None:
-        if self.is_cut():
+    def heal_if_reachable(self) -> None:
+        if self.is_partitioned():
             return
-        if self._late_news is not None:
-            self._late_news()
-        elif self.has_lost and self.transport is not None:
+        if self._delayed_close is not None:
+            self._delayed_close()
+        elif self.has_dropped_data and self.transport is not None:
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        self._lines.add(self)
-        self.end.connection_made(_Sender(self, transport))  # type: ignore[arg-type]
+        self._connections.add(self)
+        self.protocol.connection_made(_Transport(self, transport))  # type: ignore[arg-type]
 
     def data_received(self, data: bytes) -> None:
-        if self.is_cut():
-            self.has_lost = True
+        if self.is_partitioned():
+            self.has_dropped_data = True
         else:
-            self.end.data_received(data)
+            self.protocol.data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.is_cut():
-            self._late_news = lambda: self.connection_lost(exc)
+        if self.is_partitioned():
+            self._delayed_close = lambda: self.connection_lost(exc)
         else:
-            self._lines.discard(self)
-            self.end.connection_lost(exc)
+            self._connections.discard(self)
+            self.protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        self.end.pause_writing()
+        self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        self.end.resume_writing()
+        self.protocol.resume_writing()
 
 
-class _Sender:
-    """The transport as the protocol sees it."""
+class _Transport:
+    """The transport that the protocol sees."""
 
-    def __init__(self, line: _Line, transport: asyncio.Transport) -> None:
-        self._line: Final = line
+    def __init__(self, connection: _Connection, transport: asyncio.Transport) -> None:
+        self._connection: Final = connection
         self._transport: Final = transport
 
     def write(self, data: bytes) -> None:
-        if self._line.is_cut():
-            self._line.has_lost = True
+        if self._connection.is_partitioned():
+            self._connection.has_dropped_data = True
         else:
             self._transport.write(data)
 

@@ -1,4 +1,4 @@
-"""The fixtures that pytest finds once Odradek is installed. Nothing of it is imported before one is used."""
+"""Pytest fixtures that are available once Odradek is installed. Nothing else is imported until one is used."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kafka_cluster() -> "Iterator[Cluster]":
-    """Three brokers in this process, the same for all tests of the session: take topics of your own."""
+    """Three brokers in this process, shared by all tests of the session. Use separate topics per test."""
     from odradek.testing.cluster import Cluster
 
     with Cluster(brokers=3) as cluster:
@@ -20,7 +20,7 @@ def kafka_cluster() -> "Iterator[Cluster]":
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> "Iterator[Cluster]":
-    """One broker in this process, the same for all tests of the session: take topics of your own."""
+    """One broker in this process, shared by all tests of the session. Use separate topics per test."""
     from odradek.testing.cluster import Cluster
 
     with Cluster(brokers=1) as cluster:

@@ -1,7 +1,7 @@
-"""Ports that nobody else on this machine is given while a cluster lives, also while the node that has them is down.
+"""Reserves ports for the lifetime of a cluster, also while a node is stopped.
 
-A socket that is bound but does not listen keeps a port from being handed out, and does not keep those from listening
-there who name the port and allow its reuse, as nodes do.
+A socket that is bound but does not listen prevents the system from assigning the port, but nodes can still listen on it
+with SO_REUSEADDR.
 """
 
 import socket
@@ -12,16 +12,16 @@ from odradek.local.node_files import HOST
 
 class ReservedPorts:
     def __init__(self, count: int) -> None:
-        self._holders: Final = [_bound_socket() for _ in range(count)]
-        self.numbers: Final[list[int]] = [holder.getsockname()[1] for holder in self._holders]
+        self._sockets: Final = [_bound_socket() for _ in range(count)]
+        self.numbers: Final[list[int]] = [one.getsockname()[1] for one in self._sockets]
 
     def release(self) -> None:
-        for holder in self._holders:
-            holder.close()
+        for one in self._sockets:
+            one.close()
 
 
 def _bound_socket() -> socket.socket:
-    holder = socket.socket()
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind((HOST, 0))
-    return holder
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((HOST, 0))
+    return bound

@@ -1,6 +1,4 @@
-"""The nodes of a new cluster on disk: a `server.properties` for each, and formatted directories, as `odradek up` makes
-them.
-"""
+"""Sets up the nodes of a new cluster on disk, as `odradek up` does: `server.properties` and formatted directories."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +20,7 @@ from odradek.local.topology import Topology
 def set_up(
     directory: Path, topology: Topology, ports: Sequence[int], properties: Mapping[str, str]
 ) -> dict[int, NodeConfig]:
-    """`ports` has one for each role of each node. Raises ConfigErrors for properties that cannot be."""
+    """Set up all nodes. `ports` has one port for each role of each node. Raises ConfigErrors for invalid properties."""
     free = iter(ports)
     at_clients = {number: next(free) for number in topology.brokers}
     at_controllers = {number: next(free) for number in topology.controllers}
@@ -40,6 +38,6 @@ def set_up(
 
 
 def _quorum_values(number: int, at_controllers: Mapping[int, int]) -> dict[str, str]:
-    """A node that asks for the quorum need not ask itself, unless it is all there is."""
-    asked = [port for one, port in at_controllers.items() if one != number] or list(at_controllers.values())
-    return {"controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{port}" for port in asked)}
+    """Return the other controllers as bootstrap servers, or the node itself if it is the only controller."""
+    ports = [port for one, port in at_controllers.items() if one != number] or list(at_controllers.values())
+    return {"controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{port}" for port in ports)}

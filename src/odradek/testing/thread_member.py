@@ -1,7 +1,7 @@
-"""A node in a thread of this process, on an event loop of its own: killed and frozen without harm to the others.
+"""A node in a thread of this process with its own event loop, which can be killed and frozen independently.
 
-Killing stops the loop where it stands, and takes disk and sockets away: no line of the node's code has an effect
-afterwards. Freezing keeps the loop busy doing nothing: connections stand, the system accepts more, nobody answers.
+Killing stops the loop and detaches disk and sockets, so that the node's code has no effect any more. Freezing blocks
+the loop: connections stay open, the operating system accepts new ones, and nothing responds.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
 from odradek.node.node import Node, StartError
-from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError
+from odradek.testing.faults import Faults
 from odradek.testing.faulty_disk import FaultyDisk
 from odradek.testing.member import STOP_SECONDS_MAX
 from odradek.testing.network import NodeLoop
@@ -42,22 +42,22 @@ class ThreadMember:
         return self._life is not None and self._life.is_frozen
 
     @property
-    def end(self) -> str:
-        return "" if self._life is None else self._life.end
+    def exit_reason(self) -> str:
+        return "" if self._life is None else self._life.exit_reason
 
     def prepare(self) -> None:
         pass
 
-    def begin(self, config: NodeConfig, circumstances: Circumstances) -> None:
+    def start(self, config: NodeConfig, faults: Faults) -> None:
         self._life = _Life(config)
-        self._life.live_with(circumstances)
-        self._life.begin()
+        self._life.apply_faults(faults)
+        self._life.start()
 
     def wait_until_serving(self, seconds_max: float) -> None:
         try:
             self._running_life().serving.result(seconds_max)
         except TimeoutError:
-            raise ClusterError(f"node {self.node_id} does not serve after {seconds_max:g} s") from None
+            raise ClusterError(f"node {self.node_id} does not serve requests after {seconds_max:g} s") from None
 
     def stop(self) -> None:
         self._running_life().stop()
@@ -72,17 +72,17 @@ class ThreadMember:
     def resume(self) -> None:
         self._running_life().thaw()
 
-    def live_with(self, circumstances: Circumstances) -> None:
+    def apply_faults(self, faults: Faults) -> None:
         if self._life is not None:
-            self._life.live_with(circumstances)
+            self._life.apply_faults(faults)
 
     def _running_life(self) -> "_Life":
-        assert self._life is not None, "it was begun"
+        assert self._life is not None, "the node was started"
         return self._life
 
 
 class _Life:
-    """One run of the node, from its start to its end."""
+    """One run of the node, from start to exit."""
 
     def __init__(self, config: NodeConfig) -> None:
         self._config: Final = config
@@ -94,30 +94,30 @@ class _Life:
         self._thread: Final = threading.Thread(target=self._run, name=f"odradek-node-{config.node_id}", daemon=True)
         self.serving: Final[Future[None]] = Future()
         self.is_frozen = False
-        self.end = ""
+        self.exit_reason = ""
 
     @property
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
-    # From other threads
+    # Called from other threads
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._tell(self._stop_requested.set)
+        self._call_soon(self._stop_requested.set)
         self._thread.join(STOP_SECONDS_MAX)
         if self.is_running:
             self.kill()
-            raise ClusterError(f"node {self._config.node_id} did not stop in {STOP_SECONDS_MAX:g} s")
+            raise ClusterError(f"node {self._config.node_id} did not stop within {STOP_SECONDS_MAX:g} s")
 
     def kill(self) -> None:
-        # Sockets that nobody closed and coroutines that nobody awaited are what a killed process leaves.
+        # Unclosed sockets and unawaited coroutines are expected after a kill.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             warnings.simplefilter("ignore", RuntimeWarning)
-            self._tell(self._loop.stop)
+            self._call_soon(self._loop.stop)
             self.thaw()
             self._thread.join()
 
@@ -126,12 +126,12 @@ class _Life:
             return
         frozen: Future[None] = Future()
 
-        def hold_still() -> None:
+        def block() -> None:
             frozen.set_result(None)
             self._thawed.wait()
 
         self._thawed.clear()
-        self._tell(hold_still)
+        self._call_soon(block)
         frozen.result(STOP_SECONDS_MAX)
         self.is_frozen = True
 
@@ -139,16 +139,16 @@ class _Life:
         self.is_frozen = False
         self._thawed.set()
 
-    def live_with(self, circumstances: Circumstances) -> None:
-        self._disk.live_with(circumstances)
-        self._loop.live_with(circumstances)
+    def apply_faults(self, faults: Faults) -> None:
+        self._disk.apply_faults(faults)
+        self._loop.apply_faults(faults)
 
-    def _tell(self, what: Callable[[], object]) -> None:
-        # A loop that is closed belongs to a node that has ended meanwhile.
+    def _call_soon(self, callback: Callable[[], object]) -> None:
+        # A closed loop belongs to a node that has exited meanwhile.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(what)
+            self._loop.call_soon_threadsafe(callback)
 
-    # In the node's thread
+    # Runs in the node's thread
 
     def _run(self) -> None:
         loop = self._loop
@@ -159,12 +159,12 @@ class _Life:
             if serving.done():
                 serving.result()
         except Exception as error:
-            logger.exception("node %d broke", self._config.node_id)
-            self.end = f"{type(error).__name__}: {error}"
+            logger.exception("Node %d failed", self._config.node_id)
+            self.exit_reason = f"{type(error).__name__}: {error}"
         finally:
-            self._bury()
+            self._clean_up()
             if not self.serving.done():
-                reason = self.end or "it was killed"
+                reason = self.exit_reason or "it was killed"
                 self.serving.set_exception(ClusterError(f"node {self._config.node_id} did not start: {reason}"))
 
     async def _serve(self) -> None:
@@ -174,7 +174,7 @@ class _Life:
         try:
             await node.start()
         except StartError as error:
-            self.end = str(error)
+            self.exit_reason = str(error)
             await node.stop()
             return
         self.serving.set_result(None)
@@ -183,15 +183,15 @@ class _Life:
         stopping.cancel()
         await node.stop()
         if node.failed.done():
-            self.end = node.failed.result()
+            self.exit_reason = node.failed.result()
 
-    def _bury(self) -> None:
-        """Whatever the node was doing has no effect any more, and nothing of it stays: files, sockets, threads."""
+    def _clean_up(self) -> None:
+        """Close the node's files, sockets and threads, so that its pending work has no effect any more."""
         loop = self._loop
-        self._disk.cut()
+        self._disk.detach()
         loop.set_exception_handler(lambda *_: None)
         tasks = asyncio.all_tasks(loop)
-        # The workers report to the loop: it has to be there still.
+        # Executor threads report to the loop, so they end before it is closed.
         self._executor.close()
         loop.close()
         for task in tasks:
@@ -199,9 +199,9 @@ class _Life:
 
 
 def _drop(task: "asyncio.Task[object]") -> None:
-    """Ends a task that will never be run again, without asyncio's complaint that it was waiting for something."""
+    """Close a task that will never run again, without asyncio's warning about a pending task."""
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     coroutine = task.get_coro()
-    # What its `finally` clauses try on a closed loop must fail, in one way or another.
+    # Its `finally` clauses fail in various ways on a closed loop.
     with suppress(Exception):
         coroutine.close()

@@ -23,7 +23,7 @@ def ask_metadata(connection: Connection, timeout_s: float = 5.0) -> Message:
             include_topic_authorized_operations=False,
         )
 
-    return connection.ask(METADATA, build, timeout_s=timeout_s)
+    return connection.request(METADATA, build, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize("highest", [4, 8, 9, 12, 13])
@@ -126,5 +126,5 @@ def test_nobody_listens() -> None:
 
 
 def test_a_host_that_does_not_exist() -> None:
-    with pytest.raises(ConnectionFailed, match="host name is not known"):
+    with pytest.raises(ConnectionFailed, match="unknown host name"):
         Connection(Address("no-such-host.invalid", 9092), client_id="test", timeout_s=5)

@@ -58,7 +58,7 @@ def test_a_user_is_known_or_not(broker: ScriptedBroker) -> None:
     assert "orders" in ask(broker.address, Security(sasl=ANNA))
     with pytest.raises(NotAuthenticated, match="who are you"):
         ask(broker.address, Security(sasl=Sasl(mechanism="PLAIN", username="anna", password="guess")))
-    with pytest.raises(NotAuthenticated, match="does not offer SCRAM-SHA-256, but PLAIN"):
+    with pytest.raises(NotAuthenticated, match="does not support SCRAM-SHA-256, only PLAIN"):
         ask(broker.address, Security(sasl=Sasl(mechanism="SCRAM-SHA-256", username="anna", password="secret")))
 
 

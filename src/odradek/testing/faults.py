@@ -1,6 +1,6 @@
-"""What one node has to live with: its disk's troubles, and whom it cannot hear. The same for threads and processes.
+"""The faults of one node: of its disk and of its network. The same for nodes in threads and in processes.
 
-They are the machine's, not the process's: a node that is started again finds them as they were.
+Faults belong to the machine, not to the process: a restarted node still has them.
 """
 
 import json
@@ -9,20 +9,20 @@ from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class Faults:
     disk_is_full: bool = False
     disk_delay_ms: float = 0.0
-    """How much longer every write, and every wait for the device, takes."""
+    """The delay of every write and of every read that waits for the device."""
     node_at: Mapping[int, int] = field(default_factory=dict)
-    """Which node listens at a port."""
+    """The node that listens on each port."""
     side_of: Mapping[int, int] = field(default_factory=dict)
-    """While the network is cut: on which side a node is. Nodes that are on no side reach everybody."""
+    """The side of each node while the network is partitioned. Nodes without a side reach all nodes."""
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
-    def from_line(cls, line: bytes) -> "Circumstances":
+    def from_line(cls, line: bytes) -> "Faults":
         fields = json.loads(line)
         for name in ("node_at", "side_of"):
             fields[name] = {int(key): value for key, value in fields[name].items()}
