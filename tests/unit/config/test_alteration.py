@@ -1,4 +1,4 @@
-"""AlterConfigs, beside what Apache Kafka 4.3.1 answered."""
+"""AlterConfigs, compared with the recorded results of Apache Kafka 4.3.1."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "recorded" / "alt
 CONFIG = NodeConfig.load(RECORDED["server.properties"], "server.properties")
 
 
-def answer(resource: str, changes: list[Change]) -> tuple[str, str | None]:
+def alter(resource: str, changes: list[Change]) -> tuple[str, str | None]:
     try:
         if resource == "topic":
             check_topic_configs(altered_topic_configs({}, changes), CONFIG.topic_defaults)
@@ -40,13 +40,13 @@ def test_config_change_results_are_those_of_kafka(
     resource: str, changes: list[list[Any]], code: str, message: str | None
 ) -> None:
     typed = [Change(name, Operation(operation), value) for name, operation, value in changes]
-    assert answer(resource, typed) == (code, message)
+    assert alter(resource, typed) == (code, message)
 
 
-def refusal(configs: dict[str, str], **arguments: Any) -> KafkaError:
-    with pytest.raises(KafkaError) as refused:
+def rejection(configs: dict[str, str], **arguments: Any) -> KafkaError:
+    with pytest.raises(KafkaError) as caught:
         check_broker_configs(CONFIG, configs, per_broker=True, **arguments)
-    return refused.value
+    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def refusal(configs: dict[str, str], **arguments: Any) -> KafkaError:
     ],
 )
 def test_changes_without_effect_are_rejected_unlike_kafka(name: str, value: str, reason: str) -> None:
-    error = refusal({name: value})
+    error = rejection({name: value})
     assert error.code is ErrorCode.invalid_config
     assert error.message
     assert name in error.message
@@ -69,7 +69,7 @@ def test_changes_without_effect_are_rejected_unlike_kafka(name: str, value: str,
 def test_invalid_stored_config_does_not_block_changes() -> None:
     stored = {"num.io.threads": "4", "max.connections": "5"}
     check_broker_configs(CONFIG, stored, per_broker=True, changed={"max.connections"})
-    refusal(stored, changed={"num.io.threads"})
+    rejection(stored, changed={"num.io.threads"})
 
 
 def test_thread_counts_are_checked_against_effective_values() -> None:
@@ -85,8 +85,10 @@ def test_cluster_default_is_overridden_by_broker_config() -> None:
 
 
 def test_range_errors_have_the_text_of_kafka() -> None:
-    assert refusal({"log.cleaner.threads": "0"}).message == "requirement failed: log.cleaner.threads must be at least 1"
-    overrides = refusal({"max.connections.per.ip.overrides": "a:b"})
+    assert (
+        rejection({"log.cleaner.threads": "0"}).message == "requirement failed: log.cleaner.threads must be at least 1"
+    )
+    overrides = rejection({"max.connections.per.ip.overrides": "a:b"})
     assert overrides.code is ErrorCode.invalid_request
     assert "'a:b' is not of the form ADDRESS:LIMIT" in str(overrides)
 

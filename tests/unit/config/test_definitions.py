@@ -36,31 +36,31 @@ def test_every_range_is_parsed() -> None:
     assert taking_anything == {"non-null string", "non-empty list"}
 
 
-def refusal(name: str, text: str) -> str:
-    with pytest.raises(InvalidValue) as refused:
+def rejection(name: str, text: str) -> str:
+    with pytest.raises(InvalidValue) as caught:
         BROKER_CONFIGS[name].parse(text)
-    return str(refused.value)
+    return str(caught.value)
 
 
 def test_range_errors_are_those_of_kafka() -> None:
     prefix = "Invalid value"
-    assert refusal("num.partitions", "0") == f"{prefix} 0 for configuration num.partitions: Value must be at least 1"
-    assert refusal("compression.zstd.level", "23").endswith("Value must be no more than 22")
-    assert refusal("compression.gzip.level", "0").endswith("Value must be between 1 and 9 or equal to -1")
-    assert refusal("log.cleaner.min.cleanable.ratio", "3").startswith(f"{prefix} 3.0 for")
-    assert refusal("ssl.client.auth", "Required").endswith("String must be one of: required, requested, none")
-    assert refusal("group.consumer.migration.policy", "foo").endswith(
+    assert rejection("num.partitions", "0") == f"{prefix} 0 for configuration num.partitions: Value must be at least 1"
+    assert rejection("compression.zstd.level", "23").endswith("Value must be no more than 22")
+    assert rejection("compression.gzip.level", "0").endswith("Value must be between 1 and 9 or equal to -1")
+    assert rejection("log.cleaner.min.cleanable.ratio", "3").startswith(f"{prefix} 3.0 for")
+    assert rejection("ssl.client.auth", "Required").endswith("String must be one of: required, requested, none")
+    assert rejection("group.consumer.migration.policy", "foo").endswith(
         "String must be one of (case insensitive): DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL"
     )
-    assert refusal("remote.log.storage.manager.class.name", "").endswith("String must be non-empty")
-    assert refusal("process.roles", "") == (
+    assert rejection("remote.log.storage.manager.class.name", "").endswith("String must be non-empty")
+    assert rejection("process.roles", "") == (
         "Configuration 'process.roles' must not be empty. Valid values include: [broker, controller]"
     )
-    assert refusal("listeners", "") == (
+    assert rejection("listeners", "") == (
         "Configuration 'listeners' must not be empty. Valid values include: any non-empty value"
     )
-    assert refusal("listeners", "a,,b") == "Configuration 'listeners' values must not be empty."
-    assert refusal("process.roles", "foo,broker").endswith("String must be one of: broker, controller")
+    assert rejection("listeners", "a,,b") == "Configuration 'listeners' values must not be empty."
+    assert rejection("process.roles", "foo,broker").endswith("String must be one of: broker, controller")
 
 
 def test_ranges_accept_what_kafka_accepts() -> None:
@@ -100,5 +100,5 @@ def test_topic_config_defaults_come_from_supported_broker_configs() -> None:
     for topic_config, synonyms in TOPIC_SYNONYMS.items():
         for synonym in synonyms:
             assert synonym.broker_config in BROKER_CONFIGS
-            honoured = topic_config in supported.TOPIC
-            assert (synonym.broker_config in supported.BROKER) is honoured, topic_config
+            is_supported = topic_config in supported.TOPIC
+            assert (synonym.broker_config in supported.BROKER) is is_supported, topic_config

@@ -1,4 +1,4 @@
-"""Brokers' configs of consumer groups that contradict each other are refused at start, as by Apache Kafka."""
+"""Contradicting consumer group configs of the broker are rejected at start, as by Apache Kafka."""
 
 import pytest
 
@@ -14,7 +14,7 @@ controller.quorum.voters=1@127.0.0.1:9093
 
 
 @pytest.mark.parametrize(
-    ("lines", "refusal"),
+    ("lines", "expected"),
     [
         ("group.consumer.heartbeat.interval.ms=5000", None),
         ("group.consumer.assignors=range", None),
@@ -42,11 +42,11 @@ controller.quorum.voters=1@127.0.0.1:9093
         ),
     ],
 )
-def test_contradicting_group_configs_are_rejected(lines: str, refusal: str | None) -> None:
-    if refusal is None:
+def test_contradicting_group_configs_are_rejected(lines: str, expected: str | None) -> None:
+    if expected is None:
         NodeConfig.load(BASE + lines, "server.properties")
         return
-    with pytest.raises(ConfigErrors) as refused:
+    with pytest.raises(ConfigErrors) as caught:
         NodeConfig.load(BASE + lines, "server.properties")
-    (message,) = refused.value.errors
-    assert message.endswith(refusal)
+    (message,) = caught.value.errors
+    assert message.endswith(expected)

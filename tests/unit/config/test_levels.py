@@ -1,4 +1,4 @@
-"""DescribeConfigs, beside what Apache Kafka 4.3.1 answered with the same file and the same changes."""
+"""DescribeConfigs, compared with Apache Kafka 4.3.1 for the same file and changes."""
 
 import json
 from collections.abc import Iterable

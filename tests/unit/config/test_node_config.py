@@ -23,9 +23,9 @@ def load(text: str = "", **overrides: str) -> NodeConfig:
 
 
 def errors_of(text: str, overrides: dict[str, str] | None = None) -> list[str]:
-    with pytest.raises(ConfigErrors) as refused:
+    with pytest.raises(ConfigErrors) as caught:
         NodeConfig.load(text, "server.properties", overrides or {})
-    return list(refused.value.errors)
+    return list(caught.value.errors)
 
 
 def test_minimal_config() -> None:
@@ -360,11 +360,11 @@ WE_ARE_MILDER = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "refusal"), STARTED["answers"], ids=lambda value: str(value)[:60])
-def test_files_are_accepted_and_rejected_as_by_kafka(changes: dict[str, str | None], refusal: str | None) -> None:
+@pytest.mark.parametrize(("changes", "expected"), STARTED["answers"], ids=lambda value: str(value)[:60])
+def test_files_are_accepted_and_rejected_as_by_kafka(changes: dict[str, str | None], expected: str | None) -> None:
     properties = {key: value for key, value in (STARTED["base"] | changes).items() if value is not None}
     text = "".join(f"{key}={value}\n" for key, value in properties.items())
-    refused = refusal is not None
+    refused = expected is not None
     if changes in WE_ARE_STRICTER or changes in WE_ARE_MILDER:
         refused = changes in WE_ARE_STRICTER
     if refused:

@@ -1,4 +1,4 @@
-"""A config that is said to be honoured is read by somebody. The last guard against taking one and ignoring it."""
+"""Every supported config is read by some code: a guard against accepting a config and ignoring it."""
 
 import re
 from collections.abc import Iterable
@@ -23,10 +23,10 @@ READ_THROUGH = {
 """Configs that are read under another name than their own."""
 
 DECIDED_AT_LOADING = {"process.roles", "security.inter.broker.protocol"}
-"""Read by nobody else: other fields follow from them."""
+"""Used only to derive other fields."""
 
 KEPT_WITHOUT_EFFECT = {"preallocate"}
-"""Kept and shown, as its own documentation and `docs/differences.md` say, and read by nobody."""
+"""Stored and shown without effect, as its documentation and `docs/differences.md` say."""
 
 
 @cache

@@ -56,9 +56,9 @@ def test_valid_values_are_parsed(kind: ConfigType, text: str, value: ConfigValue
     ],
 )
 def test_invalid_values_are_rejected(kind: ConfigType, text: str, reason: str) -> None:
-    with pytest.raises(InvalidValue) as refused:
+    with pytest.raises(InvalidValue) as caught:
         parse_value("some.config", kind, text)
-    assert str(refused.value) == f"Invalid value {text} for configuration some.config: {reason}"
+    assert str(caught.value) == f"Invalid value {text} for configuration some.config: {reason}"
 
 
 @pytest.mark.parametrize(

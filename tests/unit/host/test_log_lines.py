@@ -1,4 +1,4 @@
-"""Log lines for machines: whatever is told, each line is one object."""
+"""JSON log lines: one object per line, whatever the message contains."""
 
 import json
 import logging

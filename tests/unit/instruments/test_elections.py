@@ -1,4 +1,4 @@
-"""Who was elected, judged by what the partition was before."""
+"""Counting elections by the partition's previous state, and ISR changes."""
 
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.replication import IsrCounts

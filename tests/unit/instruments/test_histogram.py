@@ -1,4 +1,4 @@
-"""Durations by size: nothing is lost, and quantiles are as near as the buckets are wide."""
+"""Histogram: every observation is counted, and quantiles are as precise as the buckets."""
 
 from math import isnan
 

@@ -14,7 +14,7 @@ def test_hot_keys_are_found_among_many() -> None:
         keys.add(key, 1.0)
     hot, warm = keys.top(2)
     assert (hot.key, warm.key) == (b"hot", b"warm")
-    # A share is never told too small, and by no more than one in so many too large.
+    # A share is never too small, and at most one in `CAPACITY` too large.
     assert 0.29 < hot.share < 0.31 + 1 / CAPACITY
     assert 0.14 < warm.share < 0.16 + 1 / CAPACITY
     assert len(keys.top(1000)) == CAPACITY

@@ -1,4 +1,4 @@
-"""Sums over partitions never fall, whoever comes and goes; rates follow what happens."""
+"""Traffic sums never decrease when partitions are removed; rates follow the traffic."""
 
 from collections.abc import Mapping
 
@@ -40,7 +40,7 @@ def test_counts_of_removed_partitions_stay_in_the_sums() -> None:
         total, topics = sums(broker, ("a", stays))
         assert (total.bytes_in, topics["a"].bytes_in) == (111, 11)
         assert "b" not in topics
-    # A topic of the same name begins anew, and takes nothing from the broker.
+    # A recreated topic starts at zero, and the broker's counts are unchanged.
     total, topics = sums(broker, ("a", stays), ("b", carrying(bytes_in=5)))
     assert (total.bytes_in, topics["b"].bytes_in) == (116, 5)
 

@@ -1,4 +1,4 @@
-"""What an HTTP request asks of a service: names, queries and credentials as anybody may write them."""
+"""HTTP requests to services: paths, queries and credentials."""
 
 import asyncio
 import json
@@ -19,22 +19,22 @@ class Inline:
         return work()
 
 
-def answer(request: Request) -> Response:
+def respond(request: Request) -> Response:
     node: Any = None
     endpoint = HttpEndpoint(node, Inline())
 
-    async def told(call: Call) -> Reply:
+    async def reply(call: Call) -> Reply:
         return Reply(202, call._asdict())
 
-    endpoint.serve("leases", told)
+    endpoint.serve("leases", reply)
     return asyncio.run(endpoint.respond(request))
 
 
 def call(request: Request) -> dict[str, Any]:
-    found = answer(request)
+    found = respond(request)
     assert found.status == 202
-    told: dict[str, Any] = json.loads(found.body)
-    return told
+    body: dict[str, Any] = json.loads(found.body)
+    return body
 
 
 def test_http_paths_and_queries() -> None:
@@ -46,8 +46,8 @@ def test_http_paths_and_queries() -> None:
     }
     assert call(Request("DELETE", "/v1/leases/abc/d"))["below"] == "abc/d"
     assert call(Request("HEAD", "/v1/leases/", "&" * 10_000))["query"] == {}
-    assert answer(Request("POST", "/v1/leasesabc")).status == 405
-    assert answer(Request("GET", "/v1/leasesabc")).status == 404
+    assert respond(Request("POST", "/v1/leasesabc")).status == 405
+    assert respond(Request("GET", "/v1/leasesabc")).status == 404
 
 
 @pytest.mark.parametrize(

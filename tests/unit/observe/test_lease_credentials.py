@@ -1,4 +1,4 @@
-"""The file that says who may ask for leases."""
+"""The file with the principals that may acquire leases."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What coordinators tell of themselves does not depend on one that is loading."""
+"""Metrics of coordinators, while one of them is loading."""
 
 import asyncio
 from types import SimpleNamespace

@@ -12,7 +12,7 @@ from odradek.core.raft.messages import FetchRequest
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum.misfits import Misfits
 from odradek.quorum.peers import Peers, bootstrap_ids
-from tests.unit.server.peer_stage import API_VERSIONS, Node, Scenario, ScriptedNode, play, versions_answer
+from tests.unit.server.peer_stage import API_VERSIONS, Node, Scenario, ScriptedNode, play, versions_response
 
 __all__ = ["play"]
 
@@ -21,7 +21,7 @@ Play = Callable[[Scenario], None]
 
 
 def name_fetch(node: Node, version: int, correlation_id: int) -> None:
-    node.send_answer(correlation_id, versions_answer(version, ((FETCH, 4, 18), (API_VERSIONS, 0, 4))))
+    node.send_response(correlation_id, versions_response(version, ((FETCH, 4, 18), (API_VERSIONS, 0, 4))))
 
 
 def fetch(destination: int, correlation_id: int, offset: int) -> Send:
@@ -56,16 +56,16 @@ def test_what_a_log_held_is_not_said_once_it_may_not_be_true_any_more(play: Play
             events: list[Event] = []
             peers.use(events.append)
             peers.send(fetch(to_slow, 1, offset=72))
-            await slow.until(lambda: bool(waiting))
+            await slow.wait_until(lambda: bool(waiting))
             peers.send(fetch(to_quick, 2, offset=71))
-            await quick.until(lambda: bool(quick.requests))
+            await quick.wait_until(lambda: bool(quick.requests))
             name_fetch(*waiting[0])
             while RequestFailed(to_slow, 1) not in events:
                 await asyncio.sleep(0.01)
             assert slow.requests == []
             # The newest is sent, however long it has waited.
             peers.send(fetch(to_slow, 3, offset=71))
-            await slow.until(lambda: bool(slow.requests))
+            await slow.wait_until(lambda: bool(slow.requests))
             await peers.close()
 
     play(scenario)

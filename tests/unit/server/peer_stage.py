@@ -1,4 +1,4 @@
-"""Where the tests of `net.peer` play: real sockets on both loops, and the simulator's; and the node that is asked."""
+"""Runs tests of peers on real sockets with both event loops and in the simulator, against a scripted node."""
 
 import asyncio
 import struct
@@ -24,7 +24,7 @@ Scenario = Callable[[], Coroutine[Any, Any, None]]
 
 @pytest.fixture(params=["asyncio", "uvloop", "sim"])
 def play(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
-    """Runs a scenario to its end and sees to it that no task is left."""
+    """Runs a scenario to its end and checks that no task is left."""
     if request.param == "sim":
         return play_in_simulator
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
@@ -49,20 +49,20 @@ def play_in_simulator(scenario: Scenario) -> None:
         machine.run(program)
         world.run_for(60.0, lambda: not machine.is_running)
         assert not world.unexpected, world.unexpected
-        assert results, "the scenario did not come to its end"
+        assert results, "the scenario did not end"
 
 
 async def _bounded(scenario: Scenario) -> None:
     async with asyncio.timeout(20):
         await scenario()
-    # Whoever was told to end gets the time to do it.
+    # Cancelled tasks get time to end.
     if left := asyncio.all_tasks() - {asyncio.current_task()}:
         _, left = await asyncio.wait(left, timeout=2)
     assert not left, left
 
 
 class LoopClock:
-    """The time of the loop on which the scenario plays, simulated or not."""
+    """The time of the scenario's event loop, simulated or not."""
 
     def wall_ms(self) -> int:
         return 0
@@ -72,18 +72,18 @@ class LoopClock:
 
 
 class Node(asyncio.Protocol):
-    """One connection of the scripted node: answers are given when the test says so, or by `script` at once."""
+    """One connection of the scripted node: the test decides when it responds."""
 
-    def __init__(self, place: "ScriptedNode") -> None:
-        self.place = place
+    def __init__(self, node: "ScriptedNode") -> None:
+        self.node = node
         self.transport: asyncio.Transport
         self.received = bytearray()
         self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        self.place.connections.append(self)
-        self.place.changed.set()
+        self.node.connections.append(self)
+        self.node.changed.set()
 
     def data_received(self, data: bytes) -> None:
         self.received += data
@@ -94,18 +94,18 @@ class Node(asyncio.Protocol):
             frame = bytearray(self.received[4 : 4 + size])
             del self.received[: 4 + size]
             header = read_request_header(frame)
-            self.place.asked.append((header.api_key, header.api_version, header.correlation_id))
-            self.place.changed.set()
-            self.place.answer(self, header.api_key, header.api_version, header.correlation_id)
+            self.node.received_requests.append((header.api_key, header.api_version, header.correlation_id))
+            self.node.changed.set()
+            self.node.respond(self, header.api_key, header.api_version, header.correlation_id)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
-        self.place.changed.set()
+        self.node.changed.set()
 
-    def send_answer(self, correlation_id: int, body: bytes) -> None:
+    def send_response(self, correlation_id: int, body: bytes) -> None:
         self.transport.write(frame_of(struct.pack(">i", correlation_id) + body))
 
-    def send_heartbeat_answer(self, correlation_id: int, *, is_fenced: bool = False) -> None:
+    def send_heartbeat_response(self, correlation_id: int, *, is_fenced: bool = False) -> None:
         messages = schema(HEARTBEAT, 1)
         response = messages.new(
             "BrokerHeartbeatResponse",
@@ -115,22 +115,22 @@ class Node(asyncio.Protocol):
             is_fenced=is_fenced,
             should_shut_down=False,
         )
-        self.send_answer(correlation_id, b"\0" + messages.write(response))
+        self.send_response(correlation_id, b"\0" + messages.write(response))
 
 
 class ScriptedNode:
-    """A node that serves BrokerHeartbeat in versions 0 and 1, and names its versions unless told otherwise."""
+    """A node that serves BrokerHeartbeat in versions 0 and 1, and responds to ApiVersions."""
 
     def __init__(self) -> None:
         self.connections: list[Node] = []
-        self.asked: list[tuple[int, int, int]] = []
+        self.received_requests: list[tuple[int, int, int]] = []
         self.changed = asyncio.Event()
-        self.on_versions: Callable[[Node, int, int], None] = name_versions
+        self.on_versions: Callable[[Node, int, int], None] = list_versions
         self.on_request: Callable[[Node, int], None] = lambda node, correlation_id: None
         self.port = 0
         self._server: asyncio.Server
 
-    def answer(self, node: Node, api_key: int, version: int, correlation_id: int) -> None:
+    def respond(self, node: Node, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == API_VERSIONS:
             self.on_versions(node, version, correlation_id)
         else:
@@ -156,9 +156,9 @@ class ScriptedNode:
 
     @property
     def requests(self) -> list[tuple[int, int, int]]:
-        return [one for one in self.asked if one[0] != API_VERSIONS]
+        return [one for one in self.received_requests if one[0] != API_VERSIONS]
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             self.changed.clear()
             await self.changed.wait()
@@ -180,11 +180,11 @@ def frame_of(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def name_versions(node: Node, version: int, correlation_id: int) -> None:
-    node.send_answer(correlation_id, versions_answer(version, ((HEARTBEAT, 0, 1), (API_VERSIONS, 0, 4))))
+def list_versions(node: Node, version: int, correlation_id: int) -> None:
+    node.send_response(correlation_id, versions_response(version, ((HEARTBEAT, 0, 1), (API_VERSIONS, 0, 4))))
 
 
-def versions_answer(version: int, apis: Sequence[tuple[int, int, int]], error_code: int = 0) -> bytes:
+def versions_response(version: int, apis: Sequence[tuple[int, int, int]], error_code: int = 0) -> bytes:
     messages = schema(API_VERSIONS, version)
     features: dict[str, object] = {}
     if version >= 3:

@@ -1,4 +1,4 @@
-"""One connection's rules: answers in the order of requests, bounds on what waits, faults that stay where they are."""
+"""A client connection: response order, bounds on queued requests, and isolation of failures."""
 
 import asyncio
 import contextlib
@@ -50,8 +50,8 @@ class Replicated(DeferredResponse):
 
 
 class Scripted:
-    """Answers by api key: 0 and 8 as a producer's, or at once if its body says so; 1 at once, 2 when released, 3 fails,
-    4 fails later, 5 hangs up, 6 says nothing."""
+    """Responds by API key: 0 and 8 as to a producer, or at once if the body says so; 1 at once, 2 when released,
+    3 fails, 4 fails later, 5 closes the connection, 6 sends no response."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
@@ -88,11 +88,11 @@ class Scripted:
             case _:
                 return None
 
-    async def _later(self, answer: bytes | Exception) -> bytes:
+    async def _later(self, result: bytes | Exception) -> bytes:
         await self.release.wait()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(result, Exception):
+            raise result
+        return result
 
 
 class Harness:
@@ -125,7 +125,7 @@ def request(api_key: int, correlation_id: int, body: bytes = b"") -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def read_response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     (length,) = struct.unpack(">i", await reader.readexactly(4))
     raw = await reader.readexactly(length)
     return struct.unpack(">i", raw[:4])[0], raw[4:]
@@ -161,7 +161,7 @@ def test_responses_are_sent_in_the_order_of_requests(run: Callable[[Scenario], N
             await asyncio.sleep(0.001)
         assert harness.dispatcher.seen == [1]
         harness.dispatcher.release.set()
-        assert [await answer(reader) for _ in range(3)] == [(1, b"later"), (2, b"now"), (3, b"later")]
+        assert [await read_response(reader) for _ in range(3)] == [(1, b"later"), (2, b"now"), (3, b"later")]
         writer.close()
 
     run(scenario)
@@ -188,7 +188,7 @@ def test_disconnect_before_the_handler_runs_leaves_no_coroutine_unawaited(
 
 
 class TestPipelinedProduceRequests:
-    """Its requests are taken up while earlier ones wait for replicas; nobody else's are, and no answer overtakes."""
+    """Produce requests are handled while earlier ones wait for replicas; others wait. Responses keep their order."""
 
     def test_responses_are_sent_in_order_whichever_completes_first(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
@@ -199,9 +199,9 @@ class TestPipelinedProduceRequests:
             replicated[1].complete(b"second")
             assert await is_silent(reader)
             replicated[0].complete(b"first")
-            assert [await answer(reader) for _ in range(3)] == [(1, b"first"), (2, b"second"), (3, b"at once")]
+            assert [await read_response(reader) for _ in range(3)] == [(1, b"first"), (2, b"second"), (3, b"at once")]
             replicated[2].complete(b"fourth")
-            assert await answer(reader) == (4, b"fourth")
+            assert await read_response(reader) == (4, b"fourth")
             writer.close()
 
         run(scenario)
@@ -216,8 +216,8 @@ class TestPipelinedProduceRequests:
             assert await is_silent(reader)
             assert harness.dispatcher.seen == [1]
             harness.dispatcher.replicated[0].complete(b"first")
-            answers = [await answer(reader) for _ in range(3)]
-            assert answers == [(1, b"first"), (2, b"metadata"), (3, b"at once")]
+            responses = [await read_response(reader) for _ in range(3)]
+            assert responses == [(1, b"first"), (2, b"metadata"), (3, b"at once")]
             writer.close()
 
         run(scenario)
@@ -233,7 +233,7 @@ class TestPipelinedProduceRequests:
             for number in range(4):
                 await until(lambda number=number: len(replicated) > number)  # type: ignore[misc]
                 replicated[number].complete(b"%d" % number)
-            assert [await answer(reader) for _ in range(4)] == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"3")]
+            assert [await read_response(reader) for _ in range(4)] == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"3")]
             writer.close()
 
         run(scenario)
@@ -253,7 +253,7 @@ class TestPipelinedProduceRequests:
             await until(lambda: len(replicated) == count)
             for one in replicated[PENDING_RESPONSES_MAX:]:
                 one.complete(b"")
-            assert [(await answer(reader))[0] for _ in range(count)] == list(range(count))
+            assert [(await read_response(reader))[0] for _ in range(count)] == list(range(count))
             writer.close()
 
         run(scenario)
@@ -267,7 +267,7 @@ class TestPipelinedProduceRequests:
             await until(lambda: len(replicated) == 1)
             assert await is_silent(reader)
             replicated[0].complete(b"late")
-            assert await answer(reader) == (1, b"late")
+            assert await read_response(reader) == (1, b"late")
             assert await reader.read() == b""
             _, other = await harness.connect()
             other.write(request(0, 1))
@@ -311,7 +311,7 @@ def test_flood_behind_a_pending_request_is_not_read_from_the_socket(run: Callabl
         # What one read of the socket brings may come on top of the bound, and no more.
         assert len(connection._waiting) <= WAITING_FRAMES_MAX + 262_144 // 8_000 + 1
         harness.dispatcher.release.set()
-        assert [(await answer(reader))[0] for _ in range(flood + 1)] == list(range(flood + 1))
+        assert [(await read_response(reader))[0] for _ in range(flood + 1)] == list(range(flood + 1))
         await sender
         writer.close()
 
@@ -345,7 +345,7 @@ def test_invalid_request_closes_its_own_connection_only(run: Callable[[Scenario]
         writer.write(hostile)
         assert await reader.read() == b""
         bystander_writer.write(request(1, 7, b"still here"))
-        assert await answer(bystander) == (7, b"still here")
+        assert await read_response(bystander) == (7, b"still here")
         bystander_writer.close()
         writer.close()
 
@@ -367,7 +367,7 @@ def test_request_without_response_is_followed_by_the_next(run: Callable[[Scenari
     async def scenario(harness: Harness) -> None:
         reader, writer = await harness.connect()
         writer.write(request(6, 1) + request(1, 2, b"next"))
-        assert await answer(reader) == (2, b"next")
+        assert await read_response(reader) == (2, b"next")
         writer.close()
 
     run(scenario)
@@ -375,11 +375,11 @@ def test_request_without_response_is_followed_by_the_next(run: Callable[[Scenari
 
 async def exchange(link: tuple[asyncio.StreamReader, asyncio.StreamWriter], correlation_id: int) -> int:
     link[1].write(request(1, correlation_id))
-    return (await answer(link[0]))[0]
+    return (await read_response(link[0]))[0]
 
 
 async def is_silent(reader: asyncio.StreamReader) -> bool:
-    """No answer, and no end of the connection either."""
+    """No response, and the connection stays open."""
     try:
         async with asyncio.timeout(0.1):
             await reader.read(1)
@@ -399,9 +399,9 @@ def test_connection_above_max_connections_waits(run: Callable[[Scenario], None])
             writer.write(request(1, 7))
             assert await is_silent(reader)
         opened[0][1].close()
-        assert (await answer(first[0]))[0] == 7
+        assert (await read_response(first[0]))[0] == 7
         assert await is_silent(second[0])
-        # Those who were there are served all the while.
+        # Open connections are served as before.
         assert await exchange(opened[1], 8) == 8
         for _, writer in (*opened, first, second):
             writer.close()
@@ -482,7 +482,7 @@ def test_requests_before_an_invalid_frame_get_responses(run: Callable[[Scenario]
         reader, writer = await harness.connect()
         harness.dispatcher.release.set()
         writer.write(request(1, 1) + request(2, 2) + struct.pack(">i", -5) + request(1, 3))
-        assert [(await answer(reader))[0] for _ in range(2)] == [1, 2]
+        assert [(await read_response(reader))[0] for _ in range(2)] == [1, 2]
         assert await reader.read() == b""
         assert harness.dispatcher.seen == [1, 2]
         writer.close()
@@ -503,7 +503,7 @@ def test_little_is_read_behind_a_pending_request(run: Callable[[Scenario], None]
         (connection,) = harness.limits.connections()
         assert connection._reader.held_bytes <= WAITING_BYTES_MAX + (256 << 10)
         harness.dispatcher.release.set()
-        assert [await answer(reader) for _ in range(2)] == [(0, b"later"), (1, bytes(20 << 20))]
+        assert [await read_response(reader) for _ in range(2)] == [(0, b"later"), (1, bytes(20 << 20))]
         writer.close()
         listener.stop_accepting()
 
@@ -518,11 +518,11 @@ def test_flood_of_small_requests_does_not_starve_other_connections(run: Callable
         flooder_writer.write(b"".join(request(6, 10 + number) for number in range(2000)))
         await asyncio.sleep(0)
         assert await exchange(bystander, 1) == 1
-        # Answered in the midst of the flood, not behind it.
+        # The response is sent during the flood, not after it.
         assert 10 in harness.dispatcher.seen
         assert harness.dispatcher.seen.index(1) < 1900
         flooder_writer.write(request(1, 9))
-        assert (await answer(flooder))[0] == 9
+        assert (await read_response(flooder))[0] == 9
         assert [one for one in harness.dispatcher.seen if one >= 10] == list(range(10, 2010))
         for writer in (flooder_writer, bystander[1]):
             writer.close()
@@ -546,16 +546,16 @@ def test_idle_connection_is_closed(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         quiet, quiet_writer = await harness.connect()
         quiet_writer.write(request(1, 1))
-        await answer(quiet)
+        await read_response(quiet)
         harness.clock.seconds += 0.5
         busy, busy_writer = await harness.connect()
         busy_writer.write(request(1, 1))
-        await answer(busy)
+        await read_response(busy)
         harness.clock.seconds += 0.6
         harness.limits.close_idle()
         assert await quiet.read() == b""
         busy_writer.write(request(1, 2))
-        assert (await answer(busy))[0] == 2
+        assert (await read_response(busy))[0] == 2
         quiet_writer.close()
         busy_writer.close()
 
@@ -584,9 +584,9 @@ def test_client_id_may_change_on_a_connection(run: Callable[[Scenario], None]) -
         for number, name in enumerate((b"one", b"one", b"", b"other", b"one")):
             frame = struct.pack(">hhih", 1, 0, number, len(name)) + name + b"body"
             writer.write(struct.pack(">i", len(frame)) + frame)
-            assert await answer(reader) == (number, b"body")
+            assert await read_response(reader) == (number, b"body")
         writer.write(request(1, 9, b"no name at all"))
-        assert await answer(reader) == (9, b"no name at all")
+        assert await read_response(reader) == (9, b"no name at all")
         writer.close()
 
     run(scenario)

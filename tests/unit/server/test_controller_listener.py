@@ -1,4 +1,4 @@
-"""A controller's listener with a real dispatcher, asked by real peers: what one sends the other understands."""
+"""A controller listener with a real dispatcher and real peers."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class Controller:
         return self.peers[-1]
 
     async def heard_connection(self, peer: Peer) -> ConnectionPort:
-        """That of a heartbeat, as the node was told of it."""
+        """The connection of a heartbeat, as the handler received it."""
         await peer.request(HEARTBEAT, heartbeat, timeout_seconds=5)
         return self.node.heartbeats[-1][2]
 
@@ -86,21 +86,21 @@ def test_close_of_a_broker_connection_is_reported_once(play: Play, way: str) -> 
     async def scenario() -> None:
         async with Controller() as controller:
             peer = controller.peer()
-            told = Told()
+            listener = CloseListener()
             for _ in range(3):
                 connection = await controller.heard_connection(peer)
-                connection.on_close(told.once)
+                connection.on_close(listener.once)
             if way == "close":
                 assert peer._link is not None and peer._link._transport is not None
                 peer._link._transport.close()
             else:
                 peer.close()
-            await told.event.wait()
+            await listener.event.wait()
             await asyncio.sleep(0.05)
-            assert told.times == 1
+            assert listener.times == 1
             assert not connection.was_closed_here
-            # Whoever asks late is told as well.
-            late = Told()
+            # A listener that is added late is called too.
+            late = CloseListener()
             connection.on_close(late.once)
             await late.event.wait()
 
@@ -112,9 +112,9 @@ def test_connection_closed_by_this_node_is_marked(play: Play, way: str) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             peer = controller.peer()
-            told = Told()
+            listener = CloseListener()
             connection = await controller.heard_connection(peer)
-            connection.on_close(told.once)
+            connection.on_close(listener.once)
             (client,) = controller.limits.connections()
             if way == "idle":
                 client.abort()
@@ -123,7 +123,7 @@ def test_connection_closed_by_this_node_is_marked(play: Play, way: str) -> None:
             else:
                 assert peer._link is not None and peer._link._transport is not None
                 peer._link._transport.write(b"\0\0\0\x02xx")
-            await told.event.wait()
+            await listener.event.wait()
             assert connection.was_closed_here
 
     play(scenario)
@@ -140,22 +140,22 @@ def test_disconnect_while_a_heartbeat_is_pending(play: Play) -> None:
 
             controller.node.controller.execute = execute  # type: ignore[method-assign]
             peer = controller.peer()
-            asked = asyncio.ensure_future(peer.request(HEARTBEAT, heartbeat, timeout_seconds=5))
+            pending = asyncio.ensure_future(peer.request(HEARTBEAT, heartbeat, timeout_seconds=5))
             while not peer.is_connected:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)
             assert peer._link is not None and peer._link._transport is not None
             peer._link._transport.close()
             with pytest.raises(Disconnected):
-                await asked
+                await pending
             await asyncio.sleep(0.05)
             may_answer.set()
             while not controller.node.heartbeats:
                 await asyncio.sleep(0.01)
-            # Its end is told although nobody could have asked for it in time.
-            told = Told()
-            controller.node.heartbeats[0][2].on_close(told.once)
-            await told.event.wait()
+            # The close is reported although the listener was added after it.
+            listener = CloseListener()
+            controller.node.heartbeats[0][2].on_close(listener.once)
+            await listener.event.wait()
             assert not controller.node.heartbeats[0][2].was_closed_here
 
     play(scenario)
@@ -188,7 +188,7 @@ def test_envelope_over_sockets(play: Play) -> None:
     play(scenario)
 
 
-class Told:
+class CloseListener:
     def __init__(self) -> None:
         self.times = 0
         self.event = asyncio.Event()

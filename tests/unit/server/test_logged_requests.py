@@ -26,24 +26,24 @@ def context(api_key: int, version: int, client_id: str | None = "me") -> Request
     return RequestContext(api_key, version, client_id, "PLAINTEXT", "10.0.0.1", schema(api_key, version))
 
 
-def chosen(*, clients: set[str] | None = None, topics: set[str] | None = None) -> RequestLog:
+def selecting(*, clients: set[str] | None = None, topics: set[str] | None = None) -> RequestLog:
     log = RequestLog()
     log.select(not clients and not topics, frozenset(clients or ()), frozenset(topics or ()))
     return log
 
 
 def written(
-    caplog: pytest.LogCaptureFixture, log: RequestLog, request: Any, asked: RequestContext, answer: Any = b"12345"
+    caplog: pytest.LogCaptureFixture, log: RequestLog, request: Any, context_: RequestContext, response: Any = b"12345"
 ) -> list[dict[str, Any]]:
     """What is in the log after one request."""
 
-    async def ask() -> Any:
-        result = logged(lambda *_: answer, log)(request, asked, BROKER)
+    async def handle() -> Any:
+        result = logged(lambda *_: response, log)(request, context_, BROKER)
         return await result.wait() if isinstance(result, DeferredResponse) else result
 
     caplog.clear()
     with caplog.at_level(logging.INFO, LOGGER):
-        asyncio.run(ask())
+        asyncio.run(handle())
     return [json.loads(one.getMessage().removeprefix("Completed request:")) for one in caplog.records]
 
 
@@ -53,7 +53,7 @@ def produce(topic: str | None = "orders", topic_id: UUID | None = None) -> Produ
 
 
 def test_request_log_entry(caplog: pytest.LogCaptureFixture) -> None:
-    (entry,) = written(caplog, chosen(), produce(), context(PRODUCE, 9))
+    (entry,) = written(caplog, selecting(), produce(), context(PRODUCE, 9))
     assert entry["requestHeader"] == {
         "requestApiKey": 0,
         "requestApiVersion": 9,
@@ -76,7 +76,7 @@ class Later(DeferredResponse):
 
 
 def test_deferred_response_is_logged_when_it_completes(caplog: pytest.LogCaptureFixture) -> None:
-    (entry,) = written(caplog, chosen(), produce(), context(PRODUCE, 9), Later())
+    (entry,) = written(caplog, selecting(), produce(), context(PRODUCE, 9), Later())
     assert entry["response"] == {"sizeInBytes": 4}
     assert entry["remoteTimeMs"] >= 15
 
@@ -85,7 +85,7 @@ def test_cancelled_deferred_response_is_not_logged(caplog: pytest.LogCaptureFixt
     deferred = DeferredResponse()
 
     async def handle() -> None:
-        logged(lambda *_: deferred, chosen())(produce(), context(PRODUCE, 9), BROKER).cancel()
+        logged(lambda *_: deferred, selecting())(produce(), context(PRODUCE, 9), BROKER).cancel()
 
     with caplog.at_level(logging.INFO, LOGGER):
         asyncio.run(handle())
@@ -97,11 +97,11 @@ def test_cancelled_deferred_response_is_not_logged(caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("log", "is_written"),
     [
-        (lambda: chosen(clients={"me"}), True),
-        (lambda: chosen(clients={"you"}), False),
-        (lambda: chosen(topics={"orders"}), True),
-        (lambda: chosen(topics={"order"}), False),
-        (lambda: chosen(clients={"you"}, topics={"orders"}), True),
+        (lambda: selecting(clients={"me"}), True),
+        (lambda: selecting(clients={"you"}), False),
+        (lambda: selecting(topics={"orders"}), True),
+        (lambda: selecting(topics={"order"}), False),
+        (lambda: selecting(clients={"you"}, topics={"orders"}), True),
     ],
 )
 @pytest.mark.parametrize("request_", [produce(), produce(None, TOPIC_ID)], ids=["by name", "by id"])
@@ -111,28 +111,28 @@ def test_selected_requests_are_logged(
     assert len(written(caplog, log(), request_, context(PRODUCE, 9))) == is_written
 
 
-def metadata_request(asked: RequestContext, topics: tuple[Any, ...]) -> Any:
-    return asked.new(
+def metadata_request(context_: RequestContext, topics: tuple[Any, ...]) -> Any:
+    return context_.new(
         "MetadataRequest", topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
 
 
 def test_topics_are_found_in_requests_of_other_apis(caplog: pytest.LogCaptureFixture) -> None:
-    asked = context(METADATA, 12)
-    topics = tuple(asked.new("MetadataRequestTopic", name=name, topic_id=None) for name in ("other", "orders"))
-    (entry,) = written(caplog, chosen(topics={"orders"}), metadata_request(asked, topics), asked)
+    context_ = context(METADATA, 12)
+    topics = tuple(context_.new("MetadataRequestTopic", name=name, topic_id=None) for name in ("other", "orders"))
+    (entry,) = written(caplog, selecting(topics={"orders"}), metadata_request(context_, topics), context_)
     assert [topic["name"] for topic in entry["request"]["topics"]] == ["other", "orders"]
 
 
 def test_configs_that_may_be_secret_are_redacted(caplog: pytest.LogCaptureFixture) -> None:
-    asked = context(INCREMENTAL_ALTER_CONFIGS, 1)
+    context_ = context(INCREMENTAL_ALTER_CONFIGS, 1)
     values = {"ssl.keystore.password": "hunter2", "my.own": "hunter3", "retention.ms": "5", "log.cleaner.threads": "2"}
     configs = tuple(
-        asked.new("AlterableConfig", name=name, config_operation=0, value=value) for name, value in values.items()
+        context_.new("AlterableConfig", name=name, config_operation=0, value=value) for name, value in values.items()
     )
-    resource = asked.new("AlterConfigsResource", resource_type=4, resource_name="1", configs=configs)
-    request = asked.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
-    (entry,) = written(caplog, chosen(), request, asked)
+    resource = context_.new("AlterConfigsResource", resource_type=4, resource_name="1", configs=configs)
+    request = context_.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
+    (entry,) = written(caplog, selecting(), request, context_)
     (shown,) = entry["request"]["resources"]
     assert {one["name"]: one["value"] for one in shown["configs"]} == values | {
         "ssl.keystore.password": "(redacted)",
@@ -142,9 +142,9 @@ def test_configs_that_may_be_secret_are_redacted(caplog: pytest.LogCaptureFixtur
 
 
 def test_long_arrays_are_truncated_in_the_request_log(caplog: pytest.LogCaptureFixture) -> None:
-    asked = context(METADATA, 12)
-    topics = tuple(asked.new("MetadataRequestTopic", name=f"t{number}", topic_id=None) for number in range(5000))
-    (entry,) = written(caplog, chosen(topics={"t4321"}), metadata_request(asked, topics), asked)
+    context_ = context(METADATA, 12)
+    topics = tuple(context_.new("MetadataRequestTopic", name=f"t{number}", topic_id=None) for number in range(5000))
+    (entry,) = written(caplog, selecting(topics={"t4321"}), metadata_request(context_, topics), context_)
     shown = entry["request"]["topics"]
     assert len(shown) == ARRAY_SHOWN_MAX + 1
     assert shown[-1] == "and 4900 more"

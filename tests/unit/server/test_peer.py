@@ -1,4 +1,4 @@
-"""What can happen between asking another node and its answer."""
+"""Requests to another node: success, timeouts, refused connections and invalid responses."""
 
 import asyncio
 import socket
@@ -31,27 +31,27 @@ from tests.unit.server.peer_stage import (
     ScriptedNode,
     frame_of,
     heartbeat,
-    name_versions,
-    versions_answer,
+    list_versions,
+    versions_response,
 )
 
 Play = Callable[[Scenario], None]
 
 
-def ask(peer: Peer, timeout_seconds: float = 5.0, **options: Any) -> Any:
+def send_heartbeat(peer: Peer, timeout_seconds: float = 5.0, **options: Any) -> Any:
     return peer.request(HEARTBEAT, heartbeat, timeout_seconds=timeout_seconds, **options)
 
 
 def test_peer_uses_the_newest_common_version(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id, is_fenced=True)
+            node.on_request = lambda one, correlation_id: one.send_heartbeat_response(correlation_id, is_fenced=True)
             peer = node.peer()
             assert not peer.is_connected
-            response = await ask(peer)
+            response = await send_heartbeat(peer)
             assert response.is_fenced and response.is_caught_up
             assert peer.is_connected
-            assert node.asked == [(API_VERSIONS, 4, 1), (HEARTBEAT, 1, 2)]
+            assert node.received_requests == [(API_VERSIONS, 4, 1), (HEARTBEAT, 1, 2)]
             assert peer.supported_features == {"kraft.version": (0, 1)}
             assert peer.served[HEARTBEAT] == (0, 1)
             await peer.connect()
@@ -68,10 +68,10 @@ def test_peer_respects_highest_and_sends_no_unsupported_request(play: Play) -> N
             with pytest.raises(NotServed, match="does not support a known version of vote"):
                 await peer.request(52, lambda messages: None, timeout_seconds=10)
             with pytest.raises(NotServed, match="supports versions 0 to 1"):
-                await ask(peer, highest=-1)
+                await send_heartbeat(peer, highest=-1)
             assert node.requests == []
             with pytest.raises(PeerTimedOut):
-                await ask(peer, 0.05, highest=0)
+                await send_heartbeat(peer, 0.05, highest=0)
             assert [version for _, version, _ in node.requests] == [0]
             peer.close()
 
@@ -82,12 +82,12 @@ def test_several_requests_in_flight_get_responses_in_order(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
-            asked = [asyncio.ensure_future(ask(peer)) for _ in range(5)]
-            await node.until(lambda: len(node.requests) == 5)
+            pending = [asyncio.ensure_future(send_heartbeat(peer)) for _ in range(5)]
+            await node.wait_until(lambda: len(node.requests) == 5)
             assert len(node.connections) == 1
             for position, (_, _, correlation_id) in enumerate(node.requests):
-                node.connections[0].send_heartbeat_answer(correlation_id, is_fenced=position % 2 == 0)
-            assert [(await one).is_fenced for one in asked] == [True, False, True, False, True]
+                node.connections[0].send_heartbeat_response(correlation_id, is_fenced=position % 2 == 0)
+            assert [(await one).is_fenced for one in pending] == [True, False, True, False, True]
             peer.close()
 
     play(scenario)
@@ -97,15 +97,17 @@ def test_connection_refused(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.stop_listening()
-            lost: list[None] = []
-            peer = node.peer(on_disconnect=lambda: lost.append(None))
-            asked = await asyncio.gather(*(ask(peer) for _ in range(3)), peer.connect(), return_exceptions=True)
-            assert [type(one) for one in asked] == [Refused] * 4
+            disconnects: list[None] = []
+            peer = node.peer(on_disconnect=lambda: disconnects.append(None))
+            pending = await asyncio.gather(
+                *(send_heartbeat(peer) for _ in range(3)), peer.connect(), return_exceptions=True
+            )
+            assert [type(one) for one in pending] == [Refused] * 4
             with pytest.raises(Refused, match=f"localhost:{node.port}: connection refused"):
                 await peer.connect()
             with pytest.raises(Refused):
                 await probe("localhost", node.port, timeout_seconds=10)
-            assert not lost
+            assert not disconnects
             peer.close()
 
     play(scenario)
@@ -115,8 +117,8 @@ def test_probe_connects_and_closes(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             await probe("localhost", node.port, timeout_seconds=10)
-            await node.until(lambda: bool(node.connections) and node.connections[0].is_lost)
-            assert node.asked == []
+            await node.wait_until(lambda: bool(node.connections) and node.connections[0].is_lost)
+            assert node.received_requests == []
 
     play(scenario)
 
@@ -177,7 +179,7 @@ def test_connect_timeout() -> None:
             with pytest.raises(Unreachable, match=r"no connection within 0\.2 s"):
                 await peer.connect()
             with pytest.raises(PeerTimedOut, match=r"no response within 0\.1 s"):
-                await ask(peer, 0.1)
+                await send_heartbeat(peer, 0.1)
             assert loop.time() - began < 10
             peer.close()
             for filler in fillers:
@@ -190,7 +192,7 @@ def test_partitioned_and_killed_server(world: World) -> None:
     outcomes: list[Any] = []
     server, client = world.add_machine("server"), world.add_machine("client")
     node = ScriptedNode()
-    node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
+    node.on_request = lambda one, correlation_id: one.send_heartbeat_response(correlation_id)
 
     async def serve(ports: Ports) -> int:
         await asyncio.get_running_loop().create_server(lambda: Node(node), "server", 9093)
@@ -199,23 +201,27 @@ def test_partitioned_and_killed_server(world: World) -> None:
 
     async def main(ports: Ports) -> int:
         loop = asyncio.get_running_loop()
-        lost: list[float] = []
+        disconnects: list[float] = []
         peer = Peer(
-            "server", 9093, client_id="test", connect_timeout_seconds=3, on_disconnect=lambda: lost.append(loop.time())
+            "server",
+            9093,
+            client_id="test",
+            connect_timeout_seconds=3,
+            on_disconnect=lambda: disconnects.append(loop.time()),
         )
         world.network.block("client", "server")
         outcomes.append(await outcome(peer.connect()))
         world.network.unblock("client", "server")
         outcomes.append(await outcome(peer.connect()))
-        # Silence on a connection that is there: only the deadline tells.
+        # An open connection without responses: only the timeout detects it.
         world.network.block("server", "client")
-        outcomes.append(await outcome(ask(peer, 1.0)))
-        outcomes.append(len(lost))
+        outcomes.append(await outcome(send_heartbeat(peer, 1.0)))
+        outcomes.append(len(disconnects))
         world.network.unblock("server", "client")
-        outcomes.append(await outcome(ask(peer, 5.0)))
-        # A process that dies closes its connections, and nobody listens any more.
+        outcomes.append(await outcome(send_heartbeat(peer, 5.0)))
+        # A process that dies closes its connections and its port.
         server.kill()
-        while len(lost) < 2:
+        while len(disconnects) < 2:
             await asyncio.sleep(0.01)
         outcomes.append(await outcome(peer.connect()))
         peer.close()
@@ -240,20 +246,20 @@ async def outcome(work: Any) -> type[PeerError] | None:
 def test_connection_reset_in_the_middle_of_a_response(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            lost: list[None] = []
-            peer = node.peer(on_disconnect=lambda: lost.append(None))
+            disconnects: list[None] = []
+            peer = node.peer(on_disconnect=lambda: disconnects.append(None))
 
             def break_off(one: Node, correlation_id: int) -> None:
                 one.transport.write(struct.pack(">ii", 100, correlation_id) + b"half")
                 asyncio.get_running_loop().call_later(0.02, one.transport.abort)
 
             node.on_request = break_off
-            first, second = await asyncio.gather(ask(peer), ask(peer), return_exceptions=True)
+            first, second = await asyncio.gather(send_heartbeat(peer), send_heartbeat(peer), return_exceptions=True)
             assert (type(first), type(second)) == (Disconnected, Disconnected)
-            assert lost == [None]
+            assert disconnects == [None]
             assert not peer.is_connected
-            node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
-            assert (await ask(peer)).is_caught_up
+            node.on_request = lambda one, correlation_id: one.send_heartbeat_response(correlation_id)
+            assert (await send_heartbeat(peer)).is_caught_up
             peer.close()
 
     play(scenario)
@@ -262,11 +268,11 @@ def test_connection_reset_in_the_middle_of_a_response(play: Play) -> None:
 def test_closed_idle_connection_is_reported_and_reopened_on_demand(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            lost = asyncio.Event()
-            peer = node.peer(on_disconnect=lost.set)
+            disconnects = asyncio.Event()
+            peer = node.peer(on_disconnect=disconnects.set)
             await peer.connect()
             node.connections[0].transport.close()
-            await lost.wait()
+            await disconnects.wait()
             assert not peer.is_connected
             await peer.connect()
             assert len(node.connections) == 2
@@ -283,24 +289,24 @@ def test_closed_idle_connection_is_reported_and_reopened_on_demand(play: Play) -
         (b"HTTP/1.1 400 Bad Request\r\n", "100000 is the maximum"),
         (frame_of(b"\0\0"), "a response without a header"),
         (frame_of(struct.pack(">i", 99)), "a response to request 99 instead of request 2"),
-        # An array of two billion elements in an answer of a few bytes.
+        # An array of two billion elements in a response of a few bytes.
         (frame_of(struct.pack(">i", 2) + b"\xff\xff\xff\xff\x0f" * 3), "cannot be decoded"),
         (frame_of(struct.pack(">i", 2) + b"\0"), "cannot be decoded"),
-        # An error code that is not known here.
+        # An unknown error code.
         (frame_of(struct.pack(">i", 2) + b"\0" + struct.pack(">ih", 0, 30_000) + b"\0\0\0\0"), "cannot be decoded"),
     ],
-    ids=["too large", "negative", "another protocol", "no header", "not asked", "lengths", "short", "error code"],
+    ids=["too large", "negative", "another protocol", "no header", "not requested", "lengths", "short", "error code"],
 )
 def test_invalid_response_closes_the_connection(play: Play, sent: bytes, reason: str) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_request = lambda one, correlation_id: one.transport.write(sent)
-            lost: list[None] = []
-            peer = node.peer(response_bytes_max=100_000, on_disconnect=lambda: lost.append(None))
+            disconnects: list[None] = []
+            peer = node.peer(response_bytes_max=100_000, on_disconnect=lambda: disconnects.append(None))
             with pytest.raises(Disconnected, match=reason):
-                await ask(peer)
-            assert lost == [None]
-            await node.until(lambda: node.connections[0].is_lost)
+                await send_heartbeat(peer)
+            assert disconnects == [None]
+            await node.wait_until(lambda: node.connections[0].is_lost)
             peer.close()
 
     play(scenario)
@@ -309,11 +315,11 @@ def test_invalid_response_closes_the_connection(play: Play, sent: bytes, reason:
 def test_response_without_request_closes_the_connection(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            lost = asyncio.Event()
-            peer = node.peer(on_disconnect=lost.set)
+            disconnects = asyncio.Event()
+            peer = node.peer(on_disconnect=disconnects.set)
             await peer.connect()
-            node.connections[0].send_heartbeat_answer(1)
-            await lost.wait()
+            node.connections[0].send_heartbeat_response(1)
+            await disconnects.wait()
             peer.close()
 
     play(scenario)
@@ -323,13 +329,13 @@ def test_responses_after_an_invalid_one_are_ignored(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
-            asked = [asyncio.ensure_future(ask(peer)) for _ in range(2)]
-            await node.until(lambda: len(node.requests) == 2)
+            pending = [asyncio.ensure_future(send_heartbeat(peer)) for _ in range(2)]
+            await node.wait_until(lambda: len(node.requests) == 2)
             second = node.requests[1][2]
-            # Out of order: the answer to the second comes first, twice.
-            node.connections[0].send_heartbeat_answer(second)
-            node.connections[0].send_heartbeat_answer(second)
-            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            # Out of order: the response to the second request comes first, twice.
+            node.connections[0].send_heartbeat_response(second)
+            node.connections[0].send_heartbeat_response(second)
+            outcomes = await asyncio.gather(*pending, return_exceptions=True)
             assert [type(one) for one in outcomes] == [Disconnected] * 2
             peer.close()
 
@@ -339,15 +345,15 @@ def test_responses_after_an_invalid_one_are_ignored(play: Play) -> None:
 def test_request_timeout_closes_the_connection(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            lost: list[None] = []
-            peer = node.peer(on_disconnect=lambda: lost.append(None))
-            patient = asyncio.ensure_future(ask(peer, 10))
+            disconnects: list[None] = []
+            peer = node.peer(on_disconnect=lambda: disconnects.append(None))
+            other = asyncio.ensure_future(send_heartbeat(peer, 10))
             with pytest.raises(PeerTimedOut):
-                await ask(peer, 0.1)
+                await send_heartbeat(peer, 0.1)
             with pytest.raises(Disconnected, match="an earlier request timed out"):
-                await patient
-            assert lost == [None]
-            await node.until(lambda: node.connections[0].is_lost)
+                await other
+            assert disconnects == [None]
+            await node.wait_until(lambda: node.connections[0].is_lost)
             peer.close()
 
     play(scenario)
@@ -357,13 +363,13 @@ def test_cancelled_request_does_not_affect_other_requests(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
-            impatient, patient = asyncio.ensure_future(ask(peer)), asyncio.ensure_future(ask(peer))
-            await node.until(lambda: len(node.requests) == 2)
-            impatient.cancel()
-            await asyncio.wait([impatient])
+            cancelled, other = asyncio.ensure_future(send_heartbeat(peer)), asyncio.ensure_future(send_heartbeat(peer))
+            await node.wait_until(lambda: len(node.requests) == 2)
+            cancelled.cancel()
+            await asyncio.wait([cancelled])
             for _, _, correlation_id in node.requests:
-                node.connections[0].send_heartbeat_answer(correlation_id)
-            assert (await patient).is_caught_up
+                node.connections[0].send_heartbeat_response(correlation_id)
+            assert (await other).is_caught_up
             assert peer.is_connected
             peer.close()
 
@@ -374,14 +380,14 @@ def test_cancelled_connect_does_not_affect_other_callers(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             held: list[Callable[[], None]] = []
-            node.on_versions = lambda *args: held.append(partial(name_versions, *args))
+            node.on_versions = lambda *args: held.append(partial(list_versions, *args))
             peer = node.peer()
-            impatient, patient = asyncio.ensure_future(peer.connect()), asyncio.ensure_future(peer.connect())
-            await node.until(lambda: bool(node.asked))
-            impatient.cancel()
-            await asyncio.wait([impatient])
+            cancelled, other = asyncio.ensure_future(peer.connect()), asyncio.ensure_future(peer.connect())
+            await node.wait_until(lambda: bool(node.received_requests))
+            cancelled.cancel()
+            await asyncio.wait([cancelled])
             held[0]()
-            await patient
+            await other
             assert peer.is_connected and len(node.connections) == 1
             peer.close()
 
@@ -392,12 +398,12 @@ def test_api_versions_timeout(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_versions = lambda *args: None
-            lost: list[None] = []
-            peer = node.peer(connect_timeout_seconds=0.1, on_disconnect=lambda: lost.append(None))
+            disconnects: list[None] = []
+            peer = node.peer(connect_timeout_seconds=0.1, on_disconnect=lambda: disconnects.append(None))
             with pytest.raises(PeerTimedOut, match="no response to ApiVersions"):
                 await peer.connect()
-            await node.until(lambda: node.connections[0].is_lost)
-            assert not lost
+            await node.wait_until(lambda: node.connections[0].is_lost)
+            assert not disconnects
             peer.close()
 
     play(scenario)
@@ -407,16 +413,16 @@ def test_api_versions_falls_back_to_a_version_of_an_older_node(play: Play) -> No
     async def scenario() -> None:
         async with ScriptedNode() as node:
 
-            def refuse_the_newest(one: Node, version: int, correlation_id: int) -> None:
+            def reject_the_newest(one: Node, version: int, correlation_id: int) -> None:
                 if version > 3:
-                    one.send_answer(correlation_id, versions_answer(0, ((API_VERSIONS, 0, 3),), error_code=35))
+                    one.send_response(correlation_id, versions_response(0, ((API_VERSIONS, 0, 3),), error_code=35))
                 else:
-                    name_versions(one, version, correlation_id)
+                    list_versions(one, version, correlation_id)
 
-            node.on_versions = refuse_the_newest
+            node.on_versions = reject_the_newest
             peer = node.peer()
             await peer.connect()
-            assert [version for _, version, _ in node.asked] == [4, 3]
+            assert [version for _, version, _ in node.received_requests] == [4, 3]
             assert peer.supported_features == {"kraft.version": (0, 1)}
             peer.close()
 
@@ -427,13 +433,13 @@ def test_api_versions_falls_back_to_a_version_of_an_older_node(play: Play) -> No
 def test_api_versions_refused(play: Play, code: int) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            node.on_versions = lambda one, version, correlation_id: one.send_answer(
-                correlation_id, versions_answer(0 if code == 35 else version, (), error_code=code)
+            node.on_versions = lambda one, version, correlation_id: one.send_response(
+                correlation_id, versions_response(0 if code == 35 else version, (), error_code=code)
             )
             peer = node.peer()
             with pytest.raises(NotServed, match="refuses to list its API versions"):
                 await peer.connect()
-            await node.until(lambda: node.connections[0].is_lost)
+            await node.wait_until(lambda: node.connections[0].is_lost)
             peer.close()
 
     play(scenario)
@@ -442,19 +448,19 @@ def test_api_versions_refused(play: Play, code: int) -> None:
 def test_connection_closed_before_it_is_ready(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            lost: list[None] = []
+            disconnects: list[None] = []
             node.on_versions = lambda one, version, correlation_id: one.transport.close()
-            peer = node.peer(on_disconnect=lambda: lost.append(None))
+            peer = node.peer(on_disconnect=lambda: disconnects.append(None))
             with pytest.raises(Disconnected, match="the node closed the connection"):
                 await peer.connect()
 
             def answer_and_break(one: Node, version: int, correlation_id: int) -> None:
-                body = struct.pack(">i", correlation_id) + versions_answer(version, ((HEARTBEAT, 0, 1),))
+                body = struct.pack(">i", correlation_id) + versions_response(version, ((HEARTBEAT, 0, 1),))
                 one.transport.write(frame_of(body) + frame_of(struct.pack(">i", 77)))
 
             node.on_versions = answer_and_break
             with pytest.raises(Disconnected):
-                await ask(peer)
+                await send_heartbeat(peer)
             assert not peer.is_connected
             peer.close()
 
@@ -464,27 +470,27 @@ def test_connection_closed_before_it_is_ready(play: Play) -> None:
 def test_close_during_request_during_connect_and_permanently(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            lost: list[None] = []
-            peer = node.peer(on_disconnect=lambda: lost.append(None))
-            asked = asyncio.ensure_future(ask(peer))
-            await node.until(lambda: bool(node.requests))
+            disconnects: list[None] = []
+            peer = node.peer(on_disconnect=lambda: disconnects.append(None))
+            pending = asyncio.ensure_future(send_heartbeat(peer))
+            await node.wait_until(lambda: bool(node.requests))
             peer.close()
             with pytest.raises(Disconnected, match="closed on this side"):
-                await asked
-            await node.until(lambda: node.connections[0].is_lost)
+                await pending
+            await node.wait_until(lambda: node.connections[0].is_lost)
 
             node.on_versions = lambda *args: None
-            peer = node.peer(on_disconnect=lambda: lost.append(None))
-            asked = asyncio.ensure_future(ask(peer))
-            await node.until(lambda: len(node.connections) == 2)
+            peer = node.peer(on_disconnect=lambda: disconnects.append(None))
+            pending = asyncio.ensure_future(send_heartbeat(peer))
+            await node.wait_until(lambda: len(node.connections) == 2)
             peer.close()
             with pytest.raises(Disconnected, match="closed on this side"):
-                await asked
-            await node.until(lambda: node.connections[1].is_lost)
+                await pending
+            await node.wait_until(lambda: node.connections[1].is_lost)
             with pytest.raises(Disconnected, match="closed on this side"):
                 await peer.connect()
             peer.close()
-            assert not lost
+            assert not disconnects
 
     play(scenario)
 
@@ -492,11 +498,11 @@ def test_close_during_request_during_connect_and_permanently(play: Play) -> None
 def test_request_that_cannot_be_built_leaves_the_connection_open(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
+            node.on_request = lambda one, correlation_id: one.send_heartbeat_response(correlation_id)
             peer = node.peer()
             with pytest.raises(LookupError):
                 await peer.request(HEARTBEAT, lambda messages: messages.new("NoSuchMessage"), timeout_seconds=10)
-            assert (await ask(peer)).is_caught_up
+            assert (await send_heartbeat(peer)).is_caught_up
             assert len(node.connections) == 1
             peer.close()
 
@@ -509,13 +515,13 @@ def test_number_of_requests_in_flight_is_bounded(play: Play, monkeypatch: pytest
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
-            asked = [asyncio.ensure_future(ask(peer)) for _ in range(2)]
-            await node.until(lambda: len(node.requests) == 2)
+            pending = [asyncio.ensure_future(send_heartbeat(peer)) for _ in range(2)]
+            await node.wait_until(lambda: len(node.requests) == 2)
             with pytest.raises(Overloaded):
-                await ask(peer)
+                await send_heartbeat(peer)
             for _, _, correlation_id in node.requests:
-                node.connections[0].send_heartbeat_answer(correlation_id)
-            await asyncio.gather(*asked)
+                node.connections[0].send_heartbeat_response(correlation_id)
+            await asyncio.gather(*pending)
             peer.close()
 
     play(scenario)

@@ -1,4 +1,4 @@
-"""A loopback address advertised to another machine is told; what cannot be known is not claimed."""
+"""Warnings about advertised addresses that clients cannot reach."""
 
 import asyncio
 import logging

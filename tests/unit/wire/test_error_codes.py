@@ -10,8 +10,8 @@ from odradek.wire.schemas import schema
 def test_error_code_of_the_response_is_found() -> None:
     messages = schema(12, 4)
     for code, expected in ((ErrorCode.none, []), (ErrorCode.illegal_generation, [ErrorCode.illegal_generation])):
-        answer = messages.new("HeartbeatResponse", throttle_time=timedelta(0), error_code=code)
-        assert error_codes(answer) == expected
+        response = messages.new("HeartbeatResponse", throttle_time=timedelta(0), error_code=code)
+        assert error_codes(response) == expected
 
 
 def test_nested_error_codes_are_found_at_any_depth() -> None:
@@ -22,8 +22,8 @@ def test_nested_error_codes_are_found_at_any_depth() -> None:
         for index, code in enumerate(codes)
     )
     topic = messages.new("OffsetCommitResponseTopic", name="t", partitions=partitions)
-    answer = messages.new("OffsetCommitResponse", throttle_time=timedelta(0), topics=(topic, topic))
-    assert error_codes(answer) == [ErrorCode.unknown_member_id] * 4
+    response = messages.new("OffsetCommitResponse", throttle_time=timedelta(0), topics=(topic, topic))
+    assert error_codes(response) == [ErrorCode.unknown_member_id] * 4
 
 
 def test_error_code_fields_are_found_under_any_name() -> None:
@@ -34,10 +34,10 @@ def test_error_code_fields_are_found_under_any_name() -> None:
         for index, code in enumerate(codes)
     )
     topic = messages.new("AddPartitionsToTxnTopicResult", name="t", results_by_partition=partitions)
-    answer = messages.new(
+    response = messages.new(
         "AddPartitionsToTxnResponse", throttle_time=timedelta(0), results_by_topic_v3_and_below=(topic,)
     )
-    assert error_codes(answer) == [ErrorCode.invalid_txn_state]
+    assert error_codes(response) == [ErrorCode.invalid_txn_state]
 
 
 def test_response_without_error_codes_has_none() -> None:
@@ -47,7 +47,7 @@ def test_response_without_error_codes_has_none() -> None:
 
 def test_nullable_parts_may_be_absent() -> None:
     messages = schema(3, 12)
-    answer = messages.new(
+    response = messages.new(
         "MetadataResponse", throttle_time=timedelta(0), brokers=(), cluster_id=None, controller_id=1, topics=()
     )
-    assert error_codes(answer) == []
+    assert error_codes(response) == []

@@ -1,4 +1,4 @@
-"""Answers of nodes that need not be what they seem: damage is read or refused, and never anything else."""
+"""Responses of untrusted nodes: a damaged response is decoded or rejected, and has no other effect."""
 
 import contextlib
 import random
@@ -75,7 +75,7 @@ def test_announced_array_length_is_checked() -> None:
 
 def test_the_number_of_elements_is_bounded() -> None:
     count = RESPONSE_ELEMENTS_MAX + 1
-    # An answer to ApiVersions of version 0: two numbers and an array of elements of six bytes.
+    # An ApiVersions response of version 0: two numbers and an array of elements of six bytes.
     with pytest.raises(SerialError, match="more than"):
         schema(18, 0).read_foreign_response(struct.pack(">hi", 0, count) + bytes(6 * count), 0)
 

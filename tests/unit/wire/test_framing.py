@@ -1,4 +1,4 @@
-"""Frames come out whole however the bytes arrive, and a length over the limit is refused before it is believed."""
+"""Splitting a stream into frames, and rejecting lengths above the limit."""
 
 import random
 import struct
@@ -18,13 +18,13 @@ def _prefixed(payload: bytes) -> bytes:
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.lists(st.integers(min_value=1, max_value=30), min_size=1))
-def test_frames_do_not_depend_on_how_the_bytes_are_split(payloads: list[bytes], cuts: list[int]) -> None:
+def test_frames_do_not_depend_on_how_the_bytes_are_split(payloads: list[bytes], sizes: list[int]) -> None:
     stream = b"".join(map(_prefixed, payloads))
     reader = FrameReader(limit=100)
     frames: list[bytes] = []
     position = step = 0
     while position < len(stream):
-        size = cuts[step % len(cuts)]
+        size = sizes[step % len(sizes)]
         frames += map(bytes, reader.receive(stream[position : position + size]))
         position += size
         step += 1
@@ -56,7 +56,7 @@ def test_bytes_received_one_by_one_need_no_extra_memory() -> None:
         taken = tracemalloc.take_snapshot()
     finally:
         tracemalloc.stop()
-    # What other threads of this process took meanwhile is theirs.
+    # Without the memory that other threads allocated.
     here = taken.filter_traces([tracemalloc.Filter(True, framing.__file__)])
     held = sum(trace.size for trace in here.traces)
     assert reader.held_bytes == 150_004
@@ -86,5 +86,5 @@ def test_large_frame_is_kept_in_memory_only_once(piece_bytes: int) -> None:
     finally:
         tracemalloc.stop()
     assert frames == [payload, b"next"]
-    # The frame, what it is given to grow, and one piece.
+    # The frame, its spare capacity, and one piece.
     assert peak < 1.2 * len(payload) + 2 * piece_bytes

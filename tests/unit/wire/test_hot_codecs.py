@@ -56,8 +56,8 @@ def test_every_truncated_produce_request_is_rejected(version: int) -> None:
 def _encoded_request_of(version: int, *partitions: bytes) -> bytearray:
     """Of no transaction and one topic, with these records."""
     messages = schema(0, version)
-    asked = [messages.new("PartitionProduceData", index=7, records=records) for records in partitions]
-    topic = messages.new("TopicProduceData", name="orders", topic_id=TOPIC_ID, partition_data=tuple(asked))
+    requested = [messages.new("PartitionProduceData", index=7, records=records) for records in partitions]
+    topic = messages.new("TopicProduceData", name="orders", topic_id=TOPIC_ID, partition_data=tuple(requested))
     request = messages.new(
         "ProduceRequest", transactional_id=None, acks=1, timeout=timedelta(seconds=3), topic_data=(topic,)
     )
@@ -165,15 +165,15 @@ def test_fetch_response_of_one_partition(
     response, size = schema(1, version).read_response(encoded, 0)
     assert size == len(encoded)
     assert getattr(response, "session_id", 5) == 5
-    (answered,) = response.responses
-    assert answered.topic_id == TOPIC_ID if version >= 13 else answered.topic == "orders"
-    (only,) = answered.partitions
+    (topic,) = response.responses
+    assert topic.topic_id == TOPIC_ID if version >= 13 else topic.topic == "orders"
+    (only,) = topic.partitions
     assert (only.partition_index, only.error_code, only.records) == (3, ErrorCode.none, records)
     assert (only.high_watermark, only.last_stable_offset, getattr(only, "log_start_offset", 1)) == (10, 9, 1)
     assert getattr(only, "preferred_read_replica", -1) == -1
-    told = only.aborted_transactions
-    assert (told is None) == (aborted is None)
-    assert [(one.producer_id, one.first_offset) for one in told or ()] == [tuple(one) for one in aborted or ()]
+    returned = only.aborted_transactions
+    assert (returned is None) == (aborted is None)
+    assert [(one.producer_id, one.first_offset) for one in returned or ()] == [tuple(one) for one in aborted or ()]
 
 
 @given(st.integers(min_value=0, max_value=2**32 - 1))

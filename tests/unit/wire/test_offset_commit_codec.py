@@ -25,7 +25,7 @@ def topic(name: str, partitions: int, error: ErrorCode = ErrorCode.none) -> Topi
 def by_kio(topics: list[TopicErrors], version: int) -> bytes:
     messages = schema(8, version)
 
-    def told(one: TopicErrors) -> object:
+    def topic_response(one: TopicErrors) -> object:
         partitions = tuple(
             messages.new("OffsetCommitResponsePartition", partition_index=index, error_code=error)
             for index, error in one.partitions
@@ -33,7 +33,7 @@ def by_kio(topics: list[TopicErrors], version: int) -> bytes:
         return messages.new("OffsetCommitResponseTopic", name=one.topic, topic_id=one.topic_id, partitions=partitions)
 
     return messages.write(
-        messages.new("OffsetCommitResponse", throttle_time=NOT_THROTTLED, topics=tuple(map(told, topics)))
+        messages.new("OffsetCommitResponse", throttle_time=NOT_THROTTLED, topics=tuple(map(topic_response, topics)))
     )
 
 
@@ -59,19 +59,19 @@ def test_offset_commit_response_with_long_lengths_is_left_to_kio(version: int, m
     assert all_committed(many, version) is None
 
 
-# ---- what is asked
+# ---- requests
 
 
 def request_by_kio(version: int, **fields: object) -> tuple[bytes, object]:
     """With how kio reads it."""
-    asked: dict[str, object] = {
+    request: dict[str, object] = {
         "group_id": "copiers",
         "generation_id_or_member_epoch": 7,
         "member_id": "copier-ä",
         "topics": [asked_topic()],
         **fields,
     }
-    frame = encode_request(Api.OFFSET_COMMIT, version, 5, asked)[4:]
+    frame = encode_request(Api.OFFSET_COMMIT, version, 5, request)[4:]
     body = read_request_header(frame).end + 1
     return frame[body:], schema(8, version).read_request(frame, body)[0]
 
@@ -103,12 +103,12 @@ def asked_topic(partitions: int = 2, metadata: str | None = "so far") -> dict[st
 )
 def test_offset_commit_request_is_decoded_as_by_kio(version: int, fields: dict[str, object]) -> None:
     body, expected = request_by_kio(version, **fields)
-    asked = read_plain(bytearray(b"head" + body), 4, version)
-    assert asked is not None
+    request = read_plain(bytearray(b"head" + body), 4, version)
+    assert request is not None
     for name in ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id"):
-        assert getattr(asked, name) == getattr(expected, name), name
-    assert len(asked.topics) == len(expected.topics)  # type: ignore[attr-defined]
-    for topic, other in zip(asked.topics, expected.topics, strict=True):  # type: ignore[attr-defined]
+        assert getattr(request, name) == getattr(expected, name), name
+    assert len(request.topics) == len(expected.topics)  # type: ignore[attr-defined]
+    for topic, other in zip(request.topics, expected.topics, strict=True):  # type: ignore[attr-defined]
         assert (topic.topic_id, other.topic_id) == (TOPIC_ID,) * 2 if version == 10 else topic.name == other.name
         for partition, as_kio in zip(topic.partitions, other.partitions, strict=True):
             for name, value in partition._asdict().items():

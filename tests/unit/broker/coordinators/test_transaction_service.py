@@ -15,7 +15,7 @@ from odradek.core.transactions.commands import Markers
 from odradek.host.clock import SystemClock
 from odradek.wire.schemas import schema
 from tests.unit.broker.coordinators.tally import Threads, run
-from tests.unit.server.peer_stage import API_VERSIONS, Node, ScriptedNode, versions_answer
+from tests.unit.server.peer_stage import API_VERSIONS, Node, ScriptedNode, versions_response
 
 HERE, THERE = 1, 2
 PARTITION = TopicPartition("t", 0)
@@ -42,9 +42,9 @@ class _Image:
         self.features = SimpleNamespace(level=lambda _: 2)
 
 
-def _answer_in_order(place: ScriptedNode, node: Node, correlation_id: int) -> None:
+def _respond_in_order(scripted: ScriptedNode, node: Node, correlation_id: int) -> None:
     """As a broker does: behind a request that waits, nothing on the same connection is answered."""
-    if place.asked[-1][0] == MARKERS:
+    if scripted.received_requests[-1][0] == MARKERS:
         node.received = _Deaf()
         return
     messages = schema(ADD_PARTITIONS, 5)
@@ -70,7 +70,7 @@ def _answer_in_order(place: ScriptedNode, node: Node, correlation_id: int) -> No
         results_by_transaction=(results,),
         results_by_topic_v3_and_below=(),
     )
-    node.send_answer(correlation_id, b"\0" + messages.write(response))
+    node.send_response(correlation_id, b"\0" + messages.write(response))
 
 
 class _Deaf(bytearray):
@@ -82,13 +82,13 @@ def test_verification_does_not_wait_for_markers_of_other_transactions() -> None:
     """A marker waits for the replicas of its partition, perhaps for as long as it try_add to miss one of them."""
 
     async def work() -> None:
-        async with ScriptedNode() as place:
+        async with ScriptedNode() as scripted:
             apis = ((ADD_PARTITIONS, 0, 5), (MARKERS, 1, 2), (API_VERSIONS, 0, 4))
-            place.on_versions = lambda node, version, correlation_id: node.send_answer(
-                correlation_id, versions_answer(version, apis)
+            scripted.on_versions = lambda node, version, correlation_id: node.send_response(
+                correlation_id, versions_response(version, apis)
             )
-            place.on_request = lambda node, correlation_id: _answer_in_order(place, node, correlation_id)
-            image = cast(Any, _Image(place.port))
+            scripted.on_request = lambda node, correlation_id: _respond_in_order(scripted, node, correlation_id)
+            image = cast(Any, _Image(scripted.port))
             service = TransactionService(
                 NodeConfig.load(CONFIG, "test"),
                 image=lambda: image,
@@ -101,7 +101,7 @@ def test_verification_does_not_wait_for_markers_of_other_transactions() -> None:
             )
             markers = Markers("other", 7, 1, 5, True, 2, frozenset((PARTITION,)))
             service._marker_sender.send(markers, lambda: True, lambda _: None)
-            await place.until(lambda: any(key == MARKERS for key, _, _ in place.asked))
+            await scripted.wait_until(lambda: any(key == MARKERS for key, _, _ in scripted.received_requests))
             joined = service.add_or_verify_partitions("x", 8, 0, frozenset((PARTITION,)), adds=True)
             assert await asyncio.wait_for(joined, 5) == {PARTITION: ErrorCode.none}
             service.stop()

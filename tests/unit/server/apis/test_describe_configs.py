@@ -1,4 +1,4 @@
-"""Answers as Apache Kafka 4.3.1 gives them to the same requests."""
+"""DescribeConfigs responses, as Apache Kafka 4.3.1 returns them."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 OF_TOPIC, OF_BROKER, OF_ALL_BROKERS, OF_FILE, DEFAULT = 1, 2, 3, 4, 5
 
 
-def ask(
+def describe(
     broker: FakeBroker,
     kind: int,
     name: str,
@@ -24,20 +24,20 @@ def ask(
     documentation: bool = False,
 ) -> Any:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    answer = broker.ask(
+    response = broker.ask(
         DESCRIBE_CONFIGS,
         version,
         resources=[resource],
         include_synonyms=synonyms,
         include_documentation=documentation,
     )
-    (result,) = answer.results
+    (result,) = response.results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
 
 
 def one_config(broker: FakeBroker, kind: int, name: str, key: str, **options: Any) -> Any:
-    (config,) = ask(broker, kind, name, [key], **options).configs
+    (config,) = describe(broker, kind, name, [key], **options).configs
     assert config.name == key
     return config
 
@@ -83,11 +83,11 @@ def test_topic_config_default_comes_from_the_broker_synonyms(levelled: FakeBroke
 
 
 def test_all_configs_of_a_topic(levelled: FakeBroker) -> None:
-    configs = {one.name: one.value for one in ask(levelled, TOPIC, "t", synonyms=False).configs}
+    configs = {one.name: one.value for one in describe(levelled, TOPIC, "t", synonyms=False).configs}
     assert len(configs) == 33
     assert configs["cleanup.policy"] == "delete"
     assert configs["min.cleanable.dirty.ratio"] == "0.5"
-    assert configs == {one.name: one.value for one in ask(levelled, TOPIC, "t", []).configs}
+    assert configs == {one.name: one.value for one in describe(levelled, TOPIC, "t", []).configs}
 
 
 def test_synonyms_and_documentation_only_on_request(levelled: FakeBroker) -> None:
@@ -107,7 +107,7 @@ def test_synonyms_and_documentation_only_on_request(levelled: FakeBroker) -> Non
 def test_describe_configs_of_unknown_and_invalid_topics(
     broker: FakeBroker, name: str, error: ErrorCode, message: str
 ) -> None:
-    result = ask(broker, TOPIC, name)
+    result = describe(broker, TOPIC, name)
     assert (result.error_code, result.error_message, result.configs) == (error, message, ())
 
 
@@ -116,7 +116,7 @@ def test_describe_broker_configs(levelled: FakeBroker) -> None:
     assert (retention.value, retention.config_source, retention.read_only) == ("5000", OF_ALL_BROKERS, False)
     partitions = one_config(levelled, BROKER, "+01", "num.partitions")
     assert (partitions.value, partitions.config_source, partitions.read_only) == ("1", DEFAULT, True)
-    assert len(ask(levelled, BROKER, "1").configs) > 300
+    assert len(describe(levelled, BROKER, "1").configs) > 300
 
 
 def test_passwords_and_unknown_configs_have_no_value(levelled: FakeBroker) -> None:
@@ -128,7 +128,7 @@ def test_passwords_and_unknown_configs_have_no_value(levelled: FakeBroker) -> No
 
 
 def test_describe_cluster_default_configs(levelled: FakeBroker) -> None:
-    configs = ask(levelled, BROKER, "").configs
+    configs = describe(levelled, BROKER, "").configs
     assert {one.name: (one.value, one.config_source) for one in configs} == {
         "log.retention.ms": ("5000", OF_ALL_BROKERS),
         "message.max.bytes": ("2000000", OF_ALL_BROKERS),
@@ -150,7 +150,7 @@ def test_describe_cluster_default_configs(levelled: FakeBroker) -> None:
     ],
 )
 def test_invalid_resource_names_are_rejected(broker: FakeBroker, kind: int, name: str, message: str) -> None:
-    result = ask(broker, kind, name)
+    result = describe(broker, kind, name)
     assert (result.error_code, result.error_message, result.configs) == (ErrorCode.invalid_request, message, ())
 
 
@@ -158,13 +158,15 @@ def test_unknown_resource_type_rejects_the_whole_request(levelled: FakeBroker) -
     resources = [
         {"resource_type": kind, "resource_name": "t", "configuration_keys": None} for kind in (TOPIC, 64, BROKER)
     ]
-    answer = levelled.ask(DESCRIBE_CONFIGS, 4, resources=resources, include_synonyms=False, include_documentation=False)
-    assert [one.error_code for one in answer.results] == [ErrorCode.invalid_request] * 3
-    assert answer.results[0].error_message.startswith("This most likely occurs because of a request being malformed")
+    response = levelled.ask(
+        DESCRIBE_CONFIGS, 4, resources=resources, include_synonyms=False, include_documentation=False
+    )
+    assert [one.error_code for one in response.results] == [ErrorCode.invalid_request] * 3
+    assert response.results[0].error_message.startswith("This most likely occurs because of a request being malformed")
 
 
 def test_describe_loggers(broker: FakeBroker) -> None:
-    (root,) = ask(broker, BROKER_LOGGER, "1", ["root"]).configs
+    (root,) = describe(broker, BROKER_LOGGER, "1", ["root"]).configs
     assert root.value in ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
     assert (root.config_source, root.config_type, root.documentation) == (6, 0, "")
 
@@ -177,10 +179,10 @@ def test_group_config_defaults_come_from_the_broker(broker: FakeBroker) -> None:
         ("consumer.session.timeout.ms", "46000", 8),
         ("group.consumer.session.timeout.ms", "45000", DEFAULT),
     ]
-    assert len(ask(broker, GROUP, "other").configs) == 17
+    assert len(describe(broker, GROUP, "other").configs) == 17
 
 
 def test_describe_client_metrics_configs(broker: FakeBroker) -> None:
     broker.set_configs(CLIENT_METRICS, "sub", {"interval.ms": "100000"})
-    configs = {one.name: (one.value, one.config_source) for one in ask(broker, CLIENT_METRICS, "sub").configs}
+    configs = {one.name: (one.value, one.config_source) for one in describe(broker, CLIENT_METRICS, "sub").configs}
     assert configs == {"interval.ms": ("100000", 7), "match": ("", DEFAULT), "metrics": ("", DEFAULT)}

@@ -55,9 +55,9 @@ def test_invalid_log_level_is_rejected_and_nothing_changes(
     changes: list[tuple[str, Operation, str | None]], code: ErrorCode, message: str
 ) -> None:
     before = levels()
-    with pytest.raises(KafkaError, match=message) as refused:
+    with pytest.raises(KafkaError, match=message) as caught:
         change((REQUESTS, Operation.SET, "DEBUG"), *changes)
-    assert refused.value.code is code
+    assert caught.value.code is code
     assert levels() == before
     assert not REQUEST_LOG.is_on
 
@@ -75,7 +75,7 @@ def test_logged_requests_are_selected_by_client_and_topic() -> None:
     change((client, Operation.SET, "INFO"), (topic, Operation.DELETE, None))
     assert not REQUEST_LOG.is_on
     assert client not in levels()
-    # Whatever the root says, nobody's requests are written unless that is asked for.
+    # The request log does not inherit the level of the root logger.
     change(("root", Operation.SET, "DEBUG"))
     assert not REQUEST_LOG.is_on
     change((REQUESTS, Operation.SET, "DEBUG"))
@@ -86,10 +86,10 @@ def test_logged_requests_are_selected_by_client_and_topic() -> None:
 
 def test_listeners_are_notified_when_the_request_log_is_enabled_or_disabled() -> None:
     class Server:
-        told = 0
+        notifications = 0
 
         def on_request_log_changed(self) -> None:
-            self.told += 1
+            self.notifications += 1
 
     server, gone = Server(), Server()
     REQUEST_LOG.add_listener(server)
@@ -97,6 +97,6 @@ def test_listeners_are_notified_when_the_request_log_is_enabled_or_disabled() ->
     del gone
     REQUEST_LOG.select(False, frozenset({"a"}), frozenset())
     REQUEST_LOG.select(False, frozenset({"a", "b"}), frozenset())
-    assert server.told == 1
+    assert server.notifications == 1
     REQUEST_LOG.select(False, frozenset(), frozenset())
-    assert server.told == 2
+    assert server.notifications == 2
