@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import socket
 import struct
 from collections.abc import Callable, Coroutine
@@ -195,7 +196,7 @@ class TestPipelinedProduceRequests:
             reader, writer = await harness.connect()
             writer.write(request(0, 1) + request(0, 2) + request(0, 3, b"at once") + request(0, 4))
             replicated = harness.dispatcher.replicated
-            await until(lambda: len(replicated) == 3)
+            await wait_until(lambda: len(replicated) == 3)
             replicated[1].complete(b"second")
             assert await is_silent(reader)
             replicated[0].complete(b"first")
@@ -210,7 +211,7 @@ class TestPipelinedProduceRequests:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             writer.write(request(0, 1))
-            await until(lambda: bool(harness.dispatcher.replicated))
+            await wait_until(lambda: bool(harness.dispatcher.replicated))
             writer.write(request(1, 2, b"metadata"))
             writer.write(request(0, 3, b"at once"))
             assert await is_silent(reader)
@@ -227,11 +228,11 @@ class TestPipelinedProduceRequests:
             reader, writer = await harness.connect()
             writer.write(request(8, 1) + request(8, 2) + request(0, 3) + request(8, 4))
             replicated = harness.dispatcher.replicated
-            await until(lambda: len(replicated) == 2)
+            await wait_until(lambda: len(replicated) == 2)
             assert await is_silent(reader)
             assert harness.dispatcher.seen == [1, 2]
             for number in range(4):
-                await until(lambda number=number: len(replicated) > number)  # type: ignore[misc]
+                await wait_until(lambda number=number: len(replicated) > number)  # type: ignore[misc]
                 replicated[number].complete(b"%d" % number)
             assert [await read_response(reader) for _ in range(4)] == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"3")]
             writer.close()
@@ -245,12 +246,12 @@ class TestPipelinedProduceRequests:
             for number in range(count):
                 writer.write(request(0, number))
             replicated = harness.dispatcher.replicated
-            await until(lambda: len(replicated) == PENDING_RESPONSES_MAX)
+            await wait_until(lambda: len(replicated) == PENDING_RESPONSES_MAX)
             assert await is_silent(reader)
             assert len(replicated) == PENDING_RESPONSES_MAX
             for one in list(replicated):
                 one.complete(b"")
-            await until(lambda: len(replicated) == count)
+            await wait_until(lambda: len(replicated) == count)
             for one in replicated[PENDING_RESPONSES_MAX:]:
                 one.complete(b"")
             assert [(await read_response(reader))[0] for _ in range(count)] == list(range(count))
@@ -264,18 +265,18 @@ class TestPipelinedProduceRequests:
             writer.write(request(0, 1))
             writer.write_eof()
             replicated = harness.dispatcher.replicated
-            await until(lambda: len(replicated) == 1)
+            await wait_until(lambda: len(replicated) == 1)
             assert await is_silent(reader)
             replicated[0].complete(b"late")
             assert await read_response(reader) == (1, b"late")
             assert await reader.read() == b""
             _, other = await harness.connect()
             other.write(request(0, 1))
-            await until(lambda: len(replicated) == 2)
+            await wait_until(lambda: len(replicated) == 2)
             # A reset, not the end of what it has to say.
             other.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             other.transport.abort()
-            await until(lambda: replicated[1].is_done)
+            await wait_until(lambda: replicated[1].is_done)
             writer.close()
 
         run(scenario)
@@ -284,16 +285,16 @@ class TestPipelinedProduceRequests:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             writer.write(request(0, 1) + request(0, 2))
-            await until(lambda: len(harness.dispatcher.replicated) == 2)
+            await wait_until(lambda: len(harness.dispatcher.replicated) == 2)
             harness.dispatcher.replicated[1].fail(RuntimeError("a fault of ours"))
             assert await reader.read() == b""
-            await until(lambda: harness.dispatcher.replicated[0].is_done)
+            await wait_until(lambda: harness.dispatcher.replicated[0].is_done)
             writer.close()
 
         run(scenario)
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.001)
 
@@ -590,3 +591,45 @@ def test_client_id_may_change_on_a_connection(run: Callable[[Scenario], None]) -
         writer.close()
 
     run(scenario)
+
+
+def test_open_and_close_are_logged_at_debug_with_the_address(
+    run: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        port = writer.get_extra_info("sockname")[1]
+        writer.write(request(1, 1, b"body"))
+        assert await read_response(reader) == (1, b"body")
+        writer.close()
+        await wait_until(lambda: len(caplog.records) == 2)
+        assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+            ("DEBUG", f"Connection from 127.0.0.1:{port} opened on listener PLAINTEXT"),
+            ("DEBUG", f"Connection from 127.0.0.1:{port} closed by client"),
+        ]
+
+    with caplog.at_level(logging.DEBUG, "odradek.server"):
+        run(scenario)
+
+
+def test_rejected_request_is_logged_at_info_and_the_close_at_debug(
+    run: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        port = writer.get_extra_info("sockname")[1]
+        writer.write(struct.pack(">i", REQUEST_BYTES_MAX + 1))
+        assert await reader.read() == b""
+        writer.close()
+        await wait_until(lambda: len(caplog.records) == 3)
+        assert [(record.levelname, record.getMessage()) for record in caplog.records[1:]] == [
+            (
+                "INFO",
+                f"Closing connection from 127.0.0.1:{port}: a request of {REQUEST_BYTES_MAX + 1} bytes exceeds "
+                f"socket.request.max.bytes ({REQUEST_BYTES_MAX})",
+            ),
+            ("DEBUG", f"Connection from 127.0.0.1:{port} closed by this node"),
+        ]
+
+    with caplog.at_level(logging.DEBUG, "odradek.server"):
+        run(scenario)
