@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
@@ -10,13 +10,8 @@ from odradek.base.ids import TopicPartition
 from odradek.base.ports import ForwardingPort, Random
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.config.topic_config import TopicConfig
-from odradek.core.groups.commands import (
-    DeleteGroups,
-    DescribedConsumerGroup,
-    DescribedGroup,
-    GroupCommand,
-    ListedGroup,
-)
+from odradek.core.groups.commands import Command as GroupCommand
+from odradek.core.groups.commands import DescribedConsumerGroup, DescribedGroup, ListedGroup
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.core.transactions.commands import Command as TransactionCommand
 from odradek.core.transactions.commands import DescribedTransaction, ListedTransaction
@@ -27,6 +22,13 @@ from odradek.storage.partition.log_dir_moves import LogDirMoves
 from odradek.storage.partition.partition import Partition
 from odradek.storage.partition.rejected_batches import RejectedBeforeCreation
 
+C = TypeVar("C", contravariant=True)
+
+
+class CoordinatorPort(Protocol[C]):
+    def submit(self, command: C) -> DeferredResponse:
+        """The coordinator's response, which may be complete at once: most heartbeats need not wait."""
+
 
 class GroupsPort(Protocol):
     """The group coordinators of this broker. Their commands and responses are in `core/groups/commands`."""
@@ -34,10 +36,9 @@ class GroupsPort(Protocol):
     def partition_of(self, group_id: str) -> int:
         """Of `__consumer_offsets`, whose leader coordinates the group."""
 
-    def submit(self, command: GroupCommand) -> DeferredResponse:
-        """The coordinator's response, which may be complete at once: most heartbeats need not wait."""
+    def coordinator_of(self, group_id: str) -> CoordinatorPort[GroupCommand]: ...
 
-    def submit_to(self, partition: int, command: DeleteGroups) -> DeferredResponse:
+    def coordinator_at(self, partition: int) -> CoordinatorPort[GroupCommand]:
         """For a command to several groups of one partition."""
 
     def describe(self, group_ids: Sequence[str], version: int) -> Sequence[DescribedGroup]: ...

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn, versions 0 to 4: a group's offsets will be committed with a transaction.
+"""AddOffsetsToTxn, versions 0 to 4: adds the offsets of a group to a transaction.
 
-They are a part of it as everything it writes: a partition of `__consumer_offsets`. Producers of transaction version 2
-do not ask for it; committing does.
+The transaction includes the group's partition of `__consumer_offsets`. Since transaction version 2, TxnOffsetCommit
+adds it instead.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from odradek.base.deferred import DeferredResponse
 from odradek.base.ids import TopicPartition
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
-from odradek.broker.apis.transaction_errors import for_version
+from odradek.broker.apis.transaction_errors import error_for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.core.transactions.commands import AddPartitions, AddPartitionsResponse
@@ -24,12 +24,12 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     command = AddPartitions(
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset((offsets,)), 0
     )
-    return respond_with(broker.transactions.submit(command), lambda answer: _response(answer, context))
+    return respond_with(broker.transactions.submit(command), lambda response: _response(response, context))
 
 
-def _response(answer: AddPartitionsResponse, context: RequestContext) -> Message:
+def _response(response: AddPartitionsResponse, context: RequestContext) -> Message:
     return context.new(
         "AddOffsetsToTxnResponse",
         throttle_time=NOT_THROTTLED,
-        error_code=for_version(answer.error, context.version, FENCED_SINCE),
+        error_code=error_for_version(response.error, context.version, FENCED_SINCE),
     )

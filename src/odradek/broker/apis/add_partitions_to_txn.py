@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn, versions 0 to 5: what a transaction will write to.
+"""AddPartitionsToTxn, versions 0 to 5: adds partitions to a transaction.
 
-Up to version 3 it comes from producers, of one transaction. Since version 4 it comes from the leaders of partitions, of
-many at once, some only to verify.
+Up to version 3 producers send it for one transaction. Since version 4 partition leaders send it for many transactions,
+also to verify that a transaction includes a partition.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -17,7 +17,7 @@ from odradek.broker.apis.coordinator_response import (
     respond_with_all,
 )
 from odradek.broker.apis.hosted_partition import is_known
-from odradek.broker.apis.transaction_errors import for_version
+from odradek.broker.apis.transaction_errors import error_for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS
 from odradek.core.transactions.commands import (
@@ -29,7 +29,7 @@ from odradek.core.transactions.commands import (
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
-FIRST_OF_BROKERS: Final = 4
+FIRST_VERSION_FOR_BROKERS: Final = 4
 FENCED_SINCE: Final = 2
 
 _Command = AddPartitions | VerifyPartitions
@@ -39,7 +39,11 @@ _Errors = Mapping[TopicPartition, ErrorCode]
 def handle(
     request: Message, context: RequestContext, broker: BrokerPort
 ) -> Message | DeferredResponse | Awaitable[Message]:
-    commands = _of_brokers(request) if context.version >= FIRST_OF_BROKERS else [_of_producer(request)]
+    commands = (
+        _commands_of_brokers(request)
+        if context.version >= FIRST_VERSION_FOR_BROKERS
+        else [_command_of_producer(request)]
+    )
 
     def submit() -> list[DeferredResponse]:
         return [_submit(command, context, broker) for command in commands]
@@ -52,7 +56,7 @@ def handle(
     return respond_with_all(submit(), respond)
 
 
-def _of_producer(request: Message) -> _Command:
+def _command_of_producer(request: Message) -> _Command:
     return AddPartitions(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
@@ -62,7 +66,7 @@ def _of_producer(request: Message) -> _Command:
     )
 
 
-def _of_brokers(request: Message) -> list[_Command]:
+def _commands_of_brokers(request: Message) -> list[_Command]:
     return [
         VerifyPartitions(one.transactional_id, one.producer_id, one.producer_epoch, _partitions(one.topics))
         if one.verify_only
@@ -79,10 +83,10 @@ def _partitions(topics: tuple[Message, ...]) -> frozenset[TopicPartition]:
 
 def _submit(command: _Command, context: RequestContext, broker: BrokerPort) -> DeferredResponse:
     """The coordinator's response; or the error of each partition, where some are invalid."""
-    is_of_broker = context.version >= FIRST_OF_BROKERS
+    is_from_broker = context.version >= FIRST_VERSION_FOR_BROKERS
     rejected: dict[TopicPartition, ErrorCode] = {}
     for name in command.partitions:
-        if not is_of_broker and name.topic in INTERNAL_TOPICS:
+        if not is_from_broker and name.topic in INTERNAL_TOPICS:
             rejected[name] = ErrorCode.topic_authorization_failed
         elif not is_known(*name, broker):
             rejected[name] = ErrorCode.unknown_topic_or_partition
@@ -98,7 +102,7 @@ def _errors(command: _Command, result: Any, version: int) -> _Errors:
         return result
     if isinstance(result, VerifyPartitionsResponse):
         return {name: result.of(name) for name in command.partitions}
-    return dict.fromkeys(command.partitions, for_version(result.error, version, FENCED_SINCE))
+    return dict.fromkeys(command.partitions, error_for_version(result.error, version, FENCED_SINCE))
 
 
 def _response(commands: list[_Command], results: list[Any], context: RequestContext) -> Message:
@@ -106,7 +110,7 @@ def _response(commands: list[_Command], results: list[Any], context: RequestCont
         _topics(_errors(command, result, context.version), context)
         for command, result in zip(commands, results, strict=True)
     ]
-    if context.version < FIRST_OF_BROKERS:
+    if context.version < FIRST_VERSION_FOR_BROKERS:
         return context.new(
             "AddPartitionsToTxnResponse",
             throttle_time=NOT_THROTTLED,

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, versions 0 and 1: consumer groups, how far they have come, and what each member has."""
+"""ConsumerGroupDescribe, versions 0 and 1: consumer groups, their epochs, and the assignment of each member."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, versions 0 and 1: all that a member of a consumer group says and is told (KIP-848)."""
+"""ConsumerGroupHeartbeat, versions 0 and 1: subscriptions and assignments of a consumer group's members (KIP-848)."""
 
 from datetime import timedelta
 
@@ -32,19 +32,21 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         request.server_assignor,
         None if owned is None else tuple(TopicIdPartitions(one.topic_id or ZERO_UUID, one.partitions) for one in owned),
     )
-    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
+    return respond_with(
+        broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)
+    )
 
 
-def _response(answer: ConsumerGroupHeartbeatResponse, context: RequestContext) -> Message:
+def _response(response: ConsumerGroupHeartbeatResponse, context: RequestContext) -> Message:
     return context.new(
         "ConsumerGroupHeartbeatResponse",
         throttle_time=NOT_THROTTLED,
-        error_code=answer.error,
-        error_message=answer.error_message,
-        member_id=answer.member_id,
-        member_epoch=answer.member_epoch,
-        heartbeat_interval=timedelta(milliseconds=answer.heartbeat_interval_ms),
-        assignment=None if answer.assignment is None else _assignment(answer.assignment, context),
+        error_code=response.error,
+        error_message=response.error_message,
+        member_id=response.member_id,
+        member_epoch=response.member_epoch,
+        heartbeat_interval=timedelta(milliseconds=response.heartbeat_interval_ms),
+        assignment=None if response.assignment is None else _assignment(response.assignment, context),
     )
 
 

@@ -1,4 +1,4 @@
-"""DeleteGroups, versions 0 to 2: groups without members, with all that they have committed."""
+"""DeleteGroups, versions 0 to 2: deletes empty groups and their committed offsets."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
@@ -27,7 +27,7 @@ def handle(
 
 
 async def _delete_slowly(group_ids: Sequence[str], context: RequestContext, broker: BrokerPort) -> Message:
-    """Thousands of groups: other connections have their turn meanwhile."""
+    """For thousands of groups: it yields to other connections."""
     results: list[Message] = []
     for start in range(0, len(group_ids), _PER_TURN_MAX):
         for deferred in _delete(group_ids[start : start + _PER_TURN_MAX], broker):
@@ -42,12 +42,12 @@ def _delete(group_ids: Sequence[str], broker: BrokerPort) -> list[DeferredRespon
     by_partition: dict[int, list[str]] = {}
     for group_id in group_ids:
         by_partition.setdefault(groups.partition_of(group_id), []).append(group_id)
-    return [groups.submit_to(partition, DeleteGroups(ids)) for partition, ids in by_partition.items()]
+    return [groups.coordinator_at(partition).submit(DeleteGroups(ids)) for partition, ids in by_partition.items()]
 
 
-def _results(answer: DeleteGroupsResponse, context: RequestContext) -> list[Message]:
+def _results(response: DeleteGroupsResponse, context: RequestContext) -> list[Message]:
     return [
-        context.new("DeletableGroupResult", group_id=group_id, error_code=error) for group_id, error in answer.results
+        context.new("DeletableGroupResult", group_id=group_id, error_code=error) for group_id, error in response.results
     ]
 
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions, version 0: how far the transactions of some transactional ids have come."""
+"""DescribeTransactions, version 0: the state of transactional ids."""
 
 from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,8 +1,8 @@
-"""FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
+"""FindCoordinator, versions 0 to 6: the broker that coordinates a group or a transactional id.
 
-It is the leader of the partition of an internal topic that the key falls into. The topic is created when it is first
-asked for; until it is there, and while the partition has no leader, clients hear that no coordinator is available.
-Share groups are not served.
+The coordinator is the leader of one partition of an internal topic, which the key selects. The first request creates
+the topic; while it does not exist, or the partition has no leader, clients get COORDINATOR_NOT_AVAILABLE. Share groups
+are not supported.
 """
 
 from collections.abc import Awaitable, Sequence

@@ -1,4 +1,4 @@
-"""Heartbeat, versions 0 to 4: a member of a classic group lives, and hears whether it has to join again."""
+"""Heartbeat, versions 0 to 4: renews the session of a classic member, and returns whether it has to rejoin."""
 
 from odradek.base.deferred import DeferredResponse
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
@@ -9,10 +9,12 @@ from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
-    group_id = request.group_id
-    command = Heartbeat(group_id, request.generation_id, request.member_id, getattr(request, "group_instance_id", None))
-    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
+    instance_id = getattr(request, "group_instance_id", None)
+    command = Heartbeat(request.group_id, request.generation_id, request.member_id, instance_id)
+    return respond_with(
+        broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)
+    )
 
 
-def _response(answer: HeartbeatResponse, context: RequestContext) -> Message:
-    return context.new("HeartbeatResponse", throttle_time=NOT_THROTTLED, error_code=answer.error)
+def _response(response: HeartbeatResponse, context: RequestContext) -> Message:
+    return context.new("HeartbeatResponse", throttle_time=NOT_THROTTLED, error_code=response.error)

@@ -1,4 +1,4 @@
-"""JoinGroup, versions 0 to 9: a member of a classic group joins, and waits until the others have."""
+"""JoinGroup, versions 0 to 9: a member joins a classic group; the response waits for the other members."""
 
 from odradek.base.deferred import DeferredResponse
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, java_address, milliseconds, respond_with
@@ -8,7 +8,7 @@ from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 _FIRST_WITHOUT_PROTOCOL = 7
-"""From this version on a response may say that there is no protocol; before, its name is empty."""
+"""Since this version the protocol name is null if there is none; before, it is empty."""
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
@@ -25,22 +25,24 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         tuple(MemberProtocol(one.name, one.metadata) for one in request.protocols),
         getattr(request, "reason", None),
     )
-    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
+    return respond_with(
+        broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)
+    )
 
 
-def _response(answer: JoinResponse, context: RequestContext) -> Message:
-    nothing = "" if context.version < _FIRST_WITHOUT_PROTOCOL else None
+def _response(response: JoinResponse, context: RequestContext) -> Message:
+    no_protocol = "" if context.version < _FIRST_WITHOUT_PROTOCOL else None
     return context.new(
         "JoinGroupResponse",
         throttle_time=NOT_THROTTLED,
-        error_code=answer.error,
-        generation_id=answer.generation_id,
-        protocol_type=answer.protocol_type,
-        protocol_name=answer.protocol_name or nothing,
-        leader=answer.leader,
-        skip_assignment=answer.skip_assignment,
-        member_id=answer.member_id,
-        members=tuple(_member(member, context) for member in answer.members),
+        error_code=response.error,
+        generation_id=response.generation_id,
+        protocol_type=response.protocol_type,
+        protocol_name=response.protocol_name or no_protocol,
+        leader=response.leader,
+        skip_assignment=response.skip_assignment,
+        member_id=response.member_id,
+        members=tuple(_member(member, context) for member in response.members),
     )
 
 

@@ -1,4 +1,4 @@
-"""LeaveGroup, versions 0 to 5: members of a classic group leave; since version 3 several at once, sent away or not."""
+"""LeaveGroup, versions 0 to 5: members leave a classic group, or an admin removes them (several since version 3)."""
 
 from collections.abc import Awaitable
 
@@ -9,7 +9,7 @@ from odradek.core.groups.commands import LeaveGroup, LeaveResponse, LeavingMembe
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
-_FIRST_OF_MANY = 3
+_FIRST_WITH_SEVERAL_MEMBERS = 3
 
 
 def handle(
@@ -18,27 +18,30 @@ def handle(
     command = LeaveGroup(request.group_id, _leaving(request, context.version))
     if len(command.members) > ENTRIES_PER_TURN_MAX:
         return respond_in_turns(
-            lambda: [broker.groups.submit(command)], lambda responses: _response(responses[0], context)
+            lambda: [broker.groups.coordinator_of(command.group_id).submit(command)],
+            lambda responses: _response(responses[0], context),
         )
-    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
+    return respond_with(
+        broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)
+    )
 
 
 def _leaving(request: Message, version: int) -> tuple[LeavingMember, ...]:
-    if version < _FIRST_OF_MANY:
+    if version < _FIRST_WITH_SEVERAL_MEMBERS:
         return (LeavingMember(request.member_id, None),)
     return tuple(
         LeavingMember(one.member_id, one.group_instance_id, getattr(one, "reason", None)) for one in request.members
     )
 
 
-def _response(answer: LeaveResponse, context: RequestContext) -> Message:
-    if context.version < _FIRST_OF_MANY:
-        return context.new("LeaveGroupResponse", throttle_time=NOT_THROTTLED, error_code=answer.single_error)
+def _response(response: LeaveResponse, context: RequestContext) -> Message:
+    if context.version < _FIRST_WITH_SEVERAL_MEMBERS:
+        return context.new("LeaveGroupResponse", throttle_time=NOT_THROTTLED, error_code=response.single_error)
     return context.new(
         "LeaveGroupResponse",
         throttle_time=NOT_THROTTLED,
-        error_code=answer.error,
-        members=tuple(_member(member, context) for member in answer.members),
+        error_code=response.error,
+        members=tuple(_member(member, context) for member in response.members),
     )
 
 

@@ -1,4 +1,4 @@
-"""ListGroups, versions 0 to 5: the groups that this broker coordinates, of some states (4) and kinds (5) or of all."""
+"""ListGroups, versions 0 to 5: the groups that this broker coordinates, filtered by state (4) and type (5)."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Final

@@ -1,6 +1,6 @@
-"""ListTransactions, versions 0 to 2: the transactional ids that are coordinated here.
+"""ListTransactions, versions 0 to 2: the transactional ids whose coordinator is this broker.
 
-Filtered by state and producer id, since version 1 by how long they are open, since version 2 by a pattern.
+Filters: state and producer id, since version 1 duration, since version 2 a pattern.
 """
 
 from collections.abc import Awaitable, Sequence

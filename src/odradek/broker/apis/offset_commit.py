@@ -1,6 +1,6 @@
-"""OffsetCommit, versions 2 to 10: how far a group has come. Since version 10 topics are named by their ids.
+"""OffsetCommit, versions 2 to 10: commits offsets of a group. Since version 10 requests name topics by their ids.
 
-Partitions that do not exist are rejected here; of all others the coordinator decides.
+This handler rejects unknown partitions; the coordinator decides on the others.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Final
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, milliseconds, respond_with
-from odradek.broker.apis.topic_errors import merged
+from odradek.broker.apis.topic_errors import merge_errors
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
     DEFAULT_RETENTION,
@@ -30,7 +30,7 @@ _RETENTION: Final = timedelta(milliseconds=DEFAULT_RETENTION)
 
 
 read_request: Final = read_plain
-"""What is usual; the rest comes by its declaration."""
+"""Reads the usual requests; the schema reads the others."""
 
 
 def handle(
@@ -38,12 +38,12 @@ def handle(
 ) -> Message | bytes | DeferredResponse:
     topics: list[TopicOffsets] = []
     rejected: list[TopicErrors] = []
-    for asked in request.topics:
-        topic = _topic(asked, context.version, broker)
+    for requested in request.topics:
+        topic = _topic(requested, context.version, broker)
         if topic is None:
-            rejected.append(_unknown(asked, context.version))
+            rejected.append(_unknown(requested, context.version))
         else:
-            _sort_out(asked, topic, topics, rejected)
+            _split(requested, topic, topics, rejected)
     if not topics:
         return _response(rejected, context)
     command = CommitOffsets(
@@ -56,33 +56,35 @@ def handle(
         milliseconds(getattr(request, "retention_time", _RETENTION)),
     )
 
-    def respond(answer: CommitResponse) -> Message | bytes:
-        return _response(merged(rejected, answer.topics) if rejected else answer.topics, context)
+    def respond(response: CommitResponse) -> Message | bytes:
+        return _response(merge_errors(rejected, response.topics) if rejected else response.topics, context)
 
-    deferred = broker.groups.submit(command)
+    deferred = broker.groups.coordinator_of(request.group_id).submit(command)
     # Commits are executed in the order of their requests: the next one need not wait for this response.
     deferred.allows_next_request = True
     return respond_with(deferred, respond)
 
 
-def _topic(asked: Message, version: int, broker: BrokerPort) -> TopicImage | None:
+def _topic(requested: Message, version: int, broker: BrokerPort) -> TopicImage | None:
     image = broker.image
     return (
-        image.topics_by_name.get(asked.name) if version < FIRST_BY_TOPIC_ID else image.topics_by_id.get(asked.topic_id)
+        image.topics_by_name.get(requested.name)
+        if version < FIRST_BY_TOPIC_ID
+        else image.topics_by_id.get(requested.topic_id)
     )
 
 
-def _unknown(asked: Message, version: int) -> TopicErrors:
+def _unknown(requested: Message, version: int) -> TopicErrors:
     by_id = version >= FIRST_BY_TOPIC_ID
     error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-    errors = tuple(PartitionError(one.partition_index, error) for one in asked.partitions)
-    return TopicErrors("", errors, asked.topic_id) if by_id else TopicErrors(asked.name, errors)
+    errors = tuple(PartitionError(one.partition_index, error) for one in requested.partitions)
+    return TopicErrors("", errors, requested.topic_id) if by_id else TopicErrors(requested.name, errors)
 
 
-def _sort_out(asked: Message, topic: TopicImage, topics: list[TopicOffsets], rejected: list[TopicErrors]) -> None:
+def _split(requested: Message, topic: TopicImage, topics: list[TopicOffsets], rejected: list[TopicErrors]) -> None:
     offsets = []
     missing = []
-    for one in asked.partitions:
+    for one in requested.partitions:
         if one.partition_index in topic.partitions:
             offsets.append(
                 PartitionOffset(

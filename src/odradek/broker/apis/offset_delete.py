@@ -1,11 +1,11 @@
-"""OffsetDelete, version 0: offsets of a group that nobody is to go on from."""
+"""OffsetDelete, version 0: deletes committed offsets of a group."""
 
 from collections.abc import Iterable
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
-from odradek.broker.apis.topic_errors import merged
+from odradek.broker.apis.topic_errors import merge_errors
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
     DeleteOffsets,
@@ -21,26 +21,26 @@ from odradek.wire.schemas import Message
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     topics: list[TopicPartitions] = []
     rejected: list[TopicErrors] = []
-    for asked in request.topics:
-        topic = broker.image.topics_by_name.get(asked.name)
+    for requested in request.topics:
+        topic = broker.image.topics_by_name.get(requested.name)
         known: list[int] = []
         missing: list[int] = []
-        for one in asked.partitions:
+        for one in requested.partitions:
             is_known = topic is not None and one.partition_index in topic.partitions
             (known if is_known else missing).append(one.partition_index)
         if known:
-            topics.append(TopicPartitions(asked.name, known))
+            topics.append(TopicPartitions(requested.name, known))
         if missing:
             error = ErrorCode.unknown_topic_or_partition
-            rejected.append(TopicErrors(asked.name, tuple(PartitionError(index, error) for index in missing)))
+            rejected.append(TopicErrors(requested.name, tuple(PartitionError(index, error) for index in missing)))
     command = DeleteOffsets(request.group_id, topics)
 
-    def respond(answer: DeleteOffsetsResponse) -> Message:
-        # A rejection of the whole says nothing of its parts.
-        parts = merged(rejected, answer.topics) if answer.error is ErrorCode.none else ()
-        return _response(answer.error, parts, context)
+    def respond(response: DeleteOffsetsResponse) -> Message:
+        # An error of the whole request has no partition errors.
+        parts = merge_errors(rejected, response.topics) if response.error is ErrorCode.none else ()
+        return _response(response.error, parts, context)
 
-    return respond_with(broker.groups.submit(command), respond)
+    return respond_with(broker.groups.coordinator_of(request.group_id).submit(command), respond)
 
 
 def _response(error: ErrorCode, topics: Iterable[TopicErrors], context: RequestContext) -> Message:

@@ -1,5 +1,5 @@
-"""OffsetFetch, versions 1 to 10: what groups have committed. Since version 8 of many groups at once, since version 10
-with topics named by their ids."""
+"""OffsetFetch, versions 1 to 10: the committed offsets of groups. Since version 8 of many groups, since version 10 with
+topics named by their ids."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
@@ -23,21 +23,24 @@ from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 _FIRST_WITH_ERROR: Final = 2
-_FIRST_OF_MANY: Final = 8
+_FIRST_WITH_SEVERAL_GROUPS: Final = 8
 _FIRST_BY_TOPIC_ID: Final = 10
 _PER_TURN_MAX: Final = 200
 
 
-class _Question:
-    """Of one group: what its coordinator is asked, and what is answered here."""
+class _GroupRequest:
+    """The request for one group: the command to its coordinator, and the errors found here."""
 
-    def __init__(self, asked: Message, context: RequestContext, broker: BrokerPort, *, stable: bool) -> None:
+    def __init__(self, requested: Message, context: RequestContext, broker: BrokerPort, *, stable: bool) -> None:
         self._context: Final = context
         self._broker: Final = broker
         self._rejected: Final[list[FetchedTopic]] = []
-        topics = None if asked.topics is None else [*self._known(asked.topics)]
-        member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", NO_MEMBER_EPOCH)
-        self.command: Final = FetchOffsets(asked.group_id, topics, stable, member_id, member_epoch)
+        topics = None if requested.topics is None else [*self._known(requested.topics)]
+        member_id, member_epoch = (
+            getattr(requested, "member_id", None),
+            getattr(requested, "member_epoch", NO_MEMBER_EPOCH),
+        )
+        self.command: Final = FetchOffsets(requested.group_id, topics, stable, member_id, member_epoch)
 
     def _known(self, topics: Iterable[Message]) -> Iterable[TopicPartitions]:
         for topic in topics:
@@ -52,21 +55,21 @@ class _Question:
             else:
                 yield TopicPartitions(known.name, topic.partition_indexes, known.id)
 
-    def topics(self, answer: FetchOffsetsResponse) -> tuple[FetchedTopic, ...]:
-        if answer.error is not ErrorCode.none:
+    def topics(self, response: FetchOffsetsResponse) -> tuple[FetchedTopic, ...]:
+        if response.error is not ErrorCode.none:
             if self._context.version >= _FIRST_WITH_ERROR:
                 return ()
-            asked = self.command.topics or ()
-            return tuple(_rejected(topic.topic, topic.partitions, answer.error, None) for topic in asked)
+            requested = self.command.topics or ()
+            return tuple(_rejected(topic.topic, topic.partitions, response.error, None) for topic in requested)
         if self._context.version < _FIRST_BY_TOPIC_ID:
-            return answer.topics
-        return (*self._with_ids(answer.topics), *self._rejected)
+            return response.topics
+        return (*self._with_ids(response.topics), *self._rejected)
 
     def _with_ids(self, topics: Iterable[FetchedTopic]) -> Iterable[FetchedTopic]:
         for topic in topics:
             known = self._broker.image.topics_by_name.get(topic.topic)
             topic_id = topic.topic_id or (None if known is None else known.id)
-            # What belongs to a topic that is gone cannot be named any more.
+            # A deleted topic has no id to name it by.
             if topic_id is not None:
                 yield topic._replace(topic_id=topic_id)
 
@@ -76,17 +79,20 @@ def handle(
 ) -> Message | DeferredResponse | Awaitable[Message]:
     stable = getattr(request, "require_stable", False)
     groups = broker.groups
-    if context.version < _FIRST_OF_MANY:
-        question = _Question(request, context, broker, stable=stable)
-        return respond_with(groups.submit(question.command), lambda answer: _response(question, answer, context))
+    if context.version < _FIRST_WITH_SEVERAL_GROUPS:
+        group_request = _GroupRequest(request, context, broker, stable=stable)
+        return respond_with(
+            groups.coordinator_of(request.group_id).submit(group_request.command),
+            lambda response: _response(group_request, response, context),
+        )
     if len(request.groups) > _PER_TURN_MAX:
         return _fetch_in_slices(request, context, broker)
-    questions = [_Question(group, context, broker, stable=stable) for group in request.groups]
-    deferred = [groups.submit(question.command) for question in questions]
-    return respond_with_all(deferred, lambda responses: _response_of_many(questions, responses, context))
+    requests = [_GroupRequest(group, context, broker, stable=stable) for group in request.groups]
+    all_deferred = [groups.coordinator_of(one.command.group_id).submit(one.command) for one in requests]
+    return respond_with_all(all_deferred, lambda responses: _response_of_many(requests, responses, context))
 
 
-def _response(question: _Question, answer: FetchOffsetsResponse, context: RequestContext) -> Message:
+def _response(group_request: _GroupRequest, response: FetchOffsetsResponse, context: RequestContext) -> Message:
     return context.new(
         "OffsetFetchResponse",
         throttle_time=NOT_THROTTLED,
@@ -96,41 +102,43 @@ def _response(question: _Question, answer: FetchOffsetsResponse, context: Reques
                 name=topic.topic,
                 partitions=_partitions("OffsetFetchResponsePartition", topic, context),
             )
-            for topic in question.topics(answer)
+            for topic in group_request.topics(response)
         ),
-        error_code=answer.error,
+        error_code=response.error,
     )
 
 
 async def _fetch_in_slices(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    """Thousands of groups: other connections have their turn between them. All wait at once, for what they wait for."""
-    questions: list[_Question] = []
+    """For thousands of groups: it yields to other connections. All commands are submitted before it waits."""
+    requests: list[_GroupRequest] = []
     deferred: list[DeferredResponse] = []
     for number, group in enumerate(request.groups, 1):
-        question = _Question(group, context, broker, stable=request.require_stable)
-        questions.append(question)
-        deferred.append(broker.groups.submit(question.command))
+        group_request = _GroupRequest(group, context, broker, stable=request.require_stable)
+        requests.append(group_request)
+        deferred.append(broker.groups.coordinator_of(group.group_id).submit(group_request.command))
         if number % _PER_TURN_MAX == 0:
             await asyncio.sleep(0)
     groups: list[Message] = []
-    for number, question in enumerate(questions, 1):
-        groups.append(_group(question, await deferred[number - 1].wait(), context))
+    for number, group_request in enumerate(requests, 1):
+        groups.append(_group(group_request, await deferred[number - 1].wait(), context))
         if number % _PER_TURN_MAX == 0:
             await asyncio.sleep(0)
     return context.new("OffsetFetchResponse", throttle_time=NOT_THROTTLED, groups=tuple(groups))
 
 
 def _response_of_many(
-    questions: Sequence[_Question], answers: Sequence[FetchOffsetsResponse], context: RequestContext
+    requests: Sequence[_GroupRequest], responses: Sequence[FetchOffsetsResponse], context: RequestContext
 ) -> Message:
-    groups = tuple(_group(question, answer, context) for question, answer in zip(questions, answers, strict=True))
+    groups = tuple(
+        _group(group_request, response, context) for group_request, response in zip(requests, responses, strict=True)
+    )
     return context.new("OffsetFetchResponse", throttle_time=NOT_THROTTLED, groups=groups)
 
 
-def _group(question: _Question, answer: FetchOffsetsResponse, context: RequestContext) -> Message:
+def _group(group_request: _GroupRequest, response: FetchOffsetsResponse, context: RequestContext) -> Message:
     return context.new(
         "OffsetFetchResponseGroup",
-        group_id=answer.group_id,
+        group_id=response.group_id,
         topics=tuple(
             context.new(
                 "OffsetFetchResponseTopics",
@@ -138,9 +146,9 @@ def _group(question: _Question, answer: FetchOffsetsResponse, context: RequestCo
                 topic_id=topic.topic_id,
                 partitions=_partitions("OffsetFetchResponsePartitions", topic, context),
             )
-            for topic in question.topics(answer)
+            for topic in group_request.topics(response)
         ),
-        error_code=answer.error,
+        error_code=response.error,
     )
 
 

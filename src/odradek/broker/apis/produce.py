@@ -80,14 +80,14 @@ read_request = read_produce_request
 
 def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
     topics = request.topics
-    joiner = None if request.transactional_id is None else _joiner(request.transactional_id, context, broker)
+    verifier = None if request.transactional_id is None else _new_verifier(request.transactional_id, context, broker)
     if len(topics) == 1 and len(topics[0].partitions) == 1:
-        return _handle_one(topics[0], request, context, broker, joiner)
+        return _handle_one(topics[0], request, context, broker, verifier)
     if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
-        return _handle_in_slices(request, context, broker, joiner)
+        return _handle_in_slices(request, context, broker, verifier)
     return conclude(
         [
-            (topic.name, topic.topic_id, _produce_topic(topic, topic.partitions, request, context, broker, joiner))
+            (topic.name, topic.topic_id, _produce_topic(topic, topic.partitions, request, context, broker, verifier))
             for topic in request.topics
         ],
         request,
@@ -95,7 +95,7 @@ def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort)
     )
 
 
-def _joiner(transactional_id: str, context: RequestContext, broker: BrokerPort) -> TransactionVerifier:
+def _new_verifier(transactional_id: str, context: RequestContext, broker: BrokerPort) -> TransactionVerifier:
     return TransactionVerifier(
         broker,
         transactional_id,
@@ -109,14 +109,14 @@ def _handle_one(
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
-    joiner: TransactionVerifier | None,
+    verifier: TransactionVerifier | None,
 ) -> Any:
     """A request with one partition, the most frequent kind under load."""
     if topic.topic_id is None:
         ((index, records),) = topic.partitions
-        outcome = _produce(topic.name or "", None, index, records, request, context, broker, joiner)
+        outcome = _produce(topic.name or "", None, index, records, request, context, broker, verifier)
     else:
-        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker, joiner)
+        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker, verifier)
     if isinstance(outcome, PartitionResult):
         topics = [TopicResult(topic.name, topic.topic_id, [outcome])]
         if outcome.error is SUCCESS and request.acks != NO_ACKS:
@@ -126,7 +126,7 @@ def _handle_one(
 
 
 async def _handle_in_slices(
-    request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: TransactionVerifier | None
+    request: ProduceRequest, context: RequestContext, broker: BrokerPort, verifier: TransactionVerifier | None
 ) -> Any:
     """Thousands of partitions: serves other connections in between."""
     outcomes: list[TopicOutcomes] = []
@@ -135,7 +135,7 @@ async def _handle_in_slices(
         row: list[Outcome] = []
         for start in range(0, len(topic.partitions), IN_ONE_GO_MAX):
             part = topic.partitions[start : start + IN_ONE_GO_MAX]
-            row += _produce_topic(topic, part, request, context, broker, joiner)
+            row += _produce_topic(topic, part, request, context, broker, verifier)
             since_turn += len(part)
             if since_turn >= IN_ONE_GO_MAX:
                 since_turn = 0
@@ -150,7 +150,7 @@ def _produce_topic(
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
-    joiner: TransactionVerifier | None,
+    verifier: TransactionVerifier | None,
 ) -> list[Outcome]:
     name = topic.name
     if topic.topic_id is not None:
@@ -163,7 +163,7 @@ def _produce_topic(
             ]
         name = known.name
     return [
-        _produce(name or "", topic.topic_id, index, records, request, context, broker, joiner)
+        _produce(name or "", topic.topic_id, index, records, request, context, broker, verifier)
         for index, records in partitions
     ]
 
@@ -176,7 +176,7 @@ def _produce(
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
-    joiner: TransactionVerifier | None,
+    verifier: TransactionVerifier | None,
 ) -> Outcome:
     try:
         partition = _find(topic, topic_id, index, broker)
@@ -197,16 +197,18 @@ def _produce(
             raise KafkaError(ErrorCode.not_enough_replicas)
         batch = batches[0]
         if batch.attributes & ATTRIBUTE_TRANSACTIONAL:
-            if joiner is None:
+            if verifier is None:
                 raise KafkaError(ErrorCode.transactional_id_authorization_failed)
             if batch.producer_id >= 0:
                 try:
-                    verification = joiner.begin(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+                    verification = verifier.begin(
+                        partition, batch.producer_id, batch.producer_epoch, batch.base_sequence
+                    )
                 except KafkaError as error:
                     return unverified_batch(partition, batch, error.code, context.version)
                 if verification is not None:
                     return _append_when_verified(
-                        partition, data, batches, verification, joiner, request, context, broker
+                        partition, data, batches, verification, verifier, request, context, broker
                     )
         return _write(partition, data, batches, request, broker)
     except (KafkaError, OSError) as error:
@@ -247,13 +249,13 @@ async def _append_when_verified(
     data: memoryview,
     batches: list[BatchHeader],
     verification: Verification,
-    joiner: TransactionVerifier,
+    verifier: TransactionVerifier,
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
 ) -> PartitionResult:
     """Appends the first batch of a transaction in this partition once its coordinator has confirmed it."""
-    code = await joiner.error_of(partition.name)
+    code = await verifier.error_of(partition.name)
     if code is not ErrorCode.none:
         return unverified_batch(partition, batches[0], code, context.version)
     try:

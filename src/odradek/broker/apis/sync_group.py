@@ -1,4 +1,4 @@
-"""SyncGroup, versions 0 to 5: a member of a classic group gets its assignment, from the leader's request."""
+"""SyncGroup, versions 0 to 5: members of a classic group get the assignment that their leader sends."""
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
@@ -9,7 +9,7 @@ from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 _FIRST_WITH_PROTOCOL = 5
-"""Requests have to name it since."""
+"""Since this version requests have to name the protocol."""
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
@@ -24,15 +24,17 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     )
     if context.version >= _FIRST_WITH_PROTOCOL and None in (command.protocol_type, command.protocol_name):
         return _response(SyncResponse(ErrorCode.inconsistent_group_protocol), context)
-    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
+    return respond_with(
+        broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)
+    )
 
 
-def _response(answer: SyncResponse, context: RequestContext) -> Message:
+def _response(response: SyncResponse, context: RequestContext) -> Message:
     return context.new(
         "SyncGroupResponse",
         throttle_time=NOT_THROTTLED,
-        error_code=answer.error,
-        protocol_type=answer.protocol_type,
-        protocol_name=answer.protocol_name,
-        assignment=answer.assignment,
+        error_code=response.error,
+        protocol_type=response.protocol_type,
+        protocol_name=response.protocol_name,
+        assignment=response.assignment,
     )

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit, versions 0 to 5: how far a group has come, to hold if a transaction is committed.
+"""TxnOffsetCommit, versions 0 to 5: commits offsets of a group as part of a transaction.
 
-The transaction's coordinator is asked first whether the group's offsets belong to it. Since version 5 that makes them
-belong to it (transaction version 2).
+First it verifies with the transaction coordinator that the transaction includes the group's offsets. Since version 5
+(transaction version 2) it adds them.
 """
 
 import asyncio
@@ -32,33 +32,33 @@ LOADING_SINCE: Final = 2
 
 
 async def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    speaks_of_many = sum(len(topic.partitions) for topic in request.topics) > ENTRIES_PER_TURN_MAX
-    topics, rejected = _sort_out(request, broker)
-    if speaks_of_many:
+    is_large = sum(len(topic.partitions) for topic in request.topics) > ENTRIES_PER_TURN_MAX
+    topics, rejected = _split(request, broker)
+    if is_large:
         await asyncio.sleep(0)
-    answered_topics: Sequence[TopicErrors] = ()
+    committed_topics: Sequence[TopicErrors] = ()
     if topics:
         error = await _verify(request, context, broker) if request.group_id else ErrorCode.none
         if error is ErrorCode.none:
-            answered_topics = (await _commit(request, topics, broker)).topics
+            committed_topics = (await _commit(request, topics, broker)).topics
         else:
-            answered_topics = [_rejected(topic, error) for topic in topics]
-    response = _response(_merged(request, rejected, answered_topics), context)
-    if speaks_of_many:
+            committed_topics = [_rejected(topic, error) for topic in topics]
+    response = _response(_merged(request, rejected, committed_topics), context)
+    if is_large:
         await asyncio.sleep(0)
     return response
 
 
-def _sort_out(request: Message, broker: BrokerPort) -> tuple[list[TopicOffsets], dict[TopicPartition, ErrorCode]]:
-    """What may be committed, and what does not exist."""
+def _split(request: Message, broker: BrokerPort) -> tuple[list[TopicOffsets], dict[TopicPartition, ErrorCode]]:
+    """The offsets to commit, and the errors of unknown partitions."""
     topics: list[TopicOffsets] = []
     rejected: dict[TopicPartition, ErrorCode] = {}
-    for asked in request.topics:
-        topic = broker.image.topics_by_name.get(asked.name)
+    for requested in request.topics:
+        topic = broker.image.topics_by_name.get(requested.name)
         offsets = []
-        for one in asked.partitions:
+        for one in requested.partitions:
             if topic is None or one.partition_index not in topic.partitions:
-                rejected[TopicPartition(asked.name, one.partition_index)] = ErrorCode.unknown_topic_or_partition
+                rejected[TopicPartition(requested.name, one.partition_index)] = ErrorCode.unknown_topic_or_partition
             else:
                 offsets.append(
                     PartitionOffset(
@@ -69,31 +69,31 @@ def _sort_out(request: Message, broker: BrokerPort) -> tuple[list[TopicOffsets],
                     )
                 )
         if topic is not None and offsets:
-            topics.append(TopicOffsets(asked.name, offsets, topic.id))
+            topics.append(TopicOffsets(requested.name, offsets, topic.id))
     return topics, rejected
 
 
 async def _verify(request: Message, context: RequestContext, broker: BrokerPort) -> ErrorCode:
-    """Whether the group's partition of `__consumer_offsets` has a part in the transaction."""
+    """Verifies that the transaction includes the group's partition of `__consumer_offsets`."""
     index = broker.groups.partition_of(request.group_id)
     partition = broker.partition(CONSUMER_OFFSETS, index)
     if partition is None or not partition.is_leader:
         return ErrorCode.not_coordinator
-    joiner = TransactionVerifier(
+    verifier = TransactionVerifier(
         broker,
         request.transactional_id,
         adds=context.version >= ADDS_SINCE,
         knows_abortable=context.version >= ABORTABLE_SINCE,
     )
     try:
-        asked = joiner.begin(partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
-        if asked is not None:
-            error = await joiner.error_of(partition.name)
+        requested = verifier.begin(partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
+        if requested is not None:
+            error = await verifier.error_of(partition.name)
             if error is not ErrorCode.none:
-                # Clients of these versions ask again after this one, and after no other that would fit.
-                passing = error is ErrorCode.network_exception
-                return ErrorCode.coordinator_load_in_progress if passing else error
-            asked.is_confirmed = True
+                # Clients retry after this error, and after no other suitable one.
+                is_retriable = error is ErrorCode.network_exception
+                return ErrorCode.coordinator_load_in_progress if is_retriable else error
+            requested.is_confirmed = True
     except KafkaError as error:
         return error.code
     return ErrorCode.none
@@ -109,8 +109,8 @@ async def _commit(request: Message, topics: list[TopicOffsets], broker: BrokerPo
         request.producer_epoch,
         topics,
     )
-    answer: CommitResponse = await broker.groups.submit(command).wait()
-    return answer
+    response: CommitResponse = await broker.groups.coordinator_of(command.group_id).submit(command).wait()
+    return response
 
 
 def _rejected(topic: TopicOffsets, error: ErrorCode) -> TopicErrors:
@@ -118,22 +118,22 @@ def _rejected(topic: TopicOffsets, error: ErrorCode) -> TopicErrors:
 
 
 def _merged(
-    request: Message, rejected: dict[TopicPartition, ErrorCode], answered_topics: Iterable[TopicErrors]
+    request: Message, rejected: dict[TopicPartition, ErrorCode], committed_topics: Iterable[TopicErrors]
 ) -> list[TopicErrors]:
-    """In the order of the request."""
+    """All errors in the order of the request."""
     errors = dict(rejected)
-    for topic in answered_topics:
+    for topic in committed_topics:
         for one in topic.partitions:
             errors[TopicPartition(topic.topic, one.partition)] = one.error
     return [
         TopicErrors(
-            asked.name,
+            requested.name,
             tuple(
-                PartitionError(one.partition_index, errors[TopicPartition(asked.name, one.partition_index)])
-                for one in asked.partitions
+                PartitionError(one.partition_index, errors[TopicPartition(requested.name, one.partition_index)])
+                for one in requested.partitions
             ),
         )
-        for asked in request.topics
+        for requested in request.topics
     ]
 
 

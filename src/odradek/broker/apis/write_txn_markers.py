@@ -1,7 +1,7 @@
-"""WriteTxnMarkers, versions 1 and 2: the ends of transactions, as their coordinator has decided them.
+"""WriteTxnMarkers, versions 1 and 2: writes the markers with which a coordinator ends transactions.
 
-Each partition is answered for itself, when its marker is committed. In `__consumer_offsets` markers are written by the
-group coordinator, which has to know of them. Since version 2 a marker says by which transaction version it ends.
+Each partition has its own error, after its marker is committed. The group coordinator writes the markers to
+`__consumer_offsets`, because it has to replay them. Since version 2 a marker has a transaction version.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 _PER_TURN_MAX: Final = 500
 
-# Of a group coordinator that is not there, or not yet. A transaction coordinator expects to hear it of a partition.
+# Errors of a group coordinator, which a transaction coordinator expects as an error of the partition.
 _NOT_READY = frozenset(
     (
         ErrorCode.coordinator_not_available,
@@ -51,12 +51,12 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
 
 
 async def write_markers(markers: Markers, broker: BrokerPort) -> Errors:
-    """Into the partitions of one transaction, all at once; returns when each is committed, or rejected."""
+    """Writes to all partitions of a transaction; returns when each marker is committed or rejected."""
     partitions = sorted(markers.partitions)
     if len(partitions) <= _PER_TURN_MAX:
         codes = await asyncio.gather(*(_write(partition, markers, broker) for partition in partitions))
         return dict(zip(partitions, codes, strict=True))
-    # Thousands of partitions: other connections have their turn while they are begun.
+    # For thousands of partitions: it yields to other connections.
     writes: dict[TopicPartition, asyncio.Task[ErrorCode]] = {}
     async with asyncio.TaskGroup() as group:
         for number, partition in enumerate(partitions, 1):
@@ -73,7 +73,7 @@ async def _write(name: TopicPartition, markers: Markers, broker: BrokerPort) -> 
         async with asyncio.timeout(broker.config.effective_number("request.timeout.ms") / 1000):
             partition = broker.partition(*name)
             if partition is None or partition.unavailable is not None:
-                # Wherever else it may be: the coordinator looks again.
+                # The coordinator retries with the current leader.
                 return ErrorCode.unknown_topic_or_partition
             if name.topic == CONSUMER_OFFSETS:
                 await broker.groups.end_transaction(

@@ -4,20 +4,18 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from uuid import UUID
 
-from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.java_hash import partition_of
 from odradek.base.ports import Clock, Executor
 from odradek.broker.coordinators.runtime import CoordinatorRuntime
 from odradek.broker.coordinators.shard import RuntimeSettings
+from odradek.broker.ports import CoordinatorPort
 from odradek.config.node_config import NodeConfig
 from odradek.core.groups.commands import (
     Command,
     CommitOffsets,
-    DeleteGroups,
     DescribedConsumerGroup,
     DescribedGroup,
-    GroupCommand,
     ListedGroup,
     Response,
 )
@@ -123,17 +121,11 @@ class GroupService:
         topic = self._image().topics_by_name.get(CONSUMER_OFFSETS)
         return partition_of(group_id, self._default_partitions if topic is None else len(topic.partitions))
 
-    def submit(self, command: GroupCommand) -> DeferredResponse:
-        context = self.runtime.context(self.partition_of(command.group_id))
-        if context is None:
-            return self.runtime.reject(command, ErrorCode.not_coordinator)
-        return context.submit(command)
+    def coordinator_of(self, group_id: str) -> CoordinatorPort[Command]:
+        return self.runtime.coordinator(self.partition_of(group_id))
 
-    def submit_to(self, partition: int, command: DeleteGroups) -> DeferredResponse:
-        context = self.runtime.context(partition)
-        if context is None:
-            return self.runtime.reject(command, ErrorCode.not_coordinator)
-        return context.submit(command)
+    def coordinator_at(self, partition: int) -> CoordinatorPort[Command]:
+        return self.runtime.coordinator(partition)
 
     def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:
         described: list[DescribedGroup] = []

@@ -14,6 +14,16 @@ from odradek.broker.coordinators.shard import A, C, CoordinatorKind, Coordinator
 from odradek.storage.partition.partition import Partition
 
 
+class NotCoordinator(Generic[C, A, R]):
+    """Stands for the coordinator of a partition that this broker does not lead."""
+
+    def __init__(self, kind: CoordinatorKind[C, A, R]) -> None:
+        self._kind: Final = kind
+
+    def submit(self, command: C) -> DeferredResponse:
+        return DeferredResponse.completed(self._kind.error_response(command, ErrorCode.not_coordinator))
+
+
 class CoordinatorRuntime(Generic[C, A, R]):
     def __init__(
         self,
@@ -28,6 +38,7 @@ class CoordinatorRuntime(Generic[C, A, R]):
         self._executor: Final = executor
         self._on_disk_failure: Final = on_disk_failure
         self._contexts: Final[dict[int, CoordinatorContext[C, A, R]]] = {}
+        self._not_coordinator: Final = NotCoordinator(kind)
 
     # ---- leadership
 
@@ -76,9 +87,8 @@ class CoordinatorRuntime(Generic[C, A, R]):
         """In the order of partitions."""
         return iter([self._contexts[index] for index in sorted(self._contexts)])
 
-    def reject(self, command: C, error: ErrorCode) -> DeferredResponse:
-        """The response where no coordinator of this broker executes the command."""
-        return DeferredResponse.completed(self.kind.error_response(command, error))
+    def coordinator(self, index: int) -> "CoordinatorContext[C, A, R] | NotCoordinator[C, A, R]":
+        return self._contexts.get(index) or self._not_coordinator
 
     def schedule_everywhere(self, operation: Callable[[CoordinatorShard[C, A, R], int], Result[A, R]]) -> None:
         for context in self.contexts():

@@ -188,15 +188,15 @@ class TransactionService:
         return partition_of(transactional_id, self._default_partitions if topic is None else len(topic.partitions))
 
     def submit(self, command: Command) -> DeferredResponse:
-        context = self.runtime.context(self.partition_of(command.transactional_id))
-        if context is not None and context.is_active:
-            return context.submit(command)
-        # An invalid command gets the same response from every broker.
-        try:
-            check(command, self._settings, self.transaction_version())
-        except KafkaError as error:
-            return self.runtime.reject(command, error.code)
-        return self.runtime.reject(command, ErrorCode.not_coordinator if context is None else context.unavailable)
+        index = self.partition_of(command.transactional_id)
+        context = self.runtime.context(index)
+        if context is None or not context.is_active:
+            # An invalid command gets the same response from every broker.
+            try:
+                check(command, self._settings, self.transaction_version())
+            except KafkaError as error:
+                return DeferredResponse.completed(error_response(command, error.code))
+        return self.runtime.coordinator(index).submit(command)
 
     async def stock_up(self) -> None:
         await self._producer_ids.stock_up()

@@ -347,7 +347,7 @@ Response = (
     | DeleteGroupsResponse
 )
 
-GroupCommand = (
+Command = (
     JoinGroup
     | SyncGroup
     | Heartbeat
@@ -357,6 +357,5 @@ GroupCommand = (
     | CommitOffsetsInTransaction
     | FetchOffsets
     | DeleteOffsets
+    | DeleteGroups
 )
-"""A command to one group."""
-Command = GroupCommand | DeleteGroups

@@ -1,7 +1,7 @@
 """OffsetDelete: what is sorted out before the coordinator is asked."""
 
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
@@ -15,6 +15,9 @@ OFFSET_DELETE = 47
 
 
 class _Groups:
+    def coordinator_of(self, group_id: str) -> Self:
+        return self
+
     def submit(self, command: DeleteOffsets) -> DeferredResponse:
         topics = tuple(
             TopicErrors(topic.topic, tuple(PartitionError(index, ErrorCode.none) for index in topic.partitions))

@@ -1,7 +1,7 @@
 """OffsetFetch of very many groups: all are asked before any is waited for."""
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
@@ -21,6 +21,9 @@ class _SlowGroups:
 
     def __init__(self) -> None:
         self.submitted: list[DeferredResponse] = []
+
+    def coordinator_of(self, group_id: str) -> Self:
+        return self
 
     def submit(self, command: FetchOffsets) -> DeferredResponse:
         self.submitted.append(DeferredResponse(command))

@@ -47,11 +47,11 @@ def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, questions: int) 
         pauses.append(round(seconds * 1000, 3))
 
     async def ask() -> ErrorCode:
-        joiner = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
+        verifier = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
         partition = broker.partition("t", 0)
         assert partition is not None
-        joiner.begin(partition, 7, 0, 0)
-        return await joiner.error_of(NAME)
+        verifier.begin(partition, 7, 0, 0)
+        return await verifier.error_of(NAME)
 
     with monkeypatch.context() as patched:
         patched.setattr(transaction_verification.asyncio, "sleep", pause)
@@ -83,11 +83,11 @@ def test_verification_waits_for_the_completion_on_the_same_broker(tmp_path: Path
     broker.clock = StandingClock()
 
     async def ask() -> ErrorCode:
-        joiner = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
+        verifier = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
         partition = broker.partition("t", 0)
         assert partition is not None
-        joiner.begin(partition, 7, 0, 0)
-        asked = asyncio.ensure_future(joiner.error_of(NAME))
+        verifier.begin(partition, 7, 0, 0)
+        asked = asyncio.ensure_future(verifier.error_of(NAME))
         while ending.over is None:
             await asyncio.sleep(0)
         # Nothing is asked meanwhile, however long that is.

@@ -259,10 +259,7 @@ class Broker:
         self.partition.follower_fetched(FOLLOWER, self.log.log_end_offset, 0)
 
     def submit(self, command: Command) -> DeferredResponse:
-        context = self.runtime.context(0)
-        if context is None:
-            return self.runtime.reject(command, ErrorCode.not_coordinator)
-        return context.submit(command)
+        return self.runtime.coordinator(0).submit(command)
 
     def respond(self, command: Command) -> Response:
         """The response that is complete at once."""

@@ -1,0 +1,72 @@
+"""Three combined nodes in the simulator, without faults, and one client whose requests are traced."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.wire import Wire
+from odradek.sim.layout import CLIENT_PORT, THREE_COMBINED, plan_nodes
+from odradek.sim.machine import Ports
+from odradek.sim.node_host import NodeHost
+from odradek.sim.world import World, simulated_world
+from odradek.wire.schemas import Message, Schema, schema
+from tests.unit.walks.call_chain import Tracer, Walk
+
+CLIENT: Final = "walker"
+_SECONDS_MAX: Final = 60.0
+
+Program = Callable[["Client"], Awaitable[None]]
+
+
+class Client(ClusterClient):
+    """Speaks the newest versions, and traces the request that follows `trace_next`."""
+
+    def __init__(self, ports: Ports, bootstrap: list[tuple[str, int]], world: World) -> None:
+        super().__init__(ports, bootstrap, world.trace)
+        self._traced: tuple[int, Sequence[str]] | None = None
+        self.walk: Walk | None = None
+
+    def trace_next(self, api_key: int, *landmarks: str) -> None:
+        self._traced = api_key, landmarks
+
+    def version(self, wire: Wire, api_key: int) -> Schema:
+        return schema(api_key, wire.served[api_key][1])
+
+    async def ask(
+        self, wire: Wire, api_key: int, build: Callable[[Schema], Message], *, extra_seconds: float = 0.0
+    ) -> Message:
+        if self._traced is None or api_key != self._traced[0]:
+            return await super().ask(wire, api_key, build, extra_seconds=extra_seconds)
+        tracer = Tracer(api_key, CLIENT.encode(), self._traced[1])
+        self._traced = None
+        with tracer.running():
+            response = await super().ask(wire, api_key, build, extra_seconds=extra_seconds)
+        self.walk = tracer.walk
+        return response
+
+
+def walk(program: Program) -> Walk:
+    """Runs the program against a cluster, and returns the walk of the request that it traced."""
+    with simulated_world(1) as world:
+        plan = plan_nodes(THREE_COMBINED, world.random("cluster"))
+        nodes = [NodeHost(world, planned) for planned in plan.nodes]
+        for node in nodes:
+            node.format(plan.initial_controllers)
+            node.start()
+        assert world.run_for(_SECONDS_MAX, lambda: all(node.is_ready for node in nodes)), "the cluster did not start"
+        clients: list[Client] = []
+        finished: list[bool] = []
+
+        async def run(ports: Ports) -> int:
+            client = Client(ports, [(node.name, CLIENT_PORT) for node in nodes], world)
+            clients.append(client)
+            await program(client)
+            finished.append(True)
+            return 0
+
+        world.add_machine(CLIENT).run(run)
+        assert world.run_for(_SECONDS_MAX, lambda: bool(finished)), "the client did not finish"
+        assert not world.unexpected, world.unexpected
+        found = clients[0].walk
+    assert found is not None, "no request was traced"
+    return found
