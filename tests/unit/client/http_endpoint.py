@@ -1,4 +1,4 @@
-"""A node's HTTP endpoint that says the same to everybody."""
+"""An HTTP endpoint with a fixed response."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @contextmanager
 def http_endpoint(path: str, body: bytes, status: int = 200) -> Iterator[int]:
-    """The port at which `path` is answered so. There is nothing else."""
+    """Serve the body at `path` and yield the port; other paths return 404."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

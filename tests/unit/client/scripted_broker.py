@@ -1,4 +1,4 @@
-"""A broker that says what a test tells it to: one thread, real sockets, real codecs."""
+"""A broker with scripted responses: one thread, real sockets, real codecs."""
 
 import io
 import socket
@@ -18,7 +18,7 @@ from odradek.wire.schemas import Message, Schema, schema
 API_VERSIONS = 18
 METADATA = 3
 
-# What a handler returns instead of a response.
+# Values that a handler may return instead of a response.
 HANG_UP = object()
 SILENCE = object()
 
@@ -26,7 +26,7 @@ Answer = Callable[[Message, Schema], Any]
 
 
 class ScriptedBroker:
-    """`answers`: what to say to each API. Versions offered are `versions`, and ApiVersions itself."""
+    """`answers` are the handlers by API. The broker supports `versions` and ApiVersions."""
 
     def __init__(self, answers: Mapping[int, Answer], versions: Mapping[int, tuple[int, int]]) -> None:
         self.answers = dict(answers)
@@ -41,7 +41,7 @@ class ScriptedBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Closing alone does not wake a thread that waits in accept.
+        # Closing alone does not wake a thread that is blocked in accept.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for connected in self._sockets:
@@ -155,7 +155,7 @@ def _topic(chosen: Schema, name: str, partitions: int | None, leader: int) -> Me
 
 
 def in_turn(answers: Sequence[Answer]) -> Answer:
-    """The first request gets the first answer, and so on; the last one stays."""
+    """Use the handlers in turn for successive requests, and the last one from then on."""
     left = list(answers)
 
     def answer(request: Message, chosen: Schema) -> Any:

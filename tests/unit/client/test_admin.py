@@ -1,4 +1,4 @@
-"""Changes asked for over the wire: what the controller says of a topic that is not there is the last word."""
+"""Admin requests: an unknown topic is not retried."""
 
 import time
 
@@ -13,8 +13,8 @@ from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 
 
-def test_a_topic_that_is_gone_is_not_waited_for() -> None:
-    """The answer to a deletion may be lost with a node, and the second request finds nothing to delete."""
+def test_deleting_an_unknown_topic_is_not_retried() -> None:
+    """If the response to a deletion is lost, the second request finds no topic."""
 
     def nothing_there(request: Message, chosen: Schema) -> Message:
         result = chosen.new(

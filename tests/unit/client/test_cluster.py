@@ -14,7 +14,7 @@ def closed_address() -> Address:
         return Address(*listener.getsockname())
 
 
-def test_any_broker_of_the_list_will_do() -> None:
+def test_any_broker_of_the_bootstrap_list_is_used() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
         broker.answers[METADATA] = broker.metadata({"orders": 3})
         with Cluster([closed_address(), broker.address]) as cluster:
@@ -23,7 +23,7 @@ def test_any_broker_of_the_list_will_do() -> None:
     assert [partition.id for partition in layout.topics["orders"].partitions] == [0, 1, 2]
 
 
-def test_nobody_there_is_told_at_once_with_every_reason() -> None:
+def test_unreachable_brokers_are_reported_at_once_with_all_reasons() -> None:
     first, second = closed_address(), closed_address()
     with Cluster([first, second], timeout_s=60) as cluster, pytest.raises(Unreachable) as caught:
         cluster.retry("asking", cluster.layout)
@@ -31,7 +31,7 @@ def test_nobody_there_is_told_at_once_with_every_reason() -> None:
     assert str(second) in str(caught.value)
 
 
-def test_an_unknown_topic_comes_with_the_names_there_are() -> None:
+def test_unknown_topic_errors_contain_the_existing_topics() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
         broker.answers[METADATA] = broker.metadata({"orders": 1, "payments": 1})
         with Cluster([broker.address]) as cluster, pytest.raises(UnknownTopic) as caught:
@@ -39,7 +39,7 @@ def test_an_unknown_topic_comes_with_the_names_there_are() -> None:
     assert caught.value.known == ("orders", "payments")
 
 
-def test_a_lost_connection_is_opened_again() -> None:
+def test_a_failed_connection_is_reopened() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
         there = broker.metadata({})
         broker.answers[METADATA] = in_turn([there, lambda *_: HANG_UP, there])
@@ -49,7 +49,7 @@ def test_a_lost_connection_is_opened_again() -> None:
     assert len(broker.requests) == 3
 
 
-def test_what_may_pass_is_tried_until_the_deadline() -> None:
+def test_retriable_errors_are_retried_until_the_deadline() -> None:
     asked = []
 
     def refuse() -> None:
@@ -61,7 +61,7 @@ def test_what_may_pass_is_tried_until_the_deadline() -> None:
     assert len(asked) > 2
 
 
-def test_what_is_still_to_come_is_waited_for() -> None:
+def test_not_yet_is_retried() -> None:
     reasons = iter((NotYet("broker 2 is not there"), None))
 
     def ask() -> str:
@@ -74,7 +74,7 @@ def test_what_is_still_to_come_is_waited_for() -> None:
         assert cluster.retry("asking", ask) == "there"
 
 
-def test_what_cannot_pass_is_not_tried_again() -> None:
+def test_other_errors_are_not_retried() -> None:
     asked = []
 
     def refuse() -> None:
@@ -86,14 +86,14 @@ def test_what_cannot_pass_is_not_tried_again() -> None:
     assert asked == [1]
 
 
-def test_a_broker_that_metadata_does_not_name() -> None:
+def test_a_broker_missing_from_metadata_is_not_available() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with Cluster([broker.address]) as cluster, pytest.raises(KafkaError, match="broker 9"):
             cluster.address_of(9)
 
 
-def test_failures_of_one_broker_name_it() -> None:
+def test_connection_errors_contain_the_address() -> None:
     address = closed_address()
     with Cluster([address]) as cluster, pytest.raises(ConnectionFailed, match=str(address.port)):
         cluster.connection(address)

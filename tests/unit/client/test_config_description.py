@@ -43,7 +43,7 @@ def is_new(config: DescribedConfig) -> bool:
     return config.value == "new"
 
 
-def test_a_change_is_waited_for_until_it_is_told() -> None:
+def test_wait_until_applied_polls_all_brokers() -> None:
     answers = in_turn([retention("old"), retention("old"), retention("new")])
     with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: answers}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
@@ -54,7 +54,7 @@ def test_a_change_is_waited_for_until_it_is_told() -> None:
     assert [request.resources[0].configuration_keys for request in asked] == [("retention.ms",)] * 3 + [None]
 
 
-def test_a_change_that_nobody_tells_is_not_waited_for_for_ever() -> None:
+def test_wait_until_applied_times_out() -> None:
     with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: retention("old")}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with (

@@ -13,7 +13,7 @@ from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import API_VERSIONS, HANG_UP, METADATA, SILENCE, ScriptedBroker
 
 
-def ask_metadata(connection: Connection, timeout_s: float = 5.0) -> Message:
+def request_metadata(connection: Connection, timeout_s: float = 5.0) -> Message:
     def build(chosen: Schema) -> Message:
         return chosen.new(
             "MetadataRequest",
@@ -27,20 +27,20 @@ def ask_metadata(connection: Connection, timeout_s: float = 5.0) -> Message:
 
 
 @pytest.mark.parametrize("highest", [4, 8, 9, 12, 13])
-def test_the_newest_common_version_is_spoken(highest: int) -> None:
+def test_the_newest_common_version_is_used(highest: int) -> None:
     with ScriptedBroker({}, {METADATA: (0, highest)}) as broker:
         broker.answers[METADATA] = broker.metadata({"orders": 2})
         connection = Connection(broker.address, client_id="test", timeout_s=5)
-        response = ask_metadata(connection)
+        response = request_metadata(connection)
         connection.close()
     assert [topic.name for topic in response.topics] == ["orders"]
     assert broker.requests[0].__version__ == highest
 
 
-def test_an_old_broker_answers_version_zero_and_is_asked_again() -> None:
+def test_api_versions_is_retried_with_version_zero() -> None:
     def answer(request: Message, chosen: Schema) -> Message | bytes:
         if chosen.version > 0:
-            # Kafka answers an ApiVersions it does not know in version 0, whatever was asked.
+            # Kafka responds in version 0 to an ApiVersions version that it does not support.
             return struct.pack(">hihhh", ErrorCode.unsupported_version, 1, API_VERSIONS, 0, 0)
         return struct.pack(">hihhh", 0, 1, METADATA, 0, 5)
 
@@ -50,7 +50,7 @@ def test_an_old_broker_answers_version_zero_and_is_asked_again() -> None:
         connection.close()
 
 
-def test_apis_and_versions_that_are_not_common() -> None:
+def test_unsupported_apis_and_versions() -> None:
     with ScriptedBroker({}, {METADATA: (90, 99)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         with pytest.raises(NotSupportedByBroker, match="metadata"):
@@ -60,30 +60,30 @@ def test_apis_and_versions_that_are_not_common() -> None:
         connection.close()
 
 
-def test_a_broker_that_hangs_up() -> None:
+def test_a_closed_connection_is_reported() -> None:
     with ScriptedBroker({METADATA: lambda *_: HANG_UP}, {METADATA: (0, 12)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         with pytest.raises(ConnectionFailed, match="closed the connection"):
-            ask_metadata(connection)
+            request_metadata(connection)
 
 
-def test_a_broker_that_says_nothing() -> None:
+def test_a_missing_response_times_out() -> None:
     with ScriptedBroker({METADATA: lambda *_: SILENCE}, {METADATA: (0, 12)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         with pytest.raises(ConnectionFailed, match="did not respond in time"):
-            ask_metadata(connection, timeout_s=0.05)
+            request_metadata(connection, timeout_s=0.05)
 
 
-def test_a_response_that_is_cut_short() -> None:
+def test_a_truncated_response_is_rejected() -> None:
     with ScriptedBroker({METADATA: lambda *_: b"\0\0\0"}, {METADATA: (0, 12)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         with pytest.raises(ConnectionFailed, match="cannot be decoded"):
-            ask_metadata(connection)
+            request_metadata(connection)
 
 
 @pytest.fixture
 def speaker() -> Iterator[tuple[Address, list[bytes]]]:
-    """Something that listens and sends fixed bytes to whoever asks."""
+    """A server that sends fixed bytes to every client."""
     said: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -111,20 +111,22 @@ def speaker() -> Iterator[tuple[Address, list[bytes]]]:
         (b"", "closed the connection"),
     ],
 )
-def test_what_is_no_broker(speaker: tuple[Address, list[bytes]], said: bytes, reason: str) -> None:
+def test_a_server_that_is_not_a_broker_is_rejected(
+    speaker: tuple[Address, list[bytes]], said: bytes, reason: str
+) -> None:
     address, script = speaker
     script.append(said)
     with pytest.raises(ConnectionFailed, match=reason):
         Connection(address, client_id="test", timeout_s=5)
 
 
-def test_nobody_listens() -> None:
+def test_a_refused_connection_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionFailed, match="connection refused"):
         Connection(Address("127.0.0.1", port), client_id="test", timeout_s=5)
 
 
-def test_a_host_that_does_not_exist() -> None:
+def test_an_unknown_host_is_reported() -> None:
     with pytest.raises(ConnectionFailed, match="unknown host name"):
         Connection(Address("no-such-host.invalid", 9092), client_id="test", timeout_s=5)

@@ -76,7 +76,7 @@ def values(found: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("highest", [4, 11, 12, 13, 15, 17, 18])
-def test_records_are_read_in_every_version(highest: int) -> None:
+def test_records_are_fetched_in_every_version(highest: int) -> None:
     with broker_with(fetched(batch(0, b"a", b"b"))) as broker, Cluster([broker.address]) as cluster:
         broker.versions[ApiKey.FETCH] = (4, highest)
         consumer = Consumer(cluster, {ORDERS: 0})
@@ -84,14 +84,14 @@ def test_records_are_read_in_every_version(highest: int) -> None:
         assert consumer.positions == {ORDERS: 2}
 
 
-def test_a_position_inside_a_batch_skips_what_lies_before() -> None:
+def test_records_before_the_position_are_skipped() -> None:
     with broker_with(fetched(batch(10, b"a", b"b", b"c"))) as broker, Cluster([broker.address]) as cluster:
         consumer = Consumer(cluster, {ORDERS: 11})
         assert values(consumer.poll(wait_ms=10)) == [b"b", b"c"]
         assert consumer.positions == {ORDERS: 13}
 
 
-def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch() -> None:
+def test_a_partial_batch_is_left_for_the_next_fetch() -> None:
     data = batch(0, b"a") + batch(1, b"b")[:-3]
     with broker_with(fetched(data)) as broker, Cluster([broker.address]) as cluster:
         consumer = Consumer(cluster, {ORDERS: 0})
@@ -99,7 +99,7 @@ def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch() -> None:
         assert consumer.positions == {ORDERS: 1}
 
 
-def test_damaged_bytes_are_never_shown() -> None:
+def test_corrupt_batches_are_rejected() -> None:
     data = bytearray(batch(0, b"abcdef"))
     data[-3] ^= 1
     with (
@@ -110,7 +110,7 @@ def test_damaged_bytes_are_never_shown() -> None:
         Consumer(cluster, {ORDERS: 0}).poll(wait_ms=10)
 
 
-def test_control_records_move_the_position_and_are_not_shown() -> None:
+def test_control_records_advance_the_position_and_are_not_returned() -> None:
     data = marker(0, 7, committed=True)
     with broker_with(fetched(data)) as broker, Cluster([broker.address]) as cluster:
         consumer = Consumer(cluster, {ORDERS: 0})
@@ -118,7 +118,7 @@ def test_control_records_move_the_position_and_are_not_shown() -> None:
         assert consumer.positions == {ORDERS: 1}
 
 
-def test_aborted_transactions_are_left_out_when_reading_committed() -> None:
+def test_read_committed_skips_aborted_transactions() -> None:
     data = (
         batch(0, b"aborted", producer_id=7, transactional=True)
         + batch(1, b"plain")
@@ -136,7 +136,7 @@ def test_aborted_transactions_are_left_out_when_reading_committed() -> None:
         assert values(consumer.poll(wait_ms=10)) == [b"aborted", b"plain", b"committed", b"later"]
 
 
-def test_a_transaction_that_began_before_the_fetch_is_known_from_its_first_batch_on() -> None:
+def test_an_aborted_transaction_from_before_the_fetch_is_skipped() -> None:
     aborted = AbortedFilter((SimpleNamespace(producer_id=7, first_offset=3),))
     header = parse_header(batch(10, b"x", producer_id=7, transactional=True))
     assert aborted.drops(header)
@@ -146,7 +146,7 @@ def test_a_transaction_that_began_before_the_fetch_is_known_from_its_first_batch
 @pytest.mark.parametrize(
     "trouble", [fetched(b"", code=ErrorCode.not_leader_or_follower), lambda *_: HANG_UP], ids=["moved", "hung up"]
 )
-def test_reading_goes_on_after_what_passes(trouble: Any) -> None:
+def test_retriable_errors_do_not_interrupt_consuming(trouble: Any) -> None:
     with (
         broker_with(in_turn([trouble, fetched(batch(0, b"a"))])) as broker,
         Cluster([broker.address]) as cluster,
@@ -154,7 +154,7 @@ def test_reading_goes_on_after_what_passes(trouble: Any) -> None:
         assert values(Consumer(cluster, {ORDERS: 0}).poll(wait_ms=10)) == [b"a"]
 
 
-def test_an_offset_that_is_not_there_is_told() -> None:
+def test_an_offset_out_of_range_is_reported() -> None:
     with (
         broker_with(fetched(b"", code=ErrorCode.offset_out_of_range)) as broker,
         Cluster([broker.address]) as cluster,

@@ -1,4 +1,4 @@
-"""Groups asked for over the wire while their coordinators load, move, or are not there."""
+"""Group requests while coordinators load, move or are missing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -113,7 +113,7 @@ def committed(code: ErrorCode = ErrorCode.none, offset: int = 7) -> Answer:
     return answer
 
 
-def test_a_coordinator_that_loads_moves_or_dies_is_asked_again() -> None:
+def test_requests_are_retried_while_a_coordinator_loads_moves_or_dies() -> None:
     answers = [
         committed(ErrorCode.coordinator_load_in_progress),
         committed(ErrorCode.not_coordinator),
@@ -125,7 +125,7 @@ def test_a_coordinator_that_loads_moves_or_dies_is_asked_again() -> None:
         assert sum(hasattr(request, "coordinator_keys") for request in broker.requests) == 4
 
 
-def test_only_who_was_not_answered_is_asked_again() -> None:
+def test_only_failed_groups_are_retried() -> None:
     def first(request: Message, chosen: Schema) -> Any:
         """Of the first group all is known, the second is still being loaded."""
         known, loading = (
@@ -141,7 +141,7 @@ def test_only_who_was_not_answered_is_asked_again() -> None:
         assert asked == [["a", "b"], ["b"]]
 
 
-def test_without_a_coordinator_the_deadline_passes() -> None:
+def test_a_missing_coordinator_times_out() -> None:
     with scripted({}) as broker:
         broker.answers[ApiKey.FIND_COORDINATOR] = coordinator_at(broker, ErrorCode.coordinator_not_available)
         with pytest.raises(TimedOut, match="COORDINATOR_NOT_AVAILABLE") as caught:
@@ -149,7 +149,7 @@ def test_without_a_coordinator_the_deadline_passes() -> None:
     assert caught.value.code is ErrorCode.coordinator_not_available
 
 
-def test_a_broker_from_before_groups_were_batched_is_named_as_such() -> None:
+def test_a_broker_that_is_too_old_is_reported() -> None:
     with (
         scripted({}, {ApiKey.FIND_COORDINATOR: (0, 3)}) as broker,
         pytest.raises(ClientError, match=r"Apache Kafka 3\.0"),
@@ -162,14 +162,14 @@ def test_a_broker_from_before_groups_were_batched_is_named_as_such() -> None:
 @pytest.mark.parametrize(
     ("state", "code"), [("Dead", ErrorCode.none), ("", ErrorCode.group_id_not_found), ("", ErrorCode.invalid_group_id)]
 )
-def test_a_group_that_there_is_not_is_a_refusal(state: str, code: ErrorCode) -> None:
+def test_an_unknown_group_is_an_error(state: str, code: ErrorCode) -> None:
     with scripted({ApiKey.DESCRIBE_GROUPS: described(state, code)}) as broker:
         (answer,) = groups_of(broker).describe(["g", "g"]).values()
     assert isinstance(answer, KafkaError)
     assert answer.code is (code if code is not ErrorCode.none else ErrorCode.group_id_not_found)
 
 
-def test_consumer_groups_are_asked_for_where_they_are_served() -> None:
+def test_consumer_groups_are_described_if_the_broker_supports_them() -> None:
     def consumer_groups(request: Message, chosen: Schema) -> Message:
         def assigned(*numbers: int) -> Message:
             topic = chosen.new("TopicPartitions", topic_id=None, topic_name="orders", partitions=numbers)
@@ -223,7 +223,7 @@ def test_consumer_groups_are_asked_for_where_they_are_served() -> None:
     assert (old.type, old.epoch, old.state) == ("classic", None, "Stable")
 
 
-def test_a_broker_that_knows_no_filters_is_filtered_here() -> None:
+def test_the_client_filters_listings_of_old_brokers() -> None:
     def listed(request: Message, chosen: Schema) -> Message:
         groups = tuple(
             chosen.new("ListedGroup", group_id=name, protocol_type="consumer", group_state=state)
@@ -236,7 +236,7 @@ def test_a_broker_that_knows_no_filters_is_filtered_here() -> None:
     assert [(one.id, one.state, one.type) for one in found] == [("a", "Stable", ""), ("b", "Stable", "")]
 
 
-def commit_answer(code: ErrorCode) -> Answer:
+def commit_response(code: ErrorCode) -> Answer:
     def answer(request: Message, chosen: Schema) -> Message:
         partition = chosen.new("OffsetCommitResponsePartition", partition_index=0, error_code=code)
         topic = chosen.new("OffsetCommitResponseTopic", name="orders", partitions=(partition,))
@@ -245,7 +245,7 @@ def commit_answer(code: ErrorCode) -> Answer:
     return answer
 
 
-def delete_answer(code: ErrorCode) -> Answer:
+def delete_response(code: ErrorCode) -> Answer:
     def answer(request: Message, chosen: Schema) -> Message:
         results = tuple(
             chosen.new("DeletableGroupResult", group_id=name, error_code=code if name == "g" else ErrorCode.none)
@@ -256,7 +256,7 @@ def delete_answer(code: ErrorCode) -> Answer:
     return answer
 
 
-def offset_delete_answer(code: ErrorCode, of_partition: ErrorCode = ErrorCode.none) -> Answer:
+def offset_delete_response(code: ErrorCode, of_partition: ErrorCode = ErrorCode.none) -> Answer:
     def answer(request: Message, chosen: Schema) -> Message:
         partition = chosen.new("OffsetDeleteResponsePartition", partition_index=0, error_code=of_partition)
         topic = chosen.new("OffsetDeleteResponseTopic", name="orders", partitions=(partition,))
@@ -265,8 +265,8 @@ def offset_delete_answer(code: ErrorCode, of_partition: ErrorCode = ErrorCode.no
     return answer
 
 
-def test_a_commit_that_is_refused_is_not_repeated() -> None:
-    turns = [commit_answer(ErrorCode.not_coordinator), commit_answer(ErrorCode.unknown_member_id)]
+def test_a_rejected_commit_is_not_retried() -> None:
+    turns = [commit_response(ErrorCode.not_coordinator), commit_response(ErrorCode.unknown_member_id)]
     with scripted({ApiKey.OFFSET_COMMIT: in_turn(turns)}) as broker:
         with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
             groups_of(broker).commit("g", {ORDERS: 3})
@@ -276,8 +276,8 @@ def test_a_commit_that_is_refused_is_not_repeated() -> None:
     assert asked[0].topics[0].partitions[0].committed_offset == 3
 
 
-def test_groups_that_stay_are_named() -> None:
-    turns = [delete_answer(ErrorCode.coordinator_load_in_progress), delete_answer(ErrorCode.non_empty_group)]
+def test_groups_that_are_not_deleted_are_reported() -> None:
+    turns = [delete_response(ErrorCode.coordinator_load_in_progress), delete_response(ErrorCode.non_empty_group)]
     with scripted({ApiKey.DELETE_GROUPS: in_turn(turns)}) as broker:
         refused = groups_of(broker).delete(["g", "h"])
     assert {name: error.code for name, error in refused.items()} == {"g": ErrorCode.non_empty_group}
@@ -286,21 +286,21 @@ def test_groups_that_stay_are_named() -> None:
 @pytest.mark.parametrize(
     ("answer", "check"),
     [
-        (offset_delete_answer(ErrorCode.none), lambda refused: refused == {}),
+        (offset_delete_response(ErrorCode.none), lambda refused: refused == {}),
         (
-            offset_delete_answer(ErrorCode.none, ErrorCode.group_subscribed_to_topic),
+            offset_delete_response(ErrorCode.none, ErrorCode.group_subscribed_to_topic),
             lambda refused: refused[ORDERS].code is ErrorCode.group_subscribed_to_topic,
         ),
     ],
 )
-def test_offsets_that_stay_are_named(answer: Answer, check: Callable[[Any], bool]) -> None:
+def test_offsets_that_are_not_deleted_are_reported(answer: Answer, check: Callable[[Any], bool]) -> None:
     with scripted({ApiKey.OFFSET_DELETE: answer}) as broker:
         assert check(groups_of(broker).delete_offsets("g", [ORDERS]))
 
 
-def test_no_offset_is_deleted_of_a_group_that_is_not_there() -> None:
+def test_deleting_offsets_of_an_unknown_group_is_an_error() -> None:
     with (
-        scripted({ApiKey.OFFSET_DELETE: offset_delete_answer(ErrorCode.group_id_not_found)}) as broker,
+        scripted({ApiKey.OFFSET_DELETE: offset_delete_response(ErrorCode.group_id_not_found)}) as broker,
         pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"),
     ):
         groups_of(broker).delete_offsets("g", [ORDERS])

@@ -19,12 +19,12 @@ GROUP = GroupDescription(
 )
 
 
-def look(at_s: float, committed: Offsets, ends: Offsets) -> OffsetSample:
+def sample(at_s: float, committed: Offsets, ends: Offsets) -> OffsetSample:
     return OffsetSample(at_s=at_s, committed={"g": committed}, ends=ends)
 
 
-def test_what_is_committed_or_assigned_is_shown() -> None:
-    found = lags_of(GROUP, None, look(1.0, {A: 5, B: 7}, {A: 15, C: 4}))
+def test_committed_and_assigned_partitions_have_a_lag() -> None:
+    found = lags_of(GROUP, None, sample(1.0, {A: 5, B: 7}, {A: 15, C: 4}))
     assert [(one.partition, one.committed, one.end, one.lag.records, one.member) for one in found] == [
         (A, 5, 15, 10, MEMBER),
         (B, 7, None, None, None),
@@ -34,9 +34,9 @@ def test_what_is_committed_or_assigned_is_shown() -> None:
     assert total_of(found) == Lag(records=10, rates=None)
 
 
-def test_rates_come_from_two_looks() -> None:
-    first = look(10.0, {A: 0, B: 0}, {A: 100, B: 50, C: 1})
-    last = look(12.0, {A: 60, B: 10}, {A: 120, B: 70, C: 3})
+def test_rates_need_two_samples() -> None:
+    first = sample(10.0, {A: 0, B: 0}, {A: 100, B: 50, C: 1})
+    last = sample(12.0, {A: 60, B: 10}, {A: 120, B: 70, C: 3})
     found = lags_of(GROUP, first, last)
     assert [one.lag.rates for one in found] == [
         Rates(consumed=30.0, produced=10.0),
@@ -49,11 +49,11 @@ def test_rates_come_from_two_looks() -> None:
     assert (total.records, total.rates, total.seconds_left) == (120, Rates(consumed=35.0, produced=20.0), 8.0)
 
 
-def test_who_was_reset_or_lost_records_has_consumed_nothing() -> None:
+def test_rates_are_never_negative() -> None:
     (found,) = lags_of(
         GroupDescription(**{**_fields(GROUP), "members": ()}),
-        look(0.0, {A: 50}, {A: 100}),
-        look(1.0, {A: 10}, {A: 5}),
+        sample(0.0, {A: 50}, {A: 100}),
+        sample(1.0, {A: 10}, {A: 5}),
     )
     assert found.lag == Lag(records=0, rates=Rates(consumed=0.0, produced=0.0))
 
@@ -62,9 +62,9 @@ def _fields(group: GroupDescription) -> dict[str, object]:
     return {name: getattr(group, name) for name in GroupDescription.__slots__}
 
 
-def test_two_looks_at_the_same_moment_are_one() -> None:
+def test_two_samples_at_the_same_time_have_no_rates() -> None:
     (found,) = lags_of(
-        GroupDescription(**{**_fields(GROUP), "members": ()}), look(1.0, {A: 1}, {A: 2}), look(1.0, {A: 2}, {A: 3})
+        GroupDescription(**{**_fields(GROUP), "members": ()}), sample(1.0, {A: 1}, {A: 2}), sample(1.0, {A: 2}, {A: 3})
     )
     assert found.lag.rates is None
 
@@ -81,7 +81,7 @@ def test_two_looks_at_the_same_moment_are_one() -> None:
         (5, Rates(consumed=1.0, produced=2.0), Trend.GROWS, None),
     ],
 )
-def test_where_it_leads(
+def test_trend_and_time_left(
     records: int | None, rates: Rates | None, trend: Trend | None, seconds_left: float | None
 ) -> None:
     lag = Lag(records=records, rates=rates)

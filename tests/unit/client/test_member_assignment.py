@@ -14,12 +14,12 @@ def written(version: int, *, rest: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
-def test_every_version_is_understood_and_later_ones_as_far_as_possible(version: int) -> None:
+def test_all_versions_and_later_ones_are_decoded(version: int) -> None:
     found = assigned_partitions(written(version, rest=b"what nobody knows yet"))
     assert found == (TopicPartition("orders", 0), TopicPartition("orders", 5))
 
 
-def test_nothing_is_assigned_to_who_waits() -> None:
+def test_an_empty_assignment_has_no_partitions() -> None:
     assert assigned_partitions(b"") == ()
 
 
@@ -33,10 +33,10 @@ def test_nothing_is_assigned_to_who_waits() -> None:
         written(0)[:-5],
     ],
 )
-def test_what_no_consumer_would_understand_is_not_known(data: bytes) -> None:
+def test_undecodable_assignments_are_none(data: bytes) -> None:
     assert assigned_partitions(data) is None
 
 
 @given(st.binary(max_size=200))
-def test_whoever_leads_may_write_anything(data: bytes) -> None:
+def test_arbitrary_bytes_never_fail(data: bytes) -> None:
     assigned_partitions(data)

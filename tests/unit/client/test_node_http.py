@@ -1,4 +1,4 @@
-"""What nodes tell over HTTP, and all that may answer there instead."""
+"""Queries of nodes' HTTP endpoints, and unexpected responses."""
 
 import json
 from collections.abc import Iterator
@@ -62,18 +62,18 @@ def ask(cluster: Cluster) -> Any:
 
 
 @pytest.mark.parametrize("form", ["{port}", "127.0.0.1:{port}", ":{port}", "0.0.0.0:{port}", "[::]:{port}"])
-def test_the_address_as_it_may_be_written(form: str) -> None:
+def test_forms_of_http_address(form: str) -> None:
     with http_endpoint(PATH, json.dumps(ANSWER).encode()) as port, broker_with(form.format(port=port)) as cluster:
         assert ask(cluster) == ANSWER
 
 
 @pytest.mark.parametrize("text", [None, "", "0", "127.0.0.1:0", "nonsense", "127.0.0.1:99999999"])
-def test_a_broker_without_an_address_that_others_can_know(text: str | None) -> None:
+def test_a_broker_without_a_usable_http_address(text: str | None) -> None:
     with broker_with(text) as cluster, pytest.raises(NoEndpoint):
         ask(cluster)
 
 
-def test_nobody_listens() -> None:
+def test_a_refused_connection_is_reported() -> None:
     with broker_with(str(free_ports(1)[0])) as cluster, pytest.raises(NoEndpoint, match="cannot connect to"):
         ask(cluster)
 
@@ -94,12 +94,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
-def test_who_does_not_tell_is_left_out(body: bytes) -> None:
+def test_coordinators_with_invalid_responses_are_left_out(body: bytes) -> None:
     with http_endpoint(PATH, body) as port, broker_with(str(port)) as cluster:
         assert last_rebalances(cluster, [Coordinator(1, Address("127.0.0.1", 1))], timeout_s=5.0) == {}
 
 
-def test_what_went_wrong_there_is_no_answer() -> None:
+def test_http_errors_are_reported() -> None:
     with (
         http_endpoint(PATH, json.dumps(ANSWER).encode(), 500) as port,
         broker_with(str(port)) as cluster,
@@ -108,7 +108,7 @@ def test_what_went_wrong_there_is_no_answer() -> None:
         ask(cluster)
 
 
-def test_rebalances_by_group() -> None:
+def test_rebalances_are_returned_by_group() -> None:
     coordinator = Coordinator(1, Address("127.0.0.1", 1))
     with http_endpoint(PATH, json.dumps(ANSWER).encode()) as port, broker_with(str(port)) as cluster:
         found = last_rebalances(cluster, [coordinator, coordinator], timeout_s=5.0)

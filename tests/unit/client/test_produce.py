@@ -76,7 +76,7 @@ def sent_batches(broker: ScriptedBroker) -> list[bytes]:
 
 
 @pytest.mark.parametrize("highest", [3, 8, 9, 12, 13])
-def test_records_arrive_in_every_version(highest: int) -> None:
+def test_records_are_sent_in_every_version(highest: int) -> None:
     with broker_with(produced(), orders=1) as broker, Cluster([broker.address]) as cluster:
         broker.versions[ApiKey.PRODUCE] = (0, highest)
         producer = Producer(cluster)
@@ -91,7 +91,7 @@ def test_records_arrive_in_every_version(highest: int) -> None:
 
 
 @pytest.mark.parametrize("trouble", [produced(ErrorCode.not_leader_or_follower), lambda *_: HANG_UP])
-def test_a_batch_that_is_sent_again_keeps_its_sequence(trouble: Any) -> None:
+def test_a_retried_batch_keeps_its_sequence_numbers(trouble: Any) -> None:
     with (
         broker_with(in_turn([trouble, produced()]), orders=1) as broker,
         Cluster([broker.address]) as cluster,
@@ -106,7 +106,7 @@ def test_a_batch_that_is_sent_again_keeps_its_sequence(trouble: Any) -> None:
         assert parse_batches(sent_batches(broker)[-1])[0].base_sequence == 1
 
 
-def test_a_repeated_batch_that_the_broker_knows_already_is_stored() -> None:
+def test_a_duplicate_batch_counts_as_stored() -> None:
     with (
         broker_with(produced(ErrorCode.duplicate_sequence_number), orders=1) as broker,
         Cluster([broker.address]) as cluster,
@@ -116,7 +116,7 @@ def test_a_repeated_batch_that_the_broker_knows_already_is_stored() -> None:
         assert [stored.base_offset for stored in producer.flush()] == [-1]
 
 
-def test_a_refusal_carries_the_brokers_words() -> None:
+def test_errors_contain_the_brokers_message() -> None:
     with (
         broker_with(produced(ErrorCode.message_too_large), orders=1) as broker,
         Cluster([broker.address]) as cluster,
@@ -127,7 +127,7 @@ def test_a_refusal_carries_the_brokers_words() -> None:
             producer.flush()
 
 
-def test_large_amounts_go_in_several_batches_in_order() -> None:
+def test_many_records_are_sent_in_several_batches_in_order() -> None:
     with broker_with(produced(), orders=1) as broker, Cluster([broker.address]) as cluster:
         producer = Producer(cluster)
         for number in range(5):
@@ -137,7 +137,7 @@ def test_large_amounts_go_in_several_batches_in_order() -> None:
         assert [header.base_sequence for header in headers] == [0, 1, 2, 3, 4]
 
 
-def test_without_a_key_records_stay_together_until_their_batch_is_sent() -> None:
+def test_records_without_a_key_share_a_partition_per_batch() -> None:
     with broker_with(produced(), orders=50) as broker, Cluster([broker.address]) as cluster:
         producer = Producer(cluster)
         for number in range(20):
@@ -145,7 +145,7 @@ def test_without_a_key_records_stay_together_until_their_batch_is_sent() -> None
         assert len(producer.flush()) == 1
 
 
-def test_only_acks_all_asks_for_a_producer_id_and_acks_0_for_no_answer() -> None:
+def test_only_acks_all_uses_a_producer_id_and_acks_0_expects_no_response() -> None:
     with broker_with(lambda *_: HANG_UP, orders=1) as broker, Cluster([broker.address]) as cluster:
         producer = Producer(cluster, acks=0)
         producer.add("orders", Record(None, b"x"))
@@ -153,7 +153,7 @@ def test_only_acks_all_asks_for_a_producer_id_and_acks_0_for_no_answer() -> None
         assert not any(request.__api_key__ == ApiKey.INIT_PRODUCER_ID for request in broker.requests)
 
 
-def test_a_broker_without_producer_ids_is_written_to_all_the_same() -> None:
+def test_a_broker_without_producer_ids_is_supported() -> None:
     with broker_with(produced(), orders=1) as broker, Cluster([broker.address]) as cluster:
         del broker.versions[ApiKey.INIT_PRODUCER_ID]
         producer = Producer(cluster)
@@ -162,7 +162,7 @@ def test_a_broker_without_producer_ids_is_written_to_all_the_same() -> None:
         assert parse_batches(sent_batches(broker)[0])[0].producer_id == -1
 
 
-def test_topics_and_partitions_that_are_not_there() -> None:
+def test_unknown_topics_and_partitions() -> None:
     with broker_with(produced(), orders=2) as broker, Cluster([broker.address]) as cluster:
         producer = Producer(cluster)
         with pytest.raises(UnknownTopic):

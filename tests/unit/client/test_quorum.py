@@ -24,8 +24,8 @@ VERSIONS = {
 }
 
 
-def quorum_answer(code: ErrorCode = ErrorCode.none) -> Answer:
-    """Leader 2, a voter 1 that is behind, and observer 4 of which nothing is known yet."""
+def quorum_response(code: ErrorCode = ErrorCode.none) -> Answer:
+    """Leader 2, voter 1, which is behind, and observer 4, which has not fetched yet."""
 
     def answer(request: Message, chosen: Schema) -> Message:
         def replica(node_id: int, directory_id: UUID, end_offset: int, fetched: int) -> Message:
@@ -62,7 +62,7 @@ def quorum_answer(code: ErrorCode = ErrorCode.none) -> Answer:
     return answer
 
 
-def cluster_answer(
+def cluster_response(
     nodes: dict[int, Address], *, controller_id: int = 1, code: ErrorCode = ErrorCode.none, fenced: tuple[int, ...] = ()
 ) -> Answer:
     def answer(request: Message, chosen: Schema) -> Message:
@@ -91,7 +91,7 @@ def cluster_answer(
     return answer
 
 
-def plain_answer(name: str, code: ErrorCode = ErrorCode.none) -> Answer:
+def plain_response(name: str, code: ErrorCode = ErrorCode.none) -> Answer:
     def answer(request: Message, chosen: Schema) -> Any:
         return chosen.new(name, throttle_time=milliseconds(0), error_code=code, error_message=None)
 
@@ -99,9 +99,9 @@ def plain_answer(name: str, code: ErrorCode = ErrorCode.none) -> Answer:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_state_of_the_quorum(version: int) -> None:
+def test_describe_the_quorum(version: int) -> None:
     with (
-        ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_answer()}, {ApiKey.DESCRIBE_QUORUM: (0, version)}) as broker,
+        ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_response()}, {ApiKey.DESCRIBE_QUORUM: (0, version)}) as broker,
         Cluster([broker.address]) as cluster,
     ):
         status = QuorumAdmin(cluster).describe()
@@ -117,11 +117,11 @@ def test_the_state_of_the_quorum(version: int) -> None:
     assert leader.last_fetch_ms == (1000 if version else -1)
 
 
-def test_a_controller_that_is_not_the_active_one_is_left_for_the_one_that_is() -> None:
-    passive = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_answer(ErrorCode.not_leader_or_follower)}, VERSIONS)
-    active = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_answer()}, VERSIONS)
+def test_requests_to_an_inactive_controller_go_to_the_active_one() -> None:
+    passive = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_response(ErrorCode.not_leader_or_follower)}, VERSIONS)
+    active = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_response()}, VERSIONS)
     with passive, active, Cluster([passive.address]) as cluster:
-        passive.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_answer(
+        passive.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_response(
             {1: passive.address, 2: active.address}, controller_id=2
         )
         assert QuorumAdmin(cluster).describe().leader_id == 2
@@ -129,18 +129,18 @@ def test_a_controller_that_is_not_the_active_one_is_left_for_the_one_that_is() -
     assert len(active.requests) == 1
 
 
-def test_a_broker_that_does_not_know_the_active_controller_is_asked_again() -> None:
-    answers = iter((quorum_answer(ErrorCode.not_controller), quorum_answer()))
+def test_requests_are_retried_until_a_controller_is_active() -> None:
+    answers = iter((quorum_response(ErrorCode.not_controller), quorum_response()))
     with ScriptedBroker({}, VERSIONS) as broker, Cluster([broker.address]) as cluster:
         broker.answers[ApiKey.DESCRIBE_QUORUM] = lambda request, chosen: next(answers)(request, chosen)
-        broker.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_answer({}, code=ErrorCode.mismatched_endpoint_type)
+        broker.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_response({}, code=ErrorCode.mismatched_endpoint_type)
         assert QuorumAdmin(cluster).describe().leader_id == 2
 
 
-def test_votes_given_and_taken_away() -> None:
+def test_add_and_remove_a_voter() -> None:
     answers = {
-        ApiKey.ADD_RAFT_VOTER: plain_answer("AddRaftVoterResponse"),
-        ApiKey.REMOVE_RAFT_VOTER: plain_answer("RemoveRaftVoterResponse", ErrorCode.voter_not_found),
+        ApiKey.ADD_RAFT_VOTER: plain_response("AddRaftVoterResponse"),
+        ApiKey.REMOVE_RAFT_VOTER: plain_response("RemoveRaftVoterResponse", ErrorCode.voter_not_found),
     }
     with ScriptedBroker(answers, VERSIONS) as broker, Cluster([broker.address], timeout_s=5) as cluster:
         admin = QuorumAdmin(cluster)
@@ -157,9 +157,9 @@ def test_votes_given_and_taken_away() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_brokers_with_those_that_are_fenced(version: int) -> None:
+def test_brokers_include_fenced_ones(version: int) -> None:
     nodes = {2: Address("h", 2), 1: Address("h", 1)}
-    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_answer(nodes, fenced=(2,))}
+    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_response(nodes, fenced=(2,))}
     with (
         ScriptedBroker(answers, {ApiKey.DESCRIBE_CLUSTER: (0, version)}) as broker,
         Cluster([broker.address]) as cluster,
@@ -170,16 +170,16 @@ def test_brokers_with_those_that_are_fenced(version: int) -> None:
     assert getattr(broker.requests[0], "include_fenced_brokers", True)
 
 
-def test_brokers_do_not_speak_for_controllers() -> None:
-    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_answer({}, code=ErrorCode.mismatched_endpoint_type)}
+def test_brokers_reject_requests_for_controllers() -> None:
+    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_response({}, code=ErrorCode.mismatched_endpoint_type)}
     with ScriptedBroker(answers, VERSIONS) as broker, Cluster([broker.address]) as cluster:
         with pytest.raises(KafkaError) as caught:
             controllers(cluster)
         assert caught.value.code is ErrorCode.mismatched_endpoint_type
 
 
-def test_a_broker_is_forgotten() -> None:
-    with ScriptedBroker({ApiKey.UNREGISTER_BROKER: plain_answer("UnregisterBrokerResponse")}, VERSIONS) as broker:
+def test_unregister_a_broker() -> None:
+    with ScriptedBroker({ApiKey.UNREGISTER_BROKER: plain_response("UnregisterBrokerResponse")}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with Cluster([broker.address]) as cluster:
             unregister_broker(cluster, 3)

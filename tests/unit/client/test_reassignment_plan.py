@@ -1,4 +1,4 @@
-"""What every plan keeps to, whatever the cluster looks like, and what it does in cases that one can see through."""
+"""Properties of every plan, and plans for small clusters."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -65,7 +65,7 @@ def shared(one: PlacedPartition, racks: Mapping[int, str | None]) -> int:
 def situations(draw: st.DrawFn) -> Situation:
     brokers = draw(st.lists(st.integers(0, 20), min_size=1, max_size=7, unique=True))
     racks = {broker: draw(st.sampled_from([None, "a", "b", "c", "d"])) for broker in brokers}
-    # A replica may lie on a broker that nobody knows any more.
+    # A replica may be on a broker that is not registered any more.
     holders = [*brokers, 99]
     sizes = st.one_of(st.just(0), st.integers(1, 1000), st.integers(10**9, 10**12))
     partitions = [
@@ -91,7 +91,9 @@ purposes = st.builds(
 
 @settings(deadline=None, max_examples=200)
 @given(situations(), purposes, st.sampled_from([None, {"orders"}]))
-def test_what_every_plan_keeps(situation: Situation, purpose: Purpose, topics: set[str] | None) -> None:
+def test_every_plan_keeps_the_number_of_replicas_and_reduces_skew(
+    situation: Situation, purpose: Purpose, topics: set[str] | None
+) -> None:
     partitions, racks, online = situation
     targets = online - purpose.drain
     try:
@@ -130,7 +132,7 @@ def test_what_every_plan_keeps(situation: Situation, purpose: Purpose, topics: s
 
 @settings(deadline=None, max_examples=100)
 @given(situations(), st.integers(0, 20))
-def test_draining_copies_what_lay_there_and_no_more(situation: Situation, broker: int) -> None:
+def test_draining_copies_only_the_drained_replicas(situation: Situation, broker: int) -> None:
     partitions, racks, online = situation
     try:
         moves = plan_reassignments(partitions, racks, online, Purpose(drain=frozenset([broker])))
@@ -144,7 +146,7 @@ def test_draining_copies_what_lay_there_and_no_more(situation: Situation, broker
 
 @settings(deadline=None, max_examples=100)
 @given(situations())
-def test_what_is_even_is_left_alone(situation: Situation) -> None:
+def test_a_balanced_cluster_is_not_changed(situation: Situation) -> None:
     partitions, racks, online = situation
     result = after(partitions, plan_reassignments(partitions, racks, online, EVEN))
     again = plan_reassignments(result, racks, online, EVEN)
@@ -152,14 +154,14 @@ def test_what_is_even_is_left_alone(situation: Situation) -> None:
     assert sum(move.bytes_to_copy for move in again) <= sum(one.size_bytes for one in partitions)
 
 
-def test_nothing_to_do() -> None:
+def test_empty_plans() -> None:
     partitions = [placed(0, (1, 2, 3)), placed(1, (2, 3, 1)), placed(2, (3, 1, 2))]
     assert plan(partitions, (1, 2, 3), EVEN) == []
     assert plan(partitions, (1, 2, 3, 4), Purpose(drain=frozenset([4]))) == []
     assert plan([], (1,), EVEN) == []
 
 
-def test_a_new_broker_gets_its_share_of_everything_and_nothing_else_moves() -> None:
+def test_a_new_broker_gets_its_share_without_other_changes() -> None:
     partitions = [placed(number, [1 + (number + step) % 3 for step in range(3)]) for number in range(24)]
     moves = plan(partitions, (1, 2, 3, 4), Purpose(fill=frozenset([4])))
     assert {move.adding for move in moves} == {(4,)}
@@ -167,51 +169,51 @@ def test_a_new_broker_gets_its_share_of_everything_and_nothing_else_moves() -> N
     assert skew(after(partitions, moves), (1, 2, 3, 4)) == Skew(replicas=0, leaders=0, size_bytes=0)
 
 
-def test_the_large_ones_go_where_they_even_out_bytes() -> None:
+def test_large_partitions_balance_the_bytes() -> None:
     partitions = [placed(0, (1,), 1000), placed(1, (1,), 1000), placed(2, (2,), 10), placed(3, (2,), 10)]
     moves = plan(partitions, (1, 2), EVEN)
     assert skew(after(partitions, moves), (1, 2)) == Skew(replicas=0, leaders=0, size_bytes=0)
     assert sum(move.bytes_to_copy for move in moves) == 1010
 
 
-def test_a_huge_partition_is_not_carried_about_for_little() -> None:
+def test_a_huge_partition_is_not_moved_for_a_small_gain() -> None:
     partitions = [placed(0, (1,), 10**12), placed(1, (2,), 100)]
     assert plan(partitions, (1, 2), EVEN) == []
 
 
-def test_leaders_are_evened_out_without_copying() -> None:
+def test_leaders_are_balanced_without_copying() -> None:
     partitions = [placed(number, (1, 2, 3)) for number in range(6)]
     moves = plan(partitions, (1, 2, 3), EVEN)
     assert sum(move.bytes_to_copy for move in moves) == 0
     assert [load.leaders for load in loads_of(after(partitions, moves), (1, 2, 3)).values()] == [2, 2, 2]
 
 
-def test_leadership_is_handed_on_where_no_partition_joins_two_brokers() -> None:
+def test_leadership_is_handed_on_along_a_chain_of_brokers() -> None:
     partitions = [*(placed(number, (1, 2)) for number in range(3)), placed(3, (2, 3)), placed(4, (2, 3))]
     moves = plan(partitions, (1, 2, 3), Purpose(even=True), topics={"orders"})
     assert skew(after(partitions, moves), (1, 2, 3)).leaders <= 1
 
 
-def test_racks_are_parted() -> None:
+def test_replicas_are_spread_over_racks() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "c"}
     partitions = [placed(number, (1, 2)) for number in range(4)]
     result = after(partitions, plan(partitions, racks, EVEN))
     assert [shared(one, racks) for one in result] == [0] * 4
 
 
-def test_a_drained_replica_stays_out_of_the_racks_of_the_others() -> None:
+def test_a_drained_replica_does_not_share_a_rack() -> None:
     racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: "c"}
     (move,) = plan([placed(0, (1, 2, 3))], racks, Purpose(drain=frozenset([3])))
     assert set(move.after) == {1, 2, 5}
 
 
-def test_with_too_few_racks_brokers_are_still_different() -> None:
+def test_replicas_are_on_different_brokers_with_too_few_racks() -> None:
     racks = dict.fromkeys((1, 2, 3), "a")
     (move,) = plan([placed(0, (1, 2))], racks, Purpose(drain=frozenset([2])))
     assert set(move.after) == {1, 3}
 
 
-def test_a_dead_broker_can_be_drained_and_gets_nothing() -> None:
+def test_an_offline_broker_can_be_drained_and_receives_nothing() -> None:
     partitions = [placed(number, (1, 3)) for number in range(4)]
     moves = plan(partitions, (1, 2, 3, 4), Purpose(drain=frozenset([3])), offline=[3, 4])
     assert {frozenset(move.after) for move in moves} == {frozenset([1, 2])}
@@ -219,14 +221,14 @@ def test_a_dead_broker_can_be_drained_and_gets_nothing() -> None:
     assert set(unknown.after) == {1, 2}
 
 
-def test_several_are_drained_at_once() -> None:
+def test_several_brokers_are_drained_at_once() -> None:
     partitions = [placed(number, (1, 2, 3)) for number in range(6)]
     moves = plan(partitions, (1, 2, 3, 4, 5), Purpose(drain=frozenset([1, 2])))
     assert all(set(move.after) == {3, 4, 5} for move in moves)
     assert skew(after(partitions, moves), (3, 4, 5)).leaders == 0
 
 
-def test_what_is_not_possible_is_said() -> None:
+def test_impossible_plans_are_rejected() -> None:
     with pytest.raises(CannotPlan, match="orders-0 needs 2 brokers for its replicas, but only 1 would be left"):
         plan([placed(0, (1, 2))], (1, 2), Purpose(drain=frozenset([2])))
     with pytest.raises(CannotPlan, match="No broker would be left"):

@@ -1,4 +1,4 @@
-"""How far moves are: what is copied, what arrives meanwhile, and what does not move at all."""
+"""The progress of reassignments: copied bytes, completed partitions, rates and estimates."""
 
 import pytest
 
@@ -16,25 +16,25 @@ def state(number: int, copied_bytes: int, total_bytes: int) -> ReassignmentState
     return ReassignmentState(reassignment=move, copied_bytes=copied_bytes, total_bytes=total_bytes)
 
 
-def test_what_newcomers_have_of_what_the_leader_has() -> None:
+def test_new_replicas_are_compared_with_the_leader() -> None:
     assert MOVE.target == (4, 5, 2)
     found = state_of(MOVE, 1, {1: {PARTITION: 100}, 2: {PARTITION: 90}, 4: {PARTITION: 30}, 5: {}})
     assert (found.copied_bytes, found.total_bytes) == (30, 200)
 
 
-def test_a_copy_of_another_shape_is_never_more_than_whole() -> None:
+def test_copied_bytes_never_exceed_the_total() -> None:
     found = state_of(MOVE, 1, {1: {PARTITION: 100}, 4: {PARTITION: 130}, 5: {PARTITION: 100}})
     assert (found.copied_bytes, found.total_bytes) == (200, 200)
 
 
 @pytest.mark.parametrize("leader", [-1, 1])
-def test_without_word_of_the_leader_the_largest_old_copy_counts(leader: int) -> None:
+def test_without_the_leaders_size_the_largest_old_replica_counts(leader: int) -> None:
     found = state_of(MOVE, leader, {2: {PARTITION: 80}, 4: {PARTITION: 130}})
     assert (found.copied_bytes, found.total_bytes) == (80, 160)
     assert state_of(MOVE, leader, {}).total_bytes == 0
 
 
-def test_a_rate_and_an_estimate_take_two_looks() -> None:
+def test_rate_and_estimate_need_two_samples() -> None:
     meter = ProgressMeter()
     first = meter.sample([state(0, 0, 1000), state(1, 0, 1000)], 10.0)
     assert (first.bytes_per_s, first.seconds_left, first.completed_count) == (None, None, 0)
@@ -45,17 +45,17 @@ def test_a_rate_and_an_estimate_take_two_looks() -> None:
     assert (last.copied_bytes, last.total_bytes, last.completed_count, last.seconds_left) == (2000, 2000, 2, 0.0)
 
 
-def test_what_does_not_move_has_no_end() -> None:
+def test_no_estimate_without_progress() -> None:
     meter = ProgressMeter()
     meter.sample([state(0, 100, 1000)], 1.0)
     stuck = meter.sample([state(0, 100, 1000)], 2.0)
     assert (stuck.bytes_per_s, stuck.seconds_left) == (0.0, None)
-    # A newcomer that starts anew, or a clock that does not go on.
+    # A new replica that restarts from the beginning, or a clock that does not advance.
     assert meter.sample([state(0, 0, 1000)], 3.0).bytes_per_s == 0.0
     assert meter.sample([state(0, 0, 1000)], 1.0).bytes_per_s is None
 
 
-def test_a_total_that_grows_and_moves_that_come_later() -> None:
+def test_growing_totals_and_later_reassignments() -> None:
     meter = ProgressMeter()
     meter.sample([state(0, 100, 200)], 0.0)
     seen = meter.sample([state(0, 200, 500), state(1, 0, 100)], 1.0)
@@ -63,6 +63,6 @@ def test_a_total_that_grows_and_moves_that_come_later() -> None:
     assert seen.seconds_left == 4.0
 
 
-def test_nothing_is_under_way() -> None:
+def test_no_reassignments() -> None:
     seen = ProgressMeter().sample([], 0.0)
     assert (seen.partition_count, seen.total_bytes, seen.seconds_left) == (0, 0, 0.0)

@@ -1,4 +1,4 @@
-"""Moves asked for over the wire: many at once, refused one by one."""
+"""Reassignment requests: many partitions at once, with an error for each."""
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
@@ -27,7 +27,7 @@ def scripted(api_key: int, answer: Answer) -> ScriptedBroker:
 
 
 def altered(codes: dict[int, ErrorCode]) -> Answer:
-    """Every partition is well but those with a code."""
+    """Every partition succeeds except those with an error code."""
 
     def answer(request: Message, chosen: Schema) -> Message:
         responses = tuple(
@@ -58,7 +58,7 @@ def altered(codes: dict[int, ErrorCode]) -> Answer:
     return answer
 
 
-def test_many_moves_go_in_several_requests_and_each_is_answered_for() -> None:
+def test_many_reassignments_are_sent_in_several_requests() -> None:
     refusing = altered({7: ErrorCode.invalid_replica_assignment, 1700: ErrorCode.unknown_topic_or_partition})
     with scripted(ApiKey.ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
         answered: list[int] = []
@@ -75,7 +75,7 @@ def test_many_moves_go_in_several_requests_and_each_is_answered_for() -> None:
     }
 
 
-def test_what_has_arrived_meanwhile_is_no_refusal_to_call_it_off() -> None:
+def test_cancelling_a_completed_reassignment_is_not_an_error() -> None:
     refusing = altered({0: ErrorCode.no_reassignment_in_progress, 1: ErrorCode.cluster_authorization_failed})
     with scripted(ApiKey.ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
         refusals = Reassignments(cluster).cancel([ORDERS, TopicPartition("orders", 1)])
@@ -84,7 +84,7 @@ def test_what_has_arrived_meanwhile_is_no_refusal_to_call_it_off() -> None:
     assert list(refusals) == [TopicPartition("orders", 1)]
 
 
-def test_preferred_leaders_that_lead_already_are_neither_news_nor_a_refusal() -> None:
+def test_partitions_with_their_preferred_leader_are_left_out_of_the_result() -> None:
     codes = [ErrorCode.none, ErrorCode.election_not_needed, ErrorCode.preferred_leader_not_available]
 
     def answer(request: Message, chosen: Schema) -> Message:
@@ -109,7 +109,7 @@ def test_preferred_leaders_that_lead_already_are_neither_news_nor_a_refusal() ->
     assert list(refused) == [TopicPartition("orders", 2)]
 
 
-def test_sizes_leave_out_failed_dirs_and_copies_on_their_way() -> None:
+def test_sizes_exclude_offline_log_dirs_and_future_replicas() -> None:
     def answer(request: Message, chosen: Schema) -> Message:
         def result(code: ErrorCode, *partitions: tuple[int, int, bool]) -> Message:
             held = tuple(

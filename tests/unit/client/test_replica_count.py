@@ -19,24 +19,24 @@ def after(moves: list) -> list[tuple[int, ...]]:
     return [move.after for move in moves]
 
 
-def test_more_replicas_go_where_least_is_and_the_leaders_stay() -> None:
+def test_new_replicas_go_to_the_least_loaded_brokers_and_leaders_stay() -> None:
     others = placed("others", (2,), (2,))
     moves = plan_replica_count([*placed("orders", (1,), (2,)), *others], NO_RACKS, {1, 2, 3}, "orders", 2)
     assert after(moves) == [(1, 3), (2, 1)]
     assert [move.bytes_to_copy for move in moves] == [10, 10]
 
 
-def test_fewer_replicas_leave_the_first_and_cost_nothing() -> None:
+def test_removing_replicas_keeps_the_first_and_copies_nothing() -> None:
     moves = plan_replica_count(placed("orders", (3, 1, 2), (1, 2, 3)), NO_RACKS, {1, 2, 3}, "orders", 1)
     assert after(moves) == [(3,), (1,)]
     assert [move.bytes_to_copy for move in moves] == [0, 0]
 
 
-def test_who_is_not_there_loses_first_even_the_preferred_leader() -> None:
+def test_offline_replicas_are_removed_first() -> None:
     assert after(plan_replica_count(placed("orders", (3, 1, 2)), NO_RACKS, {1, 2}, "orders", 2)) == [(1, 2)]
 
 
-def test_racks_are_kept_apart() -> None:
+def test_new_replicas_are_spread_over_racks() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     grown = plan_replica_count(placed("orders", (1,)), racks, {1, 2, 3, 4}, "orders", 2)
     assert after(grown) == [(1, 3)]
@@ -44,7 +44,7 @@ def test_racks_are_kept_apart() -> None:
     assert after(shrunk) == [(1, 3)]
 
 
-def test_what_is_so_already_is_not_moved_and_what_cannot_be_is_refused() -> None:
+def test_unchanged_and_impossible_replica_counts() -> None:
     there = placed("orders", (1, 2))
     assert plan_replica_count(there, NO_RACKS, {1, 2, 3}, "orders", 2) == []
     with pytest.raises(CannotPlan, match="4 replicas need 4 brokers, but only 3 are online"):

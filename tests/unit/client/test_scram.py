@@ -1,4 +1,4 @@
-"""The example of RFC 7677, and servers that are not who they should be."""
+"""The example of RFC 7677, and invalid server messages."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def client() -> ScramClient:
     return ScramClient("SCRAM-SHA-256", "user", "pencil", NONCE)
 
 
-def test_the_example_of_the_standard() -> None:
+def test_the_example_of_rfc_7677() -> None:
     user = client()
     assert user.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     assert user.final(SERVER_FIRST) == (
@@ -26,17 +26,17 @@ def test_the_example_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("message", "expected"),
     [
         (b"hello", "invalid SCRAM message"),
         (b"r=%b,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096" % NONCE.encode(), "wrong nonce"),
         (SERVER_FIRST.replace(b"4096", b"1"), "too few to protect the password"),
     ],
 )
-def test_answers_that_are_wrong(answer: bytes, said: str) -> None:
-    with pytest.raises(ScramError, match=said):
-        client().final(answer)
+def test_invalid_server_messages_are_rejected(message: bytes, expected: str) -> None:
+    with pytest.raises(ScramError, match=expected):
+        client().final(message)
 
 
-def test_names_are_escaped() -> None:
+def test_user_names_are_escaped() -> None:
     assert ScramClient("SCRAM-SHA-512", "a,b=c", "", "x").first() == b"n,,n=a=2Cb=3Dc,r=x"

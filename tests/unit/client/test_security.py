@@ -1,4 +1,4 @@
-"""TLS and SASL: brokers that are trusted, and those that are not; users that are known, and those that are not."""
+"""TLS and SASL: trusted and untrusted brokers, valid and invalid users."""
 
 import socket
 import ssl
@@ -54,7 +54,7 @@ def ask(address: Address, security: Security) -> Any:
         return cluster.topics(["orders"])
 
 
-def test_a_user_is_known_or_not(broker: ScriptedBroker) -> None:
+def test_sasl_logins_succeed_and_fail(broker: ScriptedBroker) -> None:
     assert "orders" in ask(broker.address, Security(sasl=ANNA))
     with pytest.raises(NotAuthenticated, match="who are you"):
         ask(broker.address, Security(sasl=Sasl(mechanism="PLAIN", username="anna", password="guess")))
@@ -63,7 +63,7 @@ def test_a_user_is_known_or_not(broker: ScriptedBroker) -> None:
 
 
 class TlsFront:
-    """Takes connections with TLS, and hands on what is said."""
+    """A TLS proxy in front of a plain server."""
 
     def __init__(self, behind: Address, certificate: Path) -> None:
         self._behind = behind
@@ -89,7 +89,7 @@ class TlsFront:
             self._context.wrap_socket(plain, server_side=True) as front,
             socket.create_connection(self._behind) as back,
         ):
-            # Question and answer in turns, as this client has them.
+            # The client sends one request at a time.
             while question := front.recv(65536):
                 back.sendall(question)
                 front.sendall(back.recv(65536))
@@ -100,7 +100,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
-def test_a_broker_is_trusted_or_not(broker: ScriptedBroker, certificate: Path) -> None:
+def test_tls_accepts_only_trusted_certificates(broker: ScriptedBroker, certificate: Path) -> None:
     front = TlsFront(broker.address, certificate)
     try:
         text = certificate.read_text()
@@ -113,5 +113,5 @@ def test_a_broker_is_trusted_or_not(broker: ScriptedBroker, certificate: Path) -
         front.close()
 
 
-def test_secrets_are_not_shown() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     assert "secret" not in repr(Security(sasl=ANNA, tls=Tls(own="secret", key_password="secret")))

@@ -9,13 +9,13 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 BODY = "QUJD" * 40
 
 
-def test_who_says_nothing_is_neither_hidden_nor_known() -> None:
+def test_plaintext_without_configs() -> None:
     assert security_of({}) == NOTHING
-    # Of no use with this protocol, and harmless.
+    # Without effect for this protocol.
     assert security_of({"security.protocol": "plaintext", "sasl.mechanism": "PLAIN"}) == NOTHING
 
 
-def test_names_and_passwords_are_those_of_the_login_module() -> None:
+def test_user_and_password_come_from_the_jaas_config() -> None:
     configs = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
@@ -26,7 +26,7 @@ def test_names_and_passwords_are_those_of_the_login_module() -> None:
     assert found.sasl == Sasl(mechanism="PLAIN", username="anna", password='se=c"r;et')
 
 
-def test_pem_in_one_line_is_cut_into_lines() -> None:
+def test_pem_on_one_line_gets_line_breaks() -> None:
     lines = "\n".join(BODY[place : place + 64] for place in range(0, len(BODY), 64))
     given = f"-----BEGIN CERTIFICATE----- {BODY[:100]} {BODY[100:]} -----END CERTIFICATE-----"
     whole = f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n"
@@ -61,7 +61,7 @@ def test_pem_in_one_line_is_cut_into_lines() -> None:
         ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": ""}, "certificate.chain: set both"),
     ],
 )
-def test_what_is_wrong_is_said_and_no_secret(configs: dict[str, str], said: str) -> None:
+def test_errors_name_the_config_and_contain_no_secret(configs: dict[str, str], said: str) -> None:
     with pytest.raises(WrongConfig) as refused:
         security_of(configs)
     assert said in str(refused.value)
@@ -85,5 +85,5 @@ SASL = st.builds(Sasl, mechanism=st.sampled_from(MECHANISMS), username=st.text()
 # Not about time.
 @settings(deadline=None)
 @given(st.builds(Security, tls=st.none() | TLS, sasl=st.none() | SASL))
-def test_what_is_written_as_configs_is_read_as_the_same(security: Security) -> None:
+def test_configs_are_converted_back_and_forth(security: Security) -> None:
     assert security_of(configs_of(security)) == security

@@ -1,4 +1,4 @@
-"""Brokers' endpoints as a client meets them: absent, wrong, strange, another node's, and as they should be."""
+"""Traffic from brokers' HTTP endpoints: missing, invalid, of another node, and valid."""
 
 import json
 from typing import Any
@@ -41,13 +41,13 @@ def ask(monkeypatch: pytest.MonkeyPatch, address: str | None) -> Traffic:
     return traffic(None, "cluster", {1: MEMBER}, timeout_s=20.0)  # type: ignore[arg-type]
 
 
-def told(**changes: Any) -> bytes:
+def response_body(**changes: Any) -> bytes:
     return json.dumps({"node": 1, "cluster": "cluster", "partitions": [PARTITION], **changes}).encode()
 
 
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "{}", "0.0.0.0:{}", ":{}", "[::]:{}"])
-def test_rates_of_partitions(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    with http_endpoint(PATH, told()) as port:
+def test_rates_are_returned_by_partition(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    with http_endpoint(PATH, response_body()) as port:
         found = ask(monkeypatch, form.format(port))
     expected = Rates(bytes_in=10.5, bytes_out=2.0, replication_bytes_in=0.0, replication_bytes_out=21.0)
     assert found == Traffic(rates={1: {TopicPartition("t", 3): expected}}, unavailable={})
@@ -55,40 +55,40 @@ def test_rates_of_partitions(monkeypatch: pytest.MonkeyPatch, form: str) -> None
 
 
 @pytest.mark.parametrize("address", [None, ""])
-def test_a_broker_without_an_endpoint(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
+def test_a_broker_without_http_address_is_unavailable(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
     assert ask(monkeypatch, address).unavailable == {1: "http.address is not set"}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "127.0.0.1:x", "a b:1"])
-def test_an_address_that_is_none_for_others(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_an_unusable_http_address_is_unavailable(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     assert ask(monkeypatch, address).rates == {}
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (told(node=2), "another node"),
-        (told(cluster="other"), "another node"),
+        (response_body(node=2), "another node"),
+        (response_body(cluster="other"), "another node"),
         (b"hello", "invalid response"),
         (b"[]", "invalid response"),
-        (told(partitions=[{"topic": "t"}]), "invalid response"),
-        (told(partitions=7), "invalid response"),
+        (response_body(partitions=[{"topic": "t"}]), "invalid response"),
+        (response_body(partitions=7), "invalid response"),
     ],
 )
-def test_an_answer_of_somebody_else(monkeypatch: pytest.MonkeyPatch, body: bytes, reason: str) -> None:
+def test_invalid_responses_are_unavailable(monkeypatch: pytest.MonkeyPatch, body: bytes, reason: str) -> None:
     with http_endpoint(PATH, body) as port:
         found = ask(monkeypatch, f"127.0.0.1:{port}")
     assert found.rates == {}
     assert reason in found.unavailable[1]
 
 
-def test_an_endpoint_that_refuses_or_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_with_errors_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     with http_endpoint(PATH, b"no", status=503) as port:
         assert "returned HTTP 503" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
     assert "cannot connect to" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
 
 
-def test_an_endpoint_that_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_response_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RESPONSE_BYTES_MAX", 10)
-    with http_endpoint(PATH, told()) as port:
+    with http_endpoint(PATH, response_body()) as port:
         assert "200: 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]

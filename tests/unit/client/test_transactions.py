@@ -1,4 +1,4 @@
-"""Transactions over the wire: those that never began, those that hang, and brokers that have to be asked again."""
+"""Transaction requests: new and hanging transactions, and retries."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -67,7 +67,7 @@ def described(state: str, *, began_ms: int | None = BEGAN_MS, code: ErrorCode = 
 
 
 def producers(*states: tuple[int, int, int], code: ErrorCode = ErrorCode.none) -> Answer:
-    """Each with its id, where its transaction began, and when it wrote last."""
+    """Each with its ID, the start offset of its transaction, and the time of its last record."""
 
     def answer(request: Message, chosen: Schema) -> Message:
         partition = chosen.new(
@@ -120,7 +120,7 @@ def markers(code: ErrorCode) -> Answer:
     return answer
 
 
-def test_when_a_transaction_began_if_it_did() -> None:
+def test_the_start_time_of_a_transaction() -> None:
     with scripted(
         {ApiKey.DESCRIBE_TRANSACTIONS: in_turn([described("Ongoing"), described("Empty", began_ms=None)])}
     ) as broker:
@@ -133,7 +133,7 @@ def test_when_a_transaction_began_if_it_did() -> None:
     assert (empty.started_ms, empty.is_open, empty.timeout_ms) == (None, False, 60_000)
 
 
-def test_an_id_that_there_is_not_is_a_refusal_and_one_that_loads_is_asked_again() -> None:
+def test_unknown_ids_are_errors_and_loading_coordinators_are_retried() -> None:
     loading = described("", code=ErrorCode.coordinator_load_in_progress)
     unknown = described("", code=ErrorCode.transactional_id_not_found)
     with scripted({ApiKey.DESCRIBE_TRANSACTIONS: in_turn([loading, unknown])}) as broker:
@@ -142,7 +142,7 @@ def test_an_id_that_there_is_not_is_a_refusal_and_one_that_loads_is_asked_again(
     assert answer.code is ErrorCode.transactional_id_not_found
 
 
-def test_states_that_nobody_knows_are_refused() -> None:
+def test_unknown_states_are_rejected() -> None:
     with (
         scripted({ApiKey.LIST_TRANSACTIONS: listed(unknown=("Odd",))}) as broker,
         pytest.raises(KafkaError, match="unknown transaction state Odd"),
@@ -150,7 +150,7 @@ def test_states_that_nobody_knows_are_refused() -> None:
         Transactions(cluster_of(broker)).listings(states=["Odd"])
 
 
-def test_listings_are_sorted_and_coordinators_that_load_waited_for() -> None:
+def test_listings_are_sorted_and_loading_coordinators_are_retried() -> None:
     loading = listed(code=ErrorCode.coordinator_load_in_progress)
     with scripted({ApiKey.LIST_TRANSACTIONS: in_turn([loading, listed("b", "a")])}) as broker:
         found = Transactions(cluster_of(broker)).listings(duration_ms_min=5, pattern="a|b", producer_ids=[4])
@@ -159,7 +159,7 @@ def test_listings_are_sorted_and_coordinators_that_load_waited_for() -> None:
     assert (asked.duration_filter, asked.transactional_id_pattern, asked.producer_id_filters) == (5, "a|b", (4,))
 
 
-def test_a_marker_follows_the_leader_and_a_refusal_ends_it() -> None:
+def test_abort_follows_the_leader_and_errors_are_final() -> None:
     turns = [markers(ErrorCode.not_leader_or_follower), markers(ErrorCode.invalid_producer_epoch)]
     with scripted({ApiKey.WRITE_TXN_MARKERS: in_turn(turns)}) as broker:
         with pytest.raises(KafkaError, match="INVALID_PRODUCER_EPOCH"):
@@ -172,7 +172,7 @@ def test_a_marker_follows_the_leader_and_a_refusal_ends_it() -> None:
 @pytest.mark.parametrize(
     ("partition", "error"), [(TopicPartition("orders", 9), UnknownPartition), (TopicPartition("x", 0), UnknownTopic)]
 )
-def test_partitions_that_there_are_not(partition: TopicPartition, error: type[Exception]) -> None:
+def test_unknown_partitions(partition: TopicPartition, error: type[Exception]) -> None:
     with scripted({}) as broker, pytest.raises(error):
         Transactions(cluster_of(broker)).producers([partition])
 
@@ -190,7 +190,7 @@ def fenced(code: ErrorCode) -> Answer:
     return answer
 
 
-def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
+def test_fencing_waits_for_a_concurrent_end() -> None:
     turns = [fenced(ErrorCode.concurrent_transactions), fenced(ErrorCode.none)]
     with scripted({ApiKey.INIT_PRODUCER_ID: in_turn(turns)}) as broker:
         Transactions(cluster_of(broker)).fence("t")
@@ -212,13 +212,13 @@ def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
         ),
     ],
 )
-def test_what_its_coordinator_will_end_does_not_hang(answers: dict[int, Answer], hangs: bool) -> None:
+def test_transactions_known_to_their_coordinator_do_not_hang(answers: dict[int, Answer], hangs: bool) -> None:
     states = producers((4, 17, BEGAN_MS), (5, -1, BEGAN_MS), (6, 30, BEGAN_MS + 10))
     with scripted({**answers, ApiKey.DESCRIBE_PRODUCERS: states}) as broker:
         found: list[Any] = find_hanging(cluster_of(broker), [ORDERS], broker_id=None, idle_since_ms=BEGAN_MS + 1)
     assert [(one.partition, one.producer.start_offset) for one in found] == ([(ORDERS, 17)] if hangs else [])
 
 
-def test_where_nothing_is_open_no_coordinator_is_asked() -> None:
+def test_coordinators_are_not_queried_without_open_transactions() -> None:
     with scripted({ApiKey.DESCRIBE_PRODUCERS: producers((5, -1, BEGAN_MS))}) as broker:
         assert find_hanging(cluster_of(broker), [ORDERS], broker_id=1, idle_since_ms=BEGAN_MS + 1) == []
