@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster.real_cluster import BROKER, COMBINED, RealCluster, real_cluster, wait_for
-from tests.wire.up_process import call, mistake
+from tests.wire.up_process import call, error_line
 
 TOPIC = "orders"
 PARTITIONS = 6
@@ -160,9 +160,9 @@ def test_a_blocked_reassignment_is_shown_and_cancelled(cluster: RealCluster, tmp
     Writer(cluster).write(60)
     file = tmp_path / "plan.json"
     address = cluster.bootstrap
-    assert "broker 9 does not exist" in mistake("reassign", "plan", "--drain", "9", "-b", address)
-    assert "broker 9 is not online" in mistake("reassign", "plan", "--add-broker", "9", "-b", address)
-    assert "would be left" in mistake("reassign", "plan", "--drain", "1,2", "-b", address)
+    assert "broker 9 does not exist" in error_line("reassign", "plan", "--drain", "9", "-b", address)
+    assert "broker 9 is not online" in error_line("reassign", "plan", "--add-broker", "9", "-b", address)
+    assert "would be left" in error_line("reassign", "plan", "--drain", "1,2", "-b", address)
     # __consumer_offsets may exist, so only this topic is planned.
     odradek(cluster, "reassign", "plan", "--drain", "3", "--topic", TOPIC, "--out", str(file))
     cluster.nodes[4].kill()
@@ -172,7 +172,7 @@ def test_a_blocked_reassignment_is_shown_and_cancelled(cluster: RealCluster, tmp
     seen = odradek(cluster, "reassign", "status")
     assert {tuple(move["adding"]) for move in seen["moves"]} == {(4,)}
     assert (seen["copied_bytes"], seen["seconds_left"]) == (0, None)
-    assert "is already being reassigned" in mistake("reassign", "plan", "--even", "-b", address)
+    assert "is already being reassigned" in error_line("reassign", "plan", "--even", "-b", address)
     assert len(odradek(cluster, "reassign", "cancel", "--yes")["cancelled"]) == PARTITIONS
     assert odradek(cluster, "reassign", "status")["moves"] == []
     wait_for_replicas_on(cluster, [1, 2, 3])

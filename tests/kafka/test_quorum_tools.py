@@ -223,20 +223,21 @@ def test_our_own_view_of_the_cluster(quorum: QuorumNodes, cli: Cli) -> None:
         (2, ["controller"], None, "observer", None),
     ]
     assert b"cellar" in cli.ok("cluster").output
-    assert "Use a broker's address" in cli.mistake("cluster", "-b", quorum.controller.controller)
-    assert "is online and would register again. Stop it first." in cli.mistake("cluster", "unregister", "1")
-    assert "Broker 77 is not registered" in cli.mistake("cluster", "unregister", "77")
+    assert "Use a broker's address" in cli.error_line("cluster", "-b", quorum.controller.controller)
+    assert "is online and would register again. Stop it first." in cli.error_line("cluster", "unregister", "1")
+    assert "Broker 77 is not registered" in cli.error_line("cluster", "unregister", "77")
 
 
 def test_our_own_votes(quorum: QuorumNodes, cli: Cli) -> None:
     assert (
-        "Controller 2 was added to the voter set" in cli.ok("quorum", "add", str(quorum.controller.config_file)).remarks
+        "Controller 2 was added to the voter set"
+        in cli.ok("quorum", "add", str(quorum.controller.config_file)).messages
     )
     try:
         replicas = cli.ok("quorum", "status", "--format", "json").json["replicas"]
         assert [(one["node"], one["role"]) for one in replicas] == [(1, "leader"), (2, "follower")]
-        assert "DUPLICATE_VOTER" in cli.mistake("quorum", "add", str(quorum.controller.config_file))
+        assert "DUPLICATE_VOTER" in cli.error_line("quorum", "add", str(quorum.controller.config_file))
     finally:
         cli.ok("quorum", "remove", "2")
-    assert "Node 2 is not a voter. Voters: 1." in cli.mistake("quorum", "remove", "2")
-    assert "VOTER_NOT_FOUND" in cli.mistake("quorum", "remove", "2", "--directory-id", "JEXY6aqzQY-32P5TStzaFg")
+    assert "Node 2 is not a voter. Voters: 1." in cli.error_line("quorum", "remove", "2")
+    assert "VOTER_NOT_FOUND" in cli.error_line("quorum", "remove", "2", "--directory-id", "JEXY6aqzQY-32P5TStzaFg")

@@ -8,7 +8,7 @@ class PatientCli(Cli):
     def ok(self, *arguments: str, stdin: bytes = b"") -> Outcome:
         for _ in range(STARTS_MAX - 1):
             outcome = self(*arguments, stdin=stdin)
-            if not was_too_slow(outcome.remarks):
-                assert outcome.code == 0, outcome.remarks
+            if not was_too_slow(outcome.messages):
+                assert outcome.code == 0, outcome.messages
                 return outcome
         return super().ok(*arguments, stdin=stdin)

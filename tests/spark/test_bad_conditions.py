@@ -53,7 +53,7 @@ def test_a_full_disk(cli: Cli, broker: NodeProcess, cluster: Cluster, small: Sma
     table = str(small.path / "table")
     ingest = ("job", "ingest", "large", table, "--batch-records", str(RECORDS_OF_A_BATCH), "--master", "local[1]")
     # Whoever notices first: a task, or the driver.
-    assert "no space left on" in cli.mistake(*ingest).lower()
+    assert "no space left on" in cli.error_line(*ingest).lower()
     small.resize(LARGE_MB)
     cli.ok(*ingest)
     offsets = DeltaTable(table).to_pyarrow_table(columns=["_offset"])["_offset"].to_pylist()
@@ -66,5 +66,5 @@ def test_another_odradek_on_an_executor(
     put(broker, cluster, "few", [b'{"id": 1}'])
     # Of this process, which is the driver: Spark's workers are others.
     monkeypatch.setattr(odradek, "__version__", "9.9.9")
-    told = cli.mistake("job", "ingest", "few", str(tmp_path / "table"), "--master", "local[1]")
+    told = cli.error_line("job", "ingest", "few", str(tmp_path / "table"), "--master", "local[1]")
     assert "and the driver 9.9.9: install the same on all" in told

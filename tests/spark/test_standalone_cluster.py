@@ -121,7 +121,7 @@ def test_jobs_on_a_connect_server(
 
     cli.ok("job", "load", table, "orders-again", *remote)
     assert sorted(json.loads(value)["id"] for value in values(cli, "orders-again")) == list(range(300))
-    refused = cli.mistake("job", "skew", "orders", "--conf", "spark.executor.memory=2g", *remote)
+    refused = cli.error_line("job", "skew", "orders", "--conf", "spark.executor.memory=2g", *remote)
     assert "--conf spark.executor.memory: it is the server's to set" in refused
 
 
@@ -197,9 +197,9 @@ def test_a_declarative_pipeline_of_spark(
     create(cluster, TOPIC)
     pipeline = DeclaredPipeline(tmp_path, broker.bootstrap)
     file = str(pipeline.file)
-    told = cli.mistake("pipeline", "run", file, "--command-config", file, *remote)
+    told = cli.error_line("pipeline", "run", file, "--command-config", file, *remote)
     assert "Set the options in the pipeline's flows" in told
-    assert "Only `run` and `validate` support it" in cli.mistake("pipeline", "status", file)
+    assert "Only `run` and `validate` support it" in cli.error_line("pipeline", "status", file)
     for count in (10, 30):
         put(broker, TOPIC, *range(20 if count > 10 else 10))
         done = cli.ok("pipeline", "run", file, "--format", "json", *remote)
@@ -208,4 +208,4 @@ def test_a_declarative_pipeline_of_spark(
         spark.catalog.refreshTable("counted")
         assert [row.clicks for row in spark.table("counted").collect()] == [count]
     pipeline.count("nothing")
-    assert "Failed to resolve flows" in cli.mistake("pipeline", "validate", file, *remote)
+    assert "Failed to resolve flows" in cli.error_line("pipeline", "validate", file, *remote)

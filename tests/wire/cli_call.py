@@ -1,4 +1,4 @@
-"""The command line, called in this process or in one of its own."""
+"""Calls the command line in this process."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from odradek.cli.main import run
 class Outcome(NamedTuple):
     code: int
     output: bytes
-    remarks: str
+    messages: str
 
     @property
     def json(self) -> Any:
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
 
 
 class Cli:
-    """`odradek …` with the broker's address in the environment."""
+    """Runs `odradek …` with the broker's address in the environment."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[bytes], bootstrap: str) -> None:
         monkeypatch.setenv("ODRADEK_BOOTSTRAP", bootstrap)
@@ -43,13 +43,13 @@ class Cli:
 
     def ok(self, *arguments: str, stdin: bytes = b"") -> Outcome:
         outcome = self(*arguments, stdin=stdin)
-        assert outcome.code == 0, outcome.remarks
+        assert outcome.code == 0, outcome.messages
         return outcome
 
-    def mistake(self, *arguments: str, stdin: bytes = b"") -> str:
-        """The one line that a mistake is told in."""
+    def error_line(self, *arguments: str, stdin: bytes = b"") -> str:
+        """Run a command that fails, and return its one error message."""
         outcome = self(*arguments, stdin=stdin)
-        lines = outcome.remarks.splitlines()
+        lines = outcome.messages.splitlines()
         assert outcome.code == 2, outcome
         assert lines[-1].startswith("error: ")
         assert sum(line.startswith("error: ") for line in lines) == 1

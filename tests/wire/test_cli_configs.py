@@ -63,4 +63,4 @@ def wait_for(cli: Cli, key: str, *resource: str, expected: tuple[str, str]) -> N
     ],
 )
 def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
-    assert expected in cli.mistake("config", *arguments)
+    assert expected in cli.error_line("config", *arguments)

@@ -132,18 +132,18 @@ def test_list_describe_lag_and_delete_match_kafkas_tool(
         assert f"{orders}:" in shown
         assert orders in cli.ok("group", "lag", "--group", group, "--interval", "0").output.decode()
 
-        assert f"Cannot delete group {group}" in cli.mistake("group", "delete", group)
-        assert "GROUP_SUBSCRIBED_TO_TOPIC" in cli.mistake("group", "delete", group, "--topic", f"{orders}:1")
-        assert "Stop the members first" in cli.mistake(
+        assert f"Cannot delete group {group}" in cli.error_line("group", "delete", group)
+        assert "GROUP_SUBSCRIBED_TO_TOPIC" in cli.error_line("group", "delete", group, "--topic", f"{orders}:1")
+        assert "Stop the members first" in cli.error_line(
             "group", "reset", group, "--to-earliest", "--all-topics", "--execute", "-y"
         )
     until(lambda: described(cli, group)["state"] == "Empty", 30)
-    assert "has no members" in cli.ok("group", "describe", group).remarks
+    assert "has no members" in cli.ok("group", "describe", group).messages
     assert committed(broker.bootstrap, group, orders) == {0: 10, 1: 20, 2: 30}
 
-    assert "Deleted the committed offsets" in cli.ok("group", "delete", group, "--topic", f"{orders}:1").remarks
+    assert "Deleted the committed offsets" in cli.ok("group", "delete", group, "--topic", f"{orders}:1").messages
     assert committed(broker.bootstrap, group, orders) == {0: 10, 2: 30}
-    assert f"Deleted group {group}." in cli.ok("group", "delete", group, "-y").remarks
+    assert f"Deleted group {group}." in cli.ok("group", "delete", group, "-y").messages
     assert group not in tools.consumer_groups("--list").split()
 
 
@@ -191,9 +191,9 @@ def test_reset_plans_match_kafkas_tool(
             printed = tools.consumer_groups("--reset-offsets", "--group", group, *options, *scope, "--dry-run")
             theirs = {int(one["PARTITION"]): int(one["NEW-OFFSET"]) for one in rows(printed, "GROUP")}
             assert theirs == dict(enumerate(expected)), name
-        assert ("beyond" in name) == ("and is reset to that offset instead of" in ours.remarks)
-        assert (name in ("time after the last record", "short duration")) == ("is reset to its end" in ours.remarks)
-        assert "This was a dry run. Use --execute" in ours.remarks
+        assert ("beyond" in name) == ("and is reset to that offset instead of" in ours.messages)
+        assert (name in ("time after the last record", "short duration")) == ("is reset to its end" in ours.messages)
+        assert "This was a dry run. Use --execute" in ours.messages
     assert committed(broker.bootstrap, group, orders) == before
 
 
@@ -202,7 +202,7 @@ def test_reset_commits_the_new_offsets(
 ) -> None:
     commit(broker.bootstrap, group, orders, {0: 5, 1: 15})
     outcome = cli.ok("group", "reset", group, "--shift-by", "-5", "--all-topics", "--execute")
-    assert "Reset 2 offsets." in outcome.remarks
+    assert "Reset 2 offsets." in outcome.messages
     assert "shift" in outcome.output.decode()
     assert committed(broker.bootstrap, group, orders) == {0: 0, 1: 10}
 
@@ -214,7 +214,7 @@ def test_reset_commits_the_new_offsets(
         "1": ("10", "20"),
         "2": ("30", "0"),
     }
-    assert "cannot shift" in cli.mistake("group", "reset", f"{group}-2", "--shift-by", "1", "--topic", orders)
+    assert "cannot shift" in cli.error_line("group", "reset", f"{group}-2", "--shift-by", "1", "--topic", orders)
 
 
 def test_offset_files_are_compatible_with_kafkas_tool(
@@ -232,7 +232,7 @@ def test_offset_files_are_compatible_with_kafkas_tool(
     file = tmp_path / "offsets.csv"
     file.write_text(f'"{orders}",0,4\n{orders},1,5\n\n{orders},2,600\n')
     outcome = cli.ok("group", "reset", group, "--from-file", str(file), "--execute")
-    assert f"{orders}-2 ends at 30 and is reset to that offset instead of 600" in outcome.remarks
+    assert f"{orders}-2 ends at 30 and is reset to that offset instead of 600" in outcome.messages
     assert committed(broker.bootstrap, group, orders) == {0: 4, 1: 5, 2: 30}
 
     # Both tools can read a file with several groups.
@@ -271,7 +271,7 @@ def test_malformed_files_change_nothing(
     commit(broker.bootstrap, group, orders, {0: 5})
     file = tmp_path / "offsets.csv"
     file.write_text(text.replace("TOPIC", orders))
-    said = cli.mistake("group", "reset", group, "--from-file", str(file), "--execute")
+    said = cli.error_line("group", "reset", group, "--from-file", str(file), "--execute")
     assert expected.replace("TOPIC", orders) in said
     assert committed(broker.bootstrap, group, orders) == {0: 5}
 
@@ -305,17 +305,17 @@ def test_malformed_files_change_nothing(
     ],
 )
 def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
-    assert expected in cli.mistake("group", *arguments)
+    assert expected in cli.error_line("group", *arguments)
 
 
 def test_unknown_groups(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
-    assert "Nothing to reset" in cli.ok("group", "reset", group, "--to-earliest", "--all-topics", "--execute").remarks
+    assert "Nothing to reset" in cli.ok("group", "reset", group, "--to-earliest", "--all-topics", "--execute").messages
     planned = cli.ok("group", "reset", group, "--to-offset", "3", "--topic", orders)
-    assert f"Group '{group}' does not exist yet. The reset creates it." in planned.remarks
+    assert f"Group '{group}' does not exist yet. The reset creates it." in planned.messages
     assert group not in tools.consumer_groups("--list").split()
     cli.ok("group", "reset", group, "--to-offset", "3", "--topic", orders, "--execute", "-y")
     assert committed(broker.bootstrap, group, orders) == {0: 3, 1: 3, 2: 3}
-    assert f"Did you mean '{group}'?" in cli.mistake("group", "describe", group[:-1])
+    assert f"Did you mean '{group}'?" in cli.error_line("group", "describe", group[:-1])
 
 
 def test_offsets_of_a_deleted_topic(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:
@@ -323,7 +323,7 @@ def test_offsets_of_a_deleted_topic(broker: NodeProcess, cli: Cli, orders: str, 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.delete_topics([orders])[orders].result(30)
     until(lambda: described_lag(cli, group)["partitions"] == [], 30, what="the end of its offsets")
-    assert "Nothing to reset" in cli.ok("group", "reset", group, "--to-latest", "--all-topics").remarks
+    assert "Nothing to reset" in cli.ok("group", "reset", group, "--to-latest", "--all-topics").messages
 
 
 def described_lag(cli: Cli, group: str, interval: str = "0") -> Any:

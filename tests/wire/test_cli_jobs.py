@@ -27,29 +27,29 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_missing_topics(cli: Cli, topic: str, table: Path) -> None:
-    assert f"Topic '{topic}' does not exist" in cli.mistake("job", "ingest", topic, str(table))
+    assert f"Topic '{topic}' does not exist" in cli.error_line("job", "ingest", topic, str(table))
     cli.ok("topic", "create", topic)
-    assert "Topic 'dead' does not exist" in cli.mistake("job", "ingest", topic, str(table), "--dead-letters", "dead")
-    assert "no job has filled this table" in cli.mistake("job", "audit", topic, str(table))
-    assert "Topic 'other' does not exist" in cli.mistake("job", "audit", topic, "--against", "other")
-    assert "Specify either a table or --against" in cli.mistake("job", "audit", topic)
+    assert "Topic 'dead' does not exist" in cli.error_line("job", "ingest", topic, str(table), "--dead-letters", "dead")
+    assert "no job has filled this table" in cli.error_line("job", "audit", topic, str(table))
+    assert "Topic 'other' does not exist" in cli.error_line("job", "audit", topic, "--against", "other")
+    assert "Specify either a table or --against" in cli.error_line("job", "audit", topic)
 
 
 def test_invalid_options(cli: Cli, topic: str, table: Path) -> None:
     cli.ok("topic", "create", topic)
-    said = cli.mistake("job", "ingest", topic, str(table), "--schema", "id number")
+    said = cli.error_line("job", "ingest", topic, str(table), "--schema", "id number")
     assert "no type 'number'" in said
-    assert "--to 'soon'" in cli.mistake("job", "ingest", topic, str(table), "--to", "soon")
-    assert "--from 'soon'" in cli.mistake("job", "ingest", topic, str(table), "--name", "b", "--from", "soon")
-    assert "--name 'a/b'" in cli.mistake("job", "ingest", topic, str(table), "--name", "a/b")
-    assert "is no directory" in cli.mistake("job", "ingest", topic, "s3://bucket/table")
-    assert "wants --schema-registry URL" in cli.mistake("job", "ingest", topic, str(table), "--values", "registry")
+    assert "--to 'soon'" in cli.error_line("job", "ingest", topic, str(table), "--to", "soon")
+    assert "--from 'soon'" in cli.error_line("job", "ingest", topic, str(table), "--name", "b", "--from", "soon")
+    assert "--name 'a/b'" in cli.error_line("job", "ingest", topic, str(table), "--name", "a/b")
+    assert "is no directory" in cli.error_line("job", "ingest", topic, "s3://bucket/table")
+    assert "wants --schema-registry URL" in cli.error_line("job", "ingest", topic, str(table), "--values", "registry")
     schema = table.parent / "order.avsc"
     schema.write_text('{"type": "record", "name": "A", "fields": [{"name": "a", "type": "A"}]}')
     avro = ("--values", "avro", "--schema-file", str(schema))
-    assert "never ends: A holds itself" in cli.mistake("job", "ingest", topic, str(table), *avro)
-    assert "mutually exclusive" in cli.mistake("job", "ingest", topic, str(table), "--follow", "--to", "end")
-    assert "require --as iceberg" in cli.mistake("job", "ingest", topic, str(table), "--catalog", "sqlite:///x.db")
+    assert "never ends: A holds itself" in cli.error_line("job", "ingest", topic, str(table), *avro)
+    assert "mutually exclusive" in cli.error_line("job", "ingest", topic, str(table), "--follow", "--to", "end")
+    assert "require --as iceberg" in cli.error_line("job", "ingest", topic, str(table), "--catalog", "sqlite:///x.db")
 
 
 def test_spark_is_not_started_without_records(
@@ -60,30 +60,32 @@ def test_spark_is_not_started_without_records(
     done = cli.ok("job", "ingest", topic, str(table), "--format", "json").json
     assert (done["event"], done["rows"], done["lag"]) == ("done", 0, 0)
     page = table.parent / "skew.html"
-    assert "There are no records." in cli.ok("job", "skew", topic, "--report", str(page)).remarks
+    assert "There are no records." in cli.ok("job", "skew", topic, "--report", str(page)).messages
     assert f"Skew of {topic}" in page.read_text()
-    assert "--report: directory not found" in cli.mistake("job", "skew", topic, "--report", str(page / "none" / "x"))
+    assert "--report: directory not found" in cli.error_line("job", "skew", topic, "--report", str(page / "none" / "x"))
     status = RunStatus.read(JobState(table, topic).directory)
     assert status is not None and (status.state, status.what) == ("done", f"{topic} → {table}")
-    assert f"{topic} does not run" in cli.ok("job", "stop", str(table)).remarks
-    assert "there is none; see --name" in cli.mistake("job", "stop", str(table.parent))
+    assert f"{topic} does not run" in cli.ok("job", "stop", str(table)).messages
+    assert "there is none; see --name" in cli.error_line("job", "stop", str(table.parent))
 
 
 def test_the_state_of_another_job_is_rejected(cli: Cli, topic: str, table: Path, tmp_path: Path) -> None:
     for name in (topic, f"{topic}-2"):
         cli.ok("topic", "create", name)
     cli.ok("job", "ingest", topic, str(table))
-    assert "is another job's: its topic is" in cli.mistake("job", "ingest", f"{topic}-2", str(table), "--name", topic)
-    assert "its format is 'delta'" in cli.mistake("job", "ingest", topic, str(table), "--as", "parquet")
-    assert "its from is 'beginning'" in cli.mistake("job", "ingest", topic, str(table), "--from", "end")
+    assert "is another job's: its topic is" in cli.error_line(
+        "job", "ingest", f"{topic}-2", str(table), "--name", topic
+    )
+    assert "its format is 'delta'" in cli.error_line("job", "ingest", topic, str(table), "--as", "parquet")
+    assert "its from is 'beginning'" in cli.error_line("job", "ingest", topic, str(table), "--from", "end")
     with JobState(table, topic).held():
-        assert "runs already" in cli.mistake("job", "ingest", topic, str(table))
+        assert "runs already" in cli.error_line("job", "ingest", topic, str(table))
 
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "rows.parquet").write_bytes(b"")
-    assert "is no Delta table" in cli.mistake("job", "ingest", topic, str(foreign))
-    assert "without Spark's log" in cli.mistake("job", "ingest", topic, str(foreign), "--as", "parquet")
+    assert "is no Delta table" in cli.error_line("job", "ingest", topic, str(foreign))
+    assert "without Spark's log" in cli.error_line("job", "ingest", topic, str(foreign), "--as", "parquet")
 
 
 def test_the_state_of_another_pipeline_is_rejected(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
@@ -93,8 +95,8 @@ def test_the_state_of_another_pipeline_is_rejected(broker: NodeProcess, cli: Cli
             f"{{name: {name}, bootstrap: '{broker.bootstrap}', state: state, sinks: {sinks},"
             f" sources: {{all_of_it: {{topic: {topic}}}}}}}"
         )
-    assert f"Topic {topic!r} does not exist" in cli.mistake("pipeline", "run", str(tmp_path / "first.yaml"))
-    told = cli.mistake("pipeline", "run", str(tmp_path / "second.yaml"))
+    assert f"Topic {topic!r} does not exist" in cli.error_line("pipeline", "run", str(tmp_path / "first.yaml"))
+    told = cli.error_line("pipeline", "run", str(tmp_path / "second.yaml"))
     assert "holds the state of another pipeline, 'first'" in told
     assert told.endswith("name another directory with `state`")
 
@@ -105,12 +107,12 @@ def test_deleted_records_and_topics(broker: NodeProcess, cli: Cli, topic: str, t
     cli.ok("produce", topic, "{}", "{}", "{}")
     with Cluster(parse_bootstrap(broker.bootstrap)) as cluster:
         delete_records(cluster, {TopicPartition(topic, 0): 2})
-    said = cli.mistake("job", "ingest", topic, str(table))
+    said = cli.error_line("job", "ingest", topic, str(table))
     assert f"offset 0 of {topic}-0 is gone" in said and "--skip-lost" in said
 
     cli.ok("topic", "delete", topic, "--yes")
     cli.ok("topic", "create", topic)
-    assert "deleted and created again" in cli.mistake("job", "ingest", topic, str(table))
+    assert "deleted and created again" in cli.error_line("job", "ingest", topic, str(table))
 
 
 def test_missing_requirements_of_spark(
@@ -119,47 +121,47 @@ def test_missing_requirements_of_spark(
     cli.ok("topic", "create", topic)
     cli.ok("produce", topic, "{}")
     monkeypatch.setenv("JAVA_HOME", "nowhere")
-    assert "no bin/java" in cli.mistake("job", "ingest", topic, str(table))
+    assert "no bin/java" in cli.error_line("job", "ingest", topic, str(table))
 
     old = tmp_path / "old" / "bin" / "java"
     old.parent.mkdir(parents=True)
     old.write_text("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n")
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
-    assert "is Java 8: install a JDK 17" in cli.mistake("job", "ingest", topic, str(table))
+    assert "is Java 8: install a JDK 17" in cli.error_line("job", "ingest", topic, str(table))
 
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "Spark needs Java 17, and there is none" in cli.mistake("job", "ingest", topic, str(table))
+    assert "Spark needs Java 17, and there is none" in cli.error_line("job", "ingest", topic, str(table))
 
     monkeypatch.setitem(sys.modules, "py4j.protocol", None)
     # Others may have imported it while it was there.
     monkeypatch.delitem(sys.modules, "odradek.pipelines.jobs.java_process", raising=False)
-    assert "pip install 'odradek[jobs]'" in cli.mistake("job", "ingest", topic, str(table))
+    assert "pip install 'odradek[jobs]'" in cli.error_line("job", "ingest", topic, str(table))
     assert json.loads((table / "_odradek" / topic / "job.json").read_text())["topic"] == topic
 
 
 def test_invalid_rewrites(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
     target, state = f"{topic}-2", ("--state", str(tmp_path))
     rewrite = ("job", "rewrite", topic, target, *state)
-    assert f"Topic '{topic}' does not exist" in cli.mistake(*rewrite)
+    assert f"Topic '{topic}' does not exist" in cli.error_line(*rewrite)
     cli.ok("topic", "create", topic)
-    assert "cannot be rewritten into itself" in cli.mistake("job", "rewrite", topic, topic, *state)
-    assert "there is no file" in cli.mistake(*rewrite, "--without-keys", str(tmp_path / "none"))
-    assert "is not an ISO 8601 duration" in cli.mistake(*rewrite, "--deduplicate", "soon")
-    assert "exclude each other" in cli.mistake(*rewrite, "--key", "value", "--key-field", "id")
-    assert "leave .task. away" in cli.mistake(*rewrite, "--name", "a.task.b")
-    assert "--tables requires --without-keys" in cli.mistake(*rewrite, "--tables", str(tmp_path))
-    said = cli.mistake("job", "audit", topic, "--against", target, "--rewritten", *state)
+    assert "cannot be rewritten into itself" in cli.error_line("job", "rewrite", topic, topic, *state)
+    assert "there is no file" in cli.error_line(*rewrite, "--without-keys", str(tmp_path / "none"))
+    assert "is not an ISO 8601 duration" in cli.error_line(*rewrite, "--deduplicate", "soon")
+    assert "exclude each other" in cli.error_line(*rewrite, "--key", "value", "--key-field", "id")
+    assert "leave .task. away" in cli.error_line(*rewrite, "--name", "a.task.b")
+    assert "--tables requires --without-keys" in cli.error_line(*rewrite, "--tables", str(tmp_path))
+    said = cli.error_line("job", "audit", topic, "--against", target, "--rewritten", *state)
     assert f"no job 'rewrite-{topic}-{target}' has rewritten" in said
-    assert "there is no rewrite" in cli.mistake("job", "switch", topic, target, *state)
+    assert "there is no rewrite" in cli.error_line("job", "switch", topic, target, *state)
 
     cli.ok("topic", "create", target, "--partitions", "3")
-    assert "is there with 3 partitions, and not 4" in cli.mistake(*rewrite, "--partitions", "4")
+    assert "is there with 3 partitions, and not 4" in cli.error_line(*rewrite, "--partitions", "4")
     cli.ok("produce", target, "not of this job")
-    assert "holds records that are not this job's" in cli.mistake(*rewrite)
+    assert "holds records that are not this job's" in cli.error_line(*rewrite)
     cli.ok("produce", topic, "{}", "{}")
     with Cluster(parse_bootstrap(broker.bootstrap)) as cluster:
         delete_records(cluster, {TopicPartition(topic, 0): 1})
     other = ("job", "rewrite", topic, f"{topic}-3", *state)
-    assert "is gone, retention has removed all before 1" in cli.mistake(*other, "--from", "0")
+    assert "is gone, retention has removed all before 1" in cli.error_line(*other, "--from", "0")

@@ -17,18 +17,18 @@ def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytes
 
 def test_the_example_is_written_once_and_its_topics_are_checked(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
-    assert "odradek pipeline init" in cli.mistake("pipeline", "run", str(file))
+    assert "odradek pipeline init" in cli.error_line("pipeline", "run", str(file))
     cli.ok("pipeline", "init", str(file))
-    assert "already" in cli.mistake("pipeline", "init", str(file))
+    assert "already" in cli.error_line("pipeline", "init", str(file))
     for command in ("validate", "run"):
-        said = cli.mistake("pipeline", command, str(file))
+        said = cli.error_line("pipeline", command, str(file))
         assert all(f"Topic '{topic}' does not exist" in said for topic in ("orders", "totals", "orders-dead"))
 
 
 def test_all_errors_of_a_file_are_reported(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text("name: shop\nsources: {a: {topic: t, schema: id}}\nsinks: {b: {from: c, table: d}}\n")
-    said = cli.mistake("pipeline", "validate", str(file))
+    said = cli.error_line("pipeline", "validate", str(file))
     assert "sources.a.schema" in said and "sinks.b.from: there is no 'c'" in said
 
 
@@ -36,15 +36,15 @@ def test_status_of_a_pipeline(cli: Cli, tmp_path: Path, topic: str) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(f"name: shop\nsources: {{a: {{topic: {topic}}}}}\nsinks: {{b: {{from: a, table: d}}}}\n")
     assert cli("pipeline", "status", str(file)).code == 1
-    assert "does not run" in cli.ok("pipeline", "stop", str(file)).remarks
+    assert "does not run" in cli.ok("pipeline", "stop", str(file)).messages
 
     state = tmp_path / ".odradek" / "shop"
     state.mkdir(parents=True)
     query = QueryStatus(name="b", batch=3, records=9, offsets={topic: {"0": 9}}, ends={topic: {"0": 12}})
     PipelineStatus(1, "running", 0, (query,)).keep(state)
-    assert "ended without saying so" in cli("pipeline", "status", str(file)).remarks
+    assert "ended without saying so" in cli("pipeline", "status", str(file)).messages
     with held(state / "lock", ""):
-        assert "runs already" in cli.mistake("pipeline", "run", str(file))
+        assert "runs already" in cli.error_line("pipeline", "run", str(file))
         shown = cli.ok("pipeline", "status", str(file), "--format", "json").json
     assert (shown["runs"], shown["queries"][0]["lag"]) == (True, 3)
 
@@ -57,4 +57,4 @@ def test_the_state_of_another_pipeline_is_rejected(cli: Cli, tmp_path: Path, top
     file.write_text(
         f"name: shop\nsources: {{a: {{topic: {topic}}}}}\nsinks: {{b: {{from: a, table: d}}}}\nstate: state\n"
     )
-    assert "the state of another pipeline, 'other'" in cli.mistake("pipeline", "run", str(file))
+    assert "the state of another pipeline, 'other'" in cli.error_line("pipeline", "run", str(file))

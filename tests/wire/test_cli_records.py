@@ -30,8 +30,8 @@ def consumed(cli: Cli, topic: str, *options: str) -> list[dict[str, object]]:
 
 def test_values_from_the_command_line(cli: Cli, orders: str) -> None:
     outcome = cli.ok("produce", orders, "one", "two", "-p", "1", "-k", "key", "-H", "a=1", "-H", "b=2")
-    assert "2 records" in outcome.remarks
-    assert "partition 1 offsets 0-1" in outcome.remarks
+    assert "2 records" in outcome.messages
+    assert "partition 1 offsets 0-1" in outcome.messages
     first, second = consumed(cli, orders)
     assert (first["partition"], first["offset"], first["key"], first["value"]) == (1, 0, "key", "one")
     assert first["headers"] == [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]
@@ -75,7 +75,7 @@ def test_null_values_are_tombstones(cli: Cli, topic: str) -> None:
     cli.ok("produce", topic, "-K", "=", "--null", "", stdin=b"a=1\na=\n")
     assert [(record["key"], record["value"]) for record in consumed(cli, topic)] == [("a", "1"), ("a", None)]
     # A compacted topic rejects records without a key.
-    assert "--key" in cli.mistake("produce", topic, "no key")
+    assert "--key" in cli.error_line("produce", topic, "no key")
 
 
 def test_start_positions(cli: Cli, orders: str) -> None:
@@ -115,12 +115,12 @@ def test_start_positions(cli: Cli, orders: str) -> None:
     ],
 )
 def test_errors_are_one_line(cli: Cli, orders: str, arguments: tuple[str, ...], expected: str) -> None:
-    assert expected in cli.mistake(*(argument.replace("{}", orders) for argument in arguments))
+    assert expected in cli.error_line(*(argument.replace("{}", orders) for argument in arguments))
 
 
 def test_a_record_that_is_too_large_is_rejected_with_advice(cli: Cli, topic: str) -> None:
     cli.ok("topic", "create", topic, "-c", "max.message.bytes=1000")
-    assert "max.message.bytes" in cli.mistake("produce", topic, "x" * 2000)
+    assert "max.message.bytes" in cli.error_line("produce", topic, "x" * 2000)
 
 
 def test_follow_prints_new_records_until_interrupted(broker: NodeProcess, cli: Cli, orders: str) -> None:

@@ -30,7 +30,7 @@ def test_create_list_alter_describe_and_delete_a_topic(cli: Cli, topic: str) -> 
 
 def test_tables_and_messages(cli: Cli, topic: str) -> None:
     outcome = cli.ok("topic", "create", topic, "-p", "2")
-    assert f"Created topic {topic} with 2 partitions and replication factor 1." in outcome.remarks
+    assert f"Created topic {topic} with 2 partitions and replication factor 1." in outcome.messages
     assert topic.encode() in cli.ok("topic", "list").output
     table = cli.ok("topic", "describe", topic).output.decode()
     assert "isr" in table
@@ -39,7 +39,7 @@ def test_tables_and_messages(cli: Cli, topic: str) -> None:
 
 def test_creating_an_existing_topic(cli: Cli, topic: str) -> None:
     cli.ok("topic", "create", topic)
-    assert "already exists" in cli.mistake("topic", "create", topic)
+    assert "already exists" in cli.error_line("topic", "create", topic)
     again = cli.ok("topic", "create", topic, "--if-not-exists", "--format", "json").json
     assert again["created"] is False
 
@@ -62,21 +62,21 @@ def test_creating_an_existing_topic(cli: Cli, topic: str) -> None:
     ],
 )
 def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
-    assert expected in cli.mistake("topic", *arguments)
+    assert expected in cli.error_line("topic", *arguments)
 
 
 def test_errors_suggest_the_nearest_topic(cli: Cli, topic: str) -> None:
     cli.ok("topic", "create", topic)
-    assert f"Did you mean '{topic}'?" in cli.mistake("topic", "describe", topic[:-2] + "x")
+    assert f"Did you mean '{topic}'?" in cli.error_line("topic", "describe", topic[:-2] + "x")
 
 
 def test_invalid_alterations_are_rejected(cli: Cli, topic: str) -> None:
     cli.ok("topic", "create", topic, "-p", "3")
-    assert "3 partition" in cli.mistake("topic", "alter", topic, "-p", "2")
-    assert "Nothing to change" in cli.mistake("topic", "alter", topic)
+    assert "3 partition" in cli.error_line("topic", "alter", topic, "-p", "2")
+    assert "Nothing to change" in cli.error_line("topic", "alter", topic)
 
 
 def test_an_unreachable_bootstrap_address(cli: Cli) -> None:
-    assert "Check --bootstrap" in cli.mistake("topic", "list", "-b", "127.0.0.1:1")
-    assert "unknown host name" in cli.mistake("topic", "list", "-b", "no-such-host.invalid:9092")
-    assert "has no valid port" in cli.mistake("topic", "list", "-b", "localhost:many")
+    assert "Check --bootstrap" in cli.error_line("topic", "list", "-b", "127.0.0.1:1")
+    assert "unknown host name" in cli.error_line("topic", "list", "-b", "no-such-host.invalid:9092")
+    assert "has no valid port" in cli.error_line("topic", "list", "-b", "localhost:many")

@@ -147,7 +147,7 @@ def test_a_transaction_from_begin_to_commit_matches_kafkas_tool(
     # It has not been idle for long enough, and its coordinator knows it.
     hanging = ("txn", "find-hanging", "--topic", payments, "--format", "json")
     assert cli.ok(*hanging).json == cli.ok(*hanging, "--max-transaction-timeout", "0").json == []
-    assert "No hanging transactions." in cli.ok(*hanging[:-2]).remarks
+    assert "No hanging transactions." in cli.ok(*hanging[:-2]).messages
 
     producer.commit_transaction(60)
     until(lambda: described(cli, payments)["state"] == "CompleteCommit", 30)
@@ -172,7 +172,7 @@ def test_list_with_filters(cli: Cli, tools: KafkaTools, payments: str, producer:
     assert payments in listed(cli, "--duration-filter", "0")
     assert payments not in listed(cli, "--duration-filter", "3600000")
     assert payments.encode() in cli.ok("txn", "list").output
-    assert "No matching transactions." in cli.ok("txn", "list", "--duration-filter", "3600000").remarks
+    assert "No matching transactions." in cli.ok("txn", "list", "--duration-filter", "3600000").messages
     producer.abort_transaction(60)
 
 
@@ -214,12 +214,14 @@ def test_a_hanging_transaction_is_found_and_aborted(
     assert str(STRAY_PRODUCER_ID).encode() in cli.ok("txn", "find-hanging", "-t", payments).output
 
     where = ("txn", "abort", "--topic", payments, "--partition", "0")
-    assert "starts at offset" in cli.mistake(*where, "--start-offset", "1")
-    assert "--producer-id with --producer-epoch and --coordinator-epoch" in cli.mistake(*where, "--producer-id", "4711")
-    assert f"Aborted the transaction of producer {STRAY_PRODUCER_ID}" in cli.ok(*where, "--start-offset", "0").remarks
+    assert "starts at offset" in cli.error_line(*where, "--start-offset", "1")
+    assert "--producer-id with --producer-epoch and --coordinator-epoch" in cli.error_line(
+        *where, "--producer-id", "4711"
+    )
+    assert f"Aborted the transaction of producer {STRAY_PRODUCER_ID}" in cli.ok(*where, "--start-offset", "0").messages
     assert read_committed(broker.bootstrap, payments) == [b"kept"]
     assert cli.ok("txn", "find-hanging", "-t", payments, "--format", "json").json == []
-    assert "starts at offset" in cli.mistake(*where, "--start-offset", "0")
+    assert "starts at offset" in cli.error_line(*where, "--start-offset", "0")
 
 
 def test_abort_with_a_wrong_producer_epoch_is_rejected(cli: Cli, payments: str, producer: Producer) -> None:
@@ -230,7 +232,7 @@ def test_abort_with_a_wrong_producer_epoch_is_rejected(cli: Cli, payments: str, 
     cli.ok("txn", "abort", "--transactional-id", payments)
     until(lambda: producers(cli, payments)[0]["start_offset"] is None, 30)
     stale = ("--producer-id", str(before["producer_id"]), "--producer-epoch", "0", "--coordinator-epoch", "-1")
-    said = cli.mistake("txn", "abort", "--topic", payments, "--partition", "0", *stale, "-y")
+    said = cli.error_line("txn", "abort", "--topic", payments, "--partition", "0", *stale, "-y")
     assert "INVALID_PRODUCER_EPOCH" in said
 
 
@@ -245,7 +247,7 @@ def test_abort_by_transactional_id_fences_the_producer(
     assert producer.flush(30) == 0
     assert (
         f"Aborted the transaction of {payments} and fenced its producer."
-        in cli.ok("txn", *command, payments, "-y").remarks
+        in cli.ok("txn", *command, payments, "-y").messages
     )
     until(lambda: producers(cli, payments)[0]["start_offset"] is None, 30)
     with pytest.raises(KafkaException, match="fenced"):
@@ -274,9 +276,9 @@ def test_abort_by_transactional_id_fences_the_producer(
     ],
 )
 def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
-    assert expected in cli.mistake("txn", *arguments)
+    assert expected in cli.error_line("txn", *arguments)
 
 
 def test_unknown_partition_and_partition_without_producers(cli: Cli, payments: str) -> None:
-    assert "has no partition 7" in cli.mistake("txn", "producers", "--topic", payments, "--partition", "7")
-    assert "has no active producers" in cli.ok("txn", "producers", "--topic", payments, "--partition", "1").remarks
+    assert "has no partition 7" in cli.error_line("txn", "producers", "--topic", payments, "--partition", "7")
+    assert "has no active producers" in cli.ok("txn", "producers", "--topic", payments, "--partition", "1").messages

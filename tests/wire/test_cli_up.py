@@ -12,10 +12,10 @@ from tests.wire.up_process import (
     ODRADEK,
     START_TIMEOUT_S,
     call,
+    error_line,
     free_row,
-    mistake,
+    messages,
     node_pid,
-    remarks,
     up,
     wait_until_gone,
 )
@@ -37,7 +37,7 @@ def test_a_new_cluster_is_started_stopped_and_restarted(tmp_path: Path) -> None:
             subprocess.run(hint, shell=True, check=True, capture_output=True, timeout=60)
         process.send_signal(signal.SIGINT)
         assert process.wait(START_TIMEOUT_S) == 0
-        assert list(remarks(process)) == []
+        assert list(messages(process)) == []
     wait_until_gone(pid)
     assert not (data_dir / "node-1" / "pid").exists()
 
@@ -71,10 +71,10 @@ def test_edited_properties_are_kept_and_the_port_can_change(tmp_path: Path) -> N
 def test_a_running_data_directory_is_rejected(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
-        line = mistake("up", "--data-dir", str(data_dir), "--port", str(free_row()))
+        line = error_line("up", "--data-dir", str(data_dir), "--port", str(free_row()))
         assert f"is already running (pid {node_pid(data_dir)})" in line
-        assert "is already running" in mistake("up", "--data-dir", str(data_dir), "--fresh")
-        assert f"Cannot bind 127.0.0.1:{port}: address already in use" in mistake(
+        assert "is already running" in error_line("up", "--data-dir", str(data_dir), "--fresh")
+        assert f"Cannot bind 127.0.0.1:{port}: address already in use" in error_line(
             "up", "--data-dir", str(tmp_path / "other"), "--port", str(port)
         )
         assert serves(port)
@@ -99,7 +99,9 @@ def test_a_node_of_a_killed_supervisor_is_detected(tmp_path: Path) -> None:
         process.kill()
         process.wait(START_TIMEOUT_S)
         try:
-            assert f"is already running (pid {pid})" in mistake("up", "--data-dir", str(data_dir), "--port", str(port))
+            assert f"is already running (pid {pid})" in error_line(
+                "up", "--data-dir", str(data_dir), "--port", str(port)
+            )
         finally:
             os.kill(pid, signal.SIGTERM)
             wait_until_gone(pid)
@@ -112,7 +114,7 @@ def test_foreign_directories_are_not_touched(tmp_path: Path) -> None:
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("years of work")
     for options in ((), ("--fresh",)):
-        assert "was not created by `odradek up`" in mistake("up", "--data-dir", str(tmp_path), *options)
+        assert "was not created by `odradek up`" in error_line("up", "--data-dir", str(tmp_path), *options)
     assert (foreign / "thesis.tex").read_text() == "years of work"
 
 
@@ -122,7 +124,7 @@ def test_a_directory_of_another_node_is_rejected(tmp_path: Path) -> None:
         pass
     meta = data_dir / "node-1" / "data" / "meta.properties"
     meta.write_text(meta.read_text().replace("node.id=1", "node.id=5"))
-    assert "belongs to node 5 of cluster" in mistake("up", "--data-dir", str(data_dir), "--port", str(port))
+    assert "belongs to node 5 of cluster" in error_line("up", "--data-dir", str(data_dir), "--port", str(port))
 
 
 def test_errors_in_an_edited_configuration_are_reported(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_errors_in_an_edited_configuration_are_reported(tmp_path: Path) -> None:
         pass
     properties = data_dir / "node-1" / "server.properties"
     properties.write_text(properties.read_text() + "num.partitions=many\n")
-    line = mistake("up", "--data-dir", str(data_dir), "--port", str(port))
+    line = error_line("up", "--data-dir", str(data_dir), "--port", str(port))
     assert f"{properties}:" in line
     assert "num.partitions" in line
 
@@ -149,7 +151,7 @@ def test_a_directory_without_write_permission(tmp_path: Path) -> None:
 
 def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "is not a directory" in mistake("up", "--data-dir", str(tmp_path / "file"))
+    assert "is not a directory" in error_line("up", "--data-dir", str(tmp_path / "file"))
 
 
 def test_start_needs_formatted_directories_and_free_ports(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from tests.wire.up_process import (
     ODRADEK,
     START_TIMEOUT_S,
     call,
+    error_line,
     free_row,
-    mistake,
+    messages,
     node_pid,
-    remarks,
     up,
     wait_until_gone,
 )
@@ -51,7 +51,7 @@ def stop(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTE
     process.send_signal(number)
     assert process.wait(START_TIMEOUT_S) == 0
     assert time.monotonic() - before < STOP_WITHIN_S
-    return "".join(remarks(process))
+    return "".join(messages(process))
 
 
 def test_three_combined_nodes(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_three_combined_nodes(tmp_path: Path) -> None:
         shown = call("consume", "orders", "-b", bootstrap, "--no-follow")
         assert sorted(shown.stdout.splitlines()) == ["value 0", "value 1", "value 2"]
         stop(process)
-    assert "would remove brokers with data" in mistake("up", "--data-dir", str(data_dir), "--brokers", "2")
+    assert "would remove brokers with data" in error_line("up", "--data-dir", str(data_dir), "--brokers", "2")
     with up(data_dir, port, "--brokers", "4", brokers=4) as process:
         found = nodes(f"127.0.0.1:{port + 3}")
         assert (found[4]["roles"], found[4]["broker"]) == (["broker"], "online")
@@ -96,7 +96,7 @@ def test_dedicated_controllers(tmp_path: Path) -> None:
 
         killed = active_controller(bootstrap)
         os.kill(node_pid(data_dir, killed), signal.SIGKILL)
-        assert f"Node {killed} was killed by SIGKILL" in next(remarks(process), "")
+        assert f"Node {killed} was killed by SIGKILL" in next(messages(process), "")
         # Another controller has to be elected first.
         assert call("topic", "create", "after", "-b", bootstrap, "--timeout", "60").returncode == 0
         assert active_controller(bootstrap) != killed
@@ -114,7 +114,7 @@ def test_a_killed_broker_is_reported_and_can_be_restarted(tmp_path: Path) -> Non
     with up(data_dir, port, "--brokers", "2", brokers=2) as process:
         assert [node["controller"] for node in nodes(bootstrap).values()] == ["active", None]
         os.kill(node_pid(data_dir, 2), signal.SIGKILL)
-        line = next(remarks(process), "")
+        line = next(messages(process), "")
         assert line.startswith("Node 2 was killed by SIGKILL")
         wait_for(lambda: nodes(bootstrap)[2]["broker"] == "fenced")
         file = data_dir / "node-2" / "server.properties"
@@ -149,6 +149,6 @@ def test_a_cluster_grows_from_one_broker_to_three(tmp_path: Path) -> None:
 def test_a_port_in_use_is_reported_before_files_are_written(tmp_path: Path, options: tuple[str, ...]) -> None:
     data_dir, port = tmp_path / "cluster", free_row(4)
     with up(tmp_path / "other", port + 1):
-        line = mistake("up", "--data-dir", str(data_dir), "--port", str(port), *options)
+        line = error_line("up", "--data-dir", str(data_dir), "--port", str(port), *options)
     assert f"Cannot bind 127.0.0.1:{port + 1}: address already in use" in line
     assert list(data_dir.iterdir()) == []

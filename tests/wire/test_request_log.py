@@ -80,8 +80,8 @@ def test_one_client_then_one_topic(node: JsonNode, cli: Cli) -> None:
     node.requests()
     use(node, "orders", "another")
     assert node.requests() == []
-    assert "no-such" in cli.mistake("config", "set", "--loggers", "1", "no-such=DEBUG")
-    assert "Broker 9 is not online" in cli.mistake("config", "get", "--loggers", "9")
+    assert "no-such" in cli.error_line("config", "set", "--loggers", "1", "no-such=DEBUG")
+    assert "Broker 9 is not online" in cli.error_line("config", "get", "--loggers", "9")
 
 
 def test_kafkas_tool_and_every_request(node: JsonNode, apache_kafka_libs: Path) -> None:

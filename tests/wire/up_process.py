@@ -42,7 +42,7 @@ def up(data_dir: Path, port: int, *options: str, brokers: int = 1) -> Iterator[s
                 process.wait(START_TIMEOUT_S)
 
 
-def remarks(process: "subprocess.Popen[str]") -> Iterator[str]:
+def messages(process: "subprocess.Popen[str]") -> Iterator[str]:
     """Yield the lines of standard error until the process ends, without reminders."""
     assert process.stderr is not None
     return (line for line in process.stderr if not any(reminder in line for reminder in REMINDERS))
@@ -52,7 +52,7 @@ def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=CALL_TIMEOUT_S)
 
 
-def mistake(*arguments: str) -> str:
+def error_line(*arguments: str) -> str:
     finished = call(*arguments)
     assert finished.returncode == 2, finished
     (line,) = finished.stderr.splitlines()

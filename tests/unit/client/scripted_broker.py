@@ -19,17 +19,17 @@ API_VERSIONS = 18
 METADATA = 3
 
 # Values that a handler may return instead of a response.
-HANG_UP = object()
-SILENCE = object()
+CLOSE_CONNECTION = object()
+NO_RESPONSE = object()
 
-Answer = Callable[[Message, Schema], Any]
+Handler = Callable[[Message, Schema], Any]
 
 
 class ScriptedBroker:
-    """`answers` are the handlers by API. The broker supports `versions` and ApiVersions."""
+    """`handlers` are the handlers by API. The broker supports `versions` and ApiVersions."""
 
-    def __init__(self, answers: Mapping[int, Answer], versions: Mapping[int, tuple[int, int]]) -> None:
-        self.answers = dict(answers)
+    def __init__(self, handlers: Mapping[int, Handler], versions: Mapping[int, tuple[int, int]]) -> None:
+        self.handlers = dict(handlers)
         self.versions = dict(versions)
         self.requests: list[Message] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -60,28 +60,28 @@ class ScriptedBroker:
         try:
             while head := connected.recv(4, socket.MSG_WAITALL):
                 frame = connected.recv(struct.unpack(">i", head)[0], socket.MSG_WAITALL)
-                if not self._answer(connected, bytearray(frame)):
+                if not self._respond(connected, bytearray(frame)):
                     break
         except OSError:
             pass
         finally:
             connected.close()
 
-    def _answer(self, connected: socket.socket, frame: bytearray) -> bool:
+    def _respond(self, connected: socket.socket, frame: bytearray) -> bool:
         header = read_request_header(frame)
         chosen = schema(header.api_key, header.api_version)
         start = skip_tagged_fields(frame, header.end) if chosen.flexible else header.end
         request, _ = chosen.read_request(bytes(frame), start)
-        if header.api_key == API_VERSIONS and API_VERSIONS not in self.answers:
+        if header.api_key == API_VERSIONS and API_VERSIONS not in self.handlers:
             response: Any = self._api_versions(chosen)
         else:
             self.requests.append(request)
-            response = self.answers[header.api_key](request, chosen)
-        if response is HANG_UP:
+            response = self.handlers[header.api_key](request, chosen)
+        if response is CLOSE_CONNECTION:
             return False
-        if response is SILENCE:
+        if response is NO_RESPONSE:
             return True
-        body = response if isinstance(response, bytes) else _written(response)
+        body = response if isinstance(response, bytes) else _encode(response)
         tags = b"\0" if chosen.response_header_flexible else b""
         connected.sendall(struct.pack(">ii", 4 + len(tags) + len(body), header.correlation_id) + tags + body)
         return True
@@ -98,10 +98,10 @@ class ScriptedBroker:
             throttle_time=milliseconds(0),
         )
 
-    def metadata(self, partitions: Mapping[str, int], *, leader: int = 1) -> Answer:
+    def metadata(self, partitions: Mapping[str, int], *, leader: int = 1) -> Handler:
         """Metadata of one broker, this one, with these topics and numbers of partitions."""
 
-        def answer(request: Message, chosen: Schema) -> Message:
+        def handle(request: Message, chosen: Schema) -> Message:
             names = list(partitions) if request.topics is None else [topic.name for topic in request.topics]
             return chosen.new(
                 "MetadataResponse",
@@ -121,7 +121,7 @@ class ScriptedBroker:
                 error_code=ErrorCode.none,
             )
 
-        return answer
+        return handle
 
 
 def topic_id(name: str) -> Any:
@@ -154,17 +154,17 @@ def _topic(chosen: Schema, name: str, partitions: int | None, leader: int) -> Me
     )
 
 
-def in_turn(answers: Sequence[Answer]) -> Answer:
+def in_turn(handlers: Sequence[Handler]) -> Handler:
     """Use the handlers in turn for successive requests, and the last one from then on."""
-    left = list(answers)
+    left = list(handlers)
 
-    def answer(request: Message, chosen: Schema) -> Any:
+    def handle(request: Message, chosen: Schema) -> Any:
         return (left.pop(0) if len(left) > 1 else left[0])(request, chosen)
 
-    return answer
+    return handle
 
 
-def _written(response: Message) -> bytes:
+def _encode(response: Message) -> bytes:
     buffer = io.BytesIO()
     entity_writer(type(response))(buffer, response)
     return buffer.getvalue()

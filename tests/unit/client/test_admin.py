@@ -29,7 +29,7 @@ def test_deleting_an_unknown_topic_is_not_retried() -> None:
     with ScriptedBroker(
         {ApiKey.DELETE_TOPICS: nothing_there}, {METADATA: (0, 12), ApiKey.DELETE_TOPICS: (1, 6)}
     ) as broker:
-        broker.answers[METADATA] = broker.metadata({})
+        broker.handlers[METADATA] = broker.metadata({})
         with Cluster([broker.address], timeout_s=60.0) as cluster:
             began_at = time.monotonic()
             with pytest.raises(KafkaError) as refused:

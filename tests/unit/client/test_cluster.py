@@ -6,7 +6,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, UnknownTopic, Unreachable
-from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
+from tests.unit.client.scripted_broker import CLOSE_CONNECTION, METADATA, ScriptedBroker, in_turn
 
 
 def closed_address() -> Address:
@@ -16,7 +16,7 @@ def closed_address() -> Address:
 
 def test_any_broker_of_the_bootstrap_list_is_used() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
-        broker.answers[METADATA] = broker.metadata({"orders": 3})
+        broker.handlers[METADATA] = broker.metadata({"orders": 3})
         with Cluster([closed_address(), broker.address]) as cluster:
             layout = cluster.layout(None)
     assert layout.cluster_id == "scripted"
@@ -33,7 +33,7 @@ def test_unreachable_brokers_are_reported_at_once_with_all_reasons() -> None:
 
 def test_unknown_topic_errors_contain_the_existing_topics() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
-        broker.answers[METADATA] = broker.metadata({"orders": 1, "payments": 1})
+        broker.handlers[METADATA] = broker.metadata({"orders": 1, "payments": 1})
         with Cluster([broker.address]) as cluster, pytest.raises(UnknownTopic) as caught:
             cluster.topics(["order"])
     assert caught.value.known == ("orders", "payments")
@@ -42,7 +42,7 @@ def test_unknown_topic_errors_contain_the_existing_topics() -> None:
 def test_a_failed_connection_is_reopened() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
         there = broker.metadata({})
-        broker.answers[METADATA] = in_turn([there, lambda *_: HANG_UP, there])
+        broker.handlers[METADATA] = in_turn([there, lambda *_: CLOSE_CONNECTION, there])
         with Cluster([broker.address]) as cluster:
             cluster.layout()
             assert cluster.retry("asking", cluster.layout).brokers.keys() == {1}
@@ -88,7 +88,7 @@ def test_other_errors_are_not_retried() -> None:
 
 def test_a_broker_missing_from_metadata_is_not_available() -> None:
     with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
-        broker.answers[METADATA] = broker.metadata({})
+        broker.handlers[METADATA] = broker.metadata({})
         with Cluster([broker.address]) as cluster, pytest.raises(KafkaError, match="broker 9"):
             cluster.address_of(9)
 

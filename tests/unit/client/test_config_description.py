@@ -8,14 +8,14 @@ from odradek.client.connection import milliseconds
 from odradek.client.errors import TimedOut
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker, in_turn
+from tests.unit.client.scripted_broker import METADATA, Handler, ScriptedBroker, in_turn
 
 ORDERS = Resource(ResourceType.TOPIC, "orders")
 VERSIONS = {METADATA: (0, 12), ApiKey.DESCRIBE_CONFIGS: (1, 4)}
 
 
-def retention(value: str) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def retention(value: str) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         config = chosen.new(
             "DescribeConfigsResourceResult",
             name="retention.ms",
@@ -36,7 +36,7 @@ def retention(value: str) -> Answer:
         )
         return chosen.new("DescribeConfigsResponse", throttle_time=milliseconds(0), results=(result,))
 
-    return answer
+    return handle
 
 
 def is_new(config: DescribedConfig) -> bool:
@@ -44,9 +44,9 @@ def is_new(config: DescribedConfig) -> bool:
 
 
 def test_wait_until_applied_polls_all_brokers() -> None:
-    answers = in_turn([retention("old"), retention("old"), retention("new")])
-    with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: answers}, VERSIONS) as broker:
-        broker.answers[METADATA] = broker.metadata({})
+    handlers = in_turn([retention("old"), retention("old"), retention("new")])
+    with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: handlers}, VERSIONS) as broker:
+        broker.handlers[METADATA] = broker.metadata({})
         with Cluster([broker.address], timeout_s=60.0) as cluster:
             wait_until_applied(cluster, ORDERS, "retention.ms", is_new)
             assert [one.value for one in describe_configs(cluster, ORDERS)] == ["new"]
@@ -56,7 +56,7 @@ def test_wait_until_applied_polls_all_brokers() -> None:
 
 def test_wait_until_applied_times_out() -> None:
     with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: retention("old")}, VERSIONS) as broker:
-        broker.answers[METADATA] = broker.metadata({})
+        broker.handlers[METADATA] = broker.metadata({})
         with (
             Cluster([broker.address], timeout_s=2.0) as cluster,
             pytest.raises(TimedOut, match="broker 1 has not applied it yet"),

@@ -10,7 +10,7 @@ from odradek.client.address import Address
 from odradek.client.connection import Connection
 from odradek.client.errors import ConnectionFailed, NotSupportedByBroker
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import API_VERSIONS, HANG_UP, METADATA, SILENCE, ScriptedBroker
+from tests.unit.client.scripted_broker import API_VERSIONS, CLOSE_CONNECTION, METADATA, NO_RESPONSE, ScriptedBroker
 
 
 def request_metadata(connection: Connection, timeout_s: float = 5.0) -> Message:
@@ -29,7 +29,7 @@ def request_metadata(connection: Connection, timeout_s: float = 5.0) -> Message:
 @pytest.mark.parametrize("highest", [4, 8, 9, 12, 13])
 def test_the_newest_common_version_is_used(highest: int) -> None:
     with ScriptedBroker({}, {METADATA: (0, highest)}) as broker:
-        broker.answers[METADATA] = broker.metadata({"orders": 2})
+        broker.handlers[METADATA] = broker.metadata({"orders": 2})
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         response = request_metadata(connection)
         connection.close()
@@ -38,13 +38,13 @@ def test_the_newest_common_version_is_used(highest: int) -> None:
 
 
 def test_api_versions_is_retried_with_version_zero() -> None:
-    def answer(request: Message, chosen: Schema) -> Message | bytes:
+    def handle(request: Message, chosen: Schema) -> Message | bytes:
         if chosen.version > 0:
             # Kafka responds in version 0 to an ApiVersions version that it does not support.
             return struct.pack(">hihhh", ErrorCode.unsupported_version, 1, API_VERSIONS, 0, 0)
         return struct.pack(">hihhh", 0, 1, METADATA, 0, 5)
 
-    with ScriptedBroker({API_VERSIONS: answer}, {}) as broker:
+    with ScriptedBroker({API_VERSIONS: handle}, {}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         assert connection.schema(METADATA).version == 5
         connection.close()
@@ -61,14 +61,14 @@ def test_unsupported_apis_and_versions() -> None:
 
 
 def test_a_closed_connection_is_reported() -> None:
-    with ScriptedBroker({METADATA: lambda *_: HANG_UP}, {METADATA: (0, 12)}) as broker:
+    with ScriptedBroker({METADATA: lambda *_: CLOSE_CONNECTION}, {METADATA: (0, 12)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         with pytest.raises(ConnectionFailed, match="closed the connection"):
             request_metadata(connection)
 
 
 def test_a_missing_response_times_out() -> None:
-    with ScriptedBroker({METADATA: lambda *_: SILENCE}, {METADATA: (0, 12)}) as broker:
+    with ScriptedBroker({METADATA: lambda *_: NO_RESPONSE}, {METADATA: (0, 12)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
         with pytest.raises(ConnectionFailed, match="did not respond in time"):
             request_metadata(connection, timeout_s=0.05)

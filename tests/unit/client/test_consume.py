@@ -15,14 +15,14 @@ from odradek.records.control import EndTransactionMarker, encode_control
 from odradek.records.record import Record
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
+from tests.unit.client.scripted_broker import CLOSE_CONNECTION, METADATA, ScriptedBroker, in_turn
 
 VERSIONS = {ApiKey.FETCH: (4, 18), METADATA: (0, 13)}
 ORDERS = TopicPartition("orders", 0)
 
 
 def fetched(records: bytes, *, code: ErrorCode = ErrorCode.none, aborted: Any = None) -> Any:
-    def answer(request: Message, chosen: Schema) -> Message:
+    def handle(request: Message, chosen: Schema) -> Message:
         (topic,) = request.topics
         data = chosen.new(
             "PartitionData",
@@ -48,12 +48,12 @@ def fetched(records: bytes, *, code: ErrorCode = ErrorCode.none, aborted: Any = 
             "FetchResponse", throttle_time=milliseconds(0), error_code=ErrorCode.none, session_id=0, responses=(found,)
         )
 
-    return answer
+    return handle
 
 
 def broker_with(fetch: Any) -> ScriptedBroker:
     broker = ScriptedBroker({ApiKey.FETCH: fetch}, VERSIONS)
-    broker.answers[METADATA] = broker.metadata({"orders": 1})
+    broker.handlers[METADATA] = broker.metadata({"orders": 1})
     return broker
 
 
@@ -144,7 +144,9 @@ def test_an_aborted_transaction_from_before_the_fetch_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [fetched(b"", code=ErrorCode.not_leader_or_follower), lambda *_: HANG_UP], ids=["moved", "hung up"]
+    "trouble",
+    [fetched(b"", code=ErrorCode.not_leader_or_follower), lambda *_: CLOSE_CONNECTION],
+    ids=["moved", "hung up"],
 )
 def test_retriable_errors_do_not_interrupt_consuming(trouble: Any) -> None:
     with (

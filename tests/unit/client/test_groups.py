@@ -13,7 +13,7 @@ from odradek.client.errors import ClientError, TimedOut
 from odradek.client.groups import GroupDescription, Groups
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import HANG_UP, METADATA, Answer, ScriptedBroker, in_turn
+from tests.unit.client.scripted_broker import CLOSE_CONNECTION, METADATA, Handler, ScriptedBroker, in_turn
 
 VERSIONS = {
     METADATA: (0, 12),
@@ -28,8 +28,8 @@ VERSIONS = {
 ORDERS = TopicPartition("orders", 0)
 
 
-def coordinator_at(broker: ScriptedBroker, code: ErrorCode = ErrorCode.none) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def coordinator_at(broker: ScriptedBroker, code: ErrorCode = ErrorCode.none) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         found = tuple(
             chosen.new(
                 "Coordinator",
@@ -44,13 +44,13 @@ def coordinator_at(broker: ScriptedBroker, code: ErrorCode = ErrorCode.none) -> 
         )
         return chosen.new("FindCoordinatorResponse", throttle_time=milliseconds(0), coordinators=found)
 
-    return answer
+    return handle
 
 
-def scripted(answers: dict[int, Answer], versions: dict[int, tuple[int, int]] | None = None) -> ScriptedBroker:
-    broker = ScriptedBroker(answers, {**VERSIONS, **(versions or {})})
-    broker.answers.setdefault(METADATA, broker.metadata({"orders": 1}))
-    broker.answers.setdefault(ApiKey.FIND_COORDINATOR, coordinator_at(broker))
+def scripted(handlers: dict[int, Handler], versions: dict[int, tuple[int, int]] | None = None) -> ScriptedBroker:
+    broker = ScriptedBroker(handlers, {**VERSIONS, **(versions or {})})
+    broker.handlers.setdefault(METADATA, broker.metadata({"orders": 1}))
+    broker.handlers.setdefault(ApiKey.FIND_COORDINATOR, coordinator_at(broker))
     return broker
 
 
@@ -58,8 +58,8 @@ def groups_of(broker: ScriptedBroker, timeout_s: float = 5.0) -> Groups:
     return Groups(Cluster([broker.address], timeout_s=timeout_s))
 
 
-def described(state: str, code: ErrorCode = ErrorCode.none, assignment: bytes = b"") -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def described(state: str, code: ErrorCode = ErrorCode.none, assignment: bytes = b"") -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         member = chosen.new(
             "DescribedGroupMember",
             member_id="m",
@@ -87,11 +87,11 @@ def described(state: str, code: ErrorCode = ErrorCode.none, assignment: bytes = 
             ),
         )
 
-    return answer
+    return handle
 
 
-def committed(code: ErrorCode = ErrorCode.none, offset: int = 7) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def committed(code: ErrorCode = ErrorCode.none, offset: int = 7) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         partition = chosen.new(
             "OffsetFetchResponsePartitions",
             partition_index=0,
@@ -110,17 +110,17 @@ def committed(code: ErrorCode = ErrorCode.none, offset: int = 7) -> Answer:
             ),
         )
 
-    return answer
+    return handle
 
 
 def test_requests_are_retried_while_a_coordinator_loads_moves_or_dies() -> None:
-    answers = [
+    handlers = [
         committed(ErrorCode.coordinator_load_in_progress),
         committed(ErrorCode.not_coordinator),
-        lambda request, chosen: HANG_UP,
+        lambda request, chosen: CLOSE_CONNECTION,
         committed(),
     ]
-    with scripted({ApiKey.OFFSET_FETCH: in_turn(answers)}) as broker:
+    with scripted({ApiKey.OFFSET_FETCH: in_turn(handlers)}) as broker:
         assert groups_of(broker).offsets(["g"]) == {"g": {ORDERS: 7}}
         assert sum(hasattr(request, "coordinator_keys") for request in broker.requests) == 4
 
@@ -143,7 +143,7 @@ def test_only_failed_groups_are_retried() -> None:
 
 def test_a_missing_coordinator_times_out() -> None:
     with scripted({}) as broker:
-        broker.answers[ApiKey.FIND_COORDINATOR] = coordinator_at(broker, ErrorCode.coordinator_not_available)
+        broker.handlers[ApiKey.FIND_COORDINATOR] = coordinator_at(broker, ErrorCode.coordinator_not_available)
         with pytest.raises(TimedOut, match="COORDINATOR_NOT_AVAILABLE") as caught:
             groups_of(broker, timeout_s=2.0).describe(["g"])
     assert caught.value.code is ErrorCode.coordinator_not_available
@@ -164,9 +164,9 @@ def test_a_broker_that_is_too_old_is_reported() -> None:
 )
 def test_an_unknown_group_is_an_error(state: str, code: ErrorCode) -> None:
     with scripted({ApiKey.DESCRIBE_GROUPS: described(state, code)}) as broker:
-        (answer,) = groups_of(broker).describe(["g", "g"]).values()
-    assert isinstance(answer, KafkaError)
-    assert answer.code is (code if code is not ErrorCode.none else ErrorCode.group_id_not_found)
+        (result,) = groups_of(broker).describe(["g", "g"]).values()
+    assert isinstance(result, KafkaError)
+    assert result.code is (code if code is not ErrorCode.none else ErrorCode.group_id_not_found)
 
 
 def test_consumer_groups_are_described_if_the_broker_supports_them() -> None:
@@ -208,11 +208,11 @@ def test_consumer_groups_are_described_if_the_broker_supports_them() -> None:
             ),
         )
 
-    answers: dict[int, Answer] = {
+    handlers: dict[int, Handler] = {
         ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups,
         ApiKey.DESCRIBE_GROUPS: described("Stable"),
     }
-    with scripted(answers, {ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1)}) as broker:
+    with scripted(handlers, {ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1)}) as broker:
         found = groups_of(broker).describe(["new", "old"])
     new, old = found["new"], found["old"]
     assert isinstance(new, GroupDescription)
@@ -236,33 +236,33 @@ def test_the_client_filters_listings_of_old_brokers() -> None:
     assert [(one.id, one.state, one.type) for one in found] == [("a", "Stable", ""), ("b", "Stable", "")]
 
 
-def commit_response(code: ErrorCode) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def commit_response(code: ErrorCode) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         partition = chosen.new("OffsetCommitResponsePartition", partition_index=0, error_code=code)
         topic = chosen.new("OffsetCommitResponseTopic", name="orders", partitions=(partition,))
         return chosen.new("OffsetCommitResponse", throttle_time=milliseconds(0), topics=(topic,))
 
-    return answer
+    return handle
 
 
-def delete_response(code: ErrorCode) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def delete_response(code: ErrorCode) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         results = tuple(
             chosen.new("DeletableGroupResult", group_id=name, error_code=code if name == "g" else ErrorCode.none)
             for name in request.groups_names
         )
         return chosen.new("DeleteGroupsResponse", throttle_time=milliseconds(0), results=results)
 
-    return answer
+    return handle
 
 
-def offset_delete_response(code: ErrorCode, of_partition: ErrorCode = ErrorCode.none) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def offset_delete_response(code: ErrorCode, of_partition: ErrorCode = ErrorCode.none) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         partition = chosen.new("OffsetDeleteResponsePartition", partition_index=0, error_code=of_partition)
         topic = chosen.new("OffsetDeleteResponseTopic", name="orders", partitions=(partition,))
         return chosen.new("OffsetDeleteResponse", error_code=code, throttle_time=milliseconds(0), topics=(topic,))
 
-    return answer
+    return handle
 
 
 def test_a_rejected_commit_is_not_retried() -> None:
@@ -284,7 +284,7 @@ def test_groups_that_are_not_deleted_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "check"),
+    ("handle", "check"),
     [
         (offset_delete_response(ErrorCode.none), lambda refused: refused == {}),
         (
@@ -293,8 +293,8 @@ def test_groups_that_are_not_deleted_are_reported() -> None:
         ),
     ],
 )
-def test_offsets_that_are_not_deleted_are_reported(answer: Answer, check: Callable[[Any], bool]) -> None:
-    with scripted({ApiKey.OFFSET_DELETE: answer}) as broker:
+def test_offsets_that_are_not_deleted_are_reported(handle: Handler, check: Callable[[Any], bool]) -> None:
+    with scripted({ApiKey.OFFSET_DELETE: handle}) as broker:
         assert check(groups_of(broker).delete_offsets("g", [ORDERS]))
 
 

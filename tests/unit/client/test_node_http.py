@@ -52,7 +52,7 @@ def broker_with(http_address: str | None) -> Iterator[Cluster]:
     with ScriptedBroker(
         {ApiKey.DESCRIBE_CONFIGS: configs}, {METADATA: (0, 12), ApiKey.DESCRIBE_CONFIGS: (1, 4)}
     ) as broker:
-        broker.answers[METADATA] = broker.metadata({})
+        broker.handlers[METADATA] = broker.metadata({})
         with Cluster([broker.address], timeout_s=5.0) as cluster:
             yield cluster
 

@@ -12,13 +12,13 @@ from odradek.records.decode import decode_batch
 from odradek.records.record import Record
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
+from tests.unit.client.scripted_broker import CLOSE_CONNECTION, METADATA, ScriptedBroker, in_turn
 
 VERSIONS = {ApiKey.PRODUCE: (0, 13), METADATA: (0, 13), ApiKey.INIT_PRODUCER_ID: (0, 6)}
 
 
 def produced(code: ErrorCode = ErrorCode.none) -> Any:
-    def answer(request: Message, chosen: Schema) -> Message:
+    def handle(request: Message, chosen: Schema) -> Message:
         return chosen.new(
             "ProduceResponse",
             responses=tuple(
@@ -45,7 +45,7 @@ def produced(code: ErrorCode = ErrorCode.none) -> Any:
             throttle_time=milliseconds(0),
         )
 
-    return answer
+    return handle
 
 
 def producer_id(request: Message, chosen: Schema) -> Message:
@@ -61,7 +61,7 @@ def producer_id(request: Message, chosen: Schema) -> Message:
 
 def broker_with(produce: Any, **partitions: int) -> ScriptedBroker:
     broker = ScriptedBroker({ApiKey.PRODUCE: produce, ApiKey.INIT_PRODUCER_ID: producer_id}, VERSIONS)
-    broker.answers[METADATA] = broker.metadata(partitions)
+    broker.handlers[METADATA] = broker.metadata(partitions)
     return broker
 
 
@@ -90,7 +90,7 @@ def test_records_are_sent_in_every_version(highest: int) -> None:
         assert (header.producer_id, header.base_sequence) == (7, 0)
 
 
-@pytest.mark.parametrize("trouble", [produced(ErrorCode.not_leader_or_follower), lambda *_: HANG_UP])
+@pytest.mark.parametrize("trouble", [produced(ErrorCode.not_leader_or_follower), lambda *_: CLOSE_CONNECTION])
 def test_a_retried_batch_keeps_its_sequence_numbers(trouble: Any) -> None:
     with (
         broker_with(in_turn([trouble, produced()]), orders=1) as broker,
@@ -146,7 +146,7 @@ def test_records_without_a_key_share_a_partition_per_batch() -> None:
 
 
 def test_only_acks_all_uses_a_producer_id_and_acks_0_expects_no_response() -> None:
-    with broker_with(lambda *_: HANG_UP, orders=1) as broker, Cluster([broker.address]) as cluster:
+    with broker_with(lambda *_: CLOSE_CONNECTION, orders=1) as broker, Cluster([broker.address]) as cluster:
         producer = Producer(cluster, acks=0)
         producer.add("orders", Record(None, b"x"))
         assert [stored.base_offset for stored in producer.flush()] == [-1]

@@ -11,7 +11,7 @@ from odradek.client.membership import brokers, controllers, unregister_broker
 from odradek.client.quorum import ControllerEndpoint, QuorumAdmin
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker
+from tests.unit.client.scripted_broker import METADATA, Handler, ScriptedBroker
 
 FIRST, SECOND, THIRD = (UUID(int=1000 + number) for number in range(3))
 VERSIONS = {
@@ -24,10 +24,10 @@ VERSIONS = {
 }
 
 
-def quorum_response(code: ErrorCode = ErrorCode.none) -> Answer:
+def quorum_response(code: ErrorCode = ErrorCode.none) -> Handler:
     """Leader 2, voter 1, which is behind, and observer 4, which has not fetched yet."""
 
-    def answer(request: Message, chosen: Schema) -> Message:
+    def handle(request: Message, chosen: Schema) -> Message:
         def replica(node_id: int, directory_id: UUID, end_offset: int, fetched: int) -> Message:
             return chosen.new(
                 "ReplicaState",
@@ -59,13 +59,13 @@ def quorum_response(code: ErrorCode = ErrorCode.none) -> Answer:
             nodes=(chosen.new("Node", node_id=2, listeners=(endpoint,)),) if endpoint else (),
         )
 
-    return answer
+    return handle
 
 
 def cluster_response(
     nodes: dict[int, Address], *, controller_id: int = 1, code: ErrorCode = ErrorCode.none, fenced: tuple[int, ...] = ()
-) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         return chosen.new(
             "DescribeClusterResponse",
             throttle_time=milliseconds(0),
@@ -88,14 +88,14 @@ def cluster_response(
             cluster_authorized_operations=0,
         )
 
-    return answer
+    return handle
 
 
-def plain_response(name: str, code: ErrorCode = ErrorCode.none) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Any:
+def plain_response(name: str, code: ErrorCode = ErrorCode.none) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Any:
         return chosen.new(name, throttle_time=milliseconds(0), error_code=code, error_message=None)
 
-    return answer
+    return handle
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -121,7 +121,7 @@ def test_requests_to_an_inactive_controller_go_to_the_active_one() -> None:
     passive = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_response(ErrorCode.not_leader_or_follower)}, VERSIONS)
     active = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_response()}, VERSIONS)
     with passive, active, Cluster([passive.address]) as cluster:
-        passive.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_response(
+        passive.handlers[ApiKey.DESCRIBE_CLUSTER] = cluster_response(
             {1: passive.address, 2: active.address}, controller_id=2
         )
         assert QuorumAdmin(cluster).describe().leader_id == 2
@@ -130,19 +130,19 @@ def test_requests_to_an_inactive_controller_go_to_the_active_one() -> None:
 
 
 def test_requests_are_retried_until_a_controller_is_active() -> None:
-    answers = iter((quorum_response(ErrorCode.not_controller), quorum_response()))
+    handlers = iter((quorum_response(ErrorCode.not_controller), quorum_response()))
     with ScriptedBroker({}, VERSIONS) as broker, Cluster([broker.address]) as cluster:
-        broker.answers[ApiKey.DESCRIBE_QUORUM] = lambda request, chosen: next(answers)(request, chosen)
-        broker.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_response({}, code=ErrorCode.mismatched_endpoint_type)
+        broker.handlers[ApiKey.DESCRIBE_QUORUM] = lambda request, chosen: next(handlers)(request, chosen)
+        broker.handlers[ApiKey.DESCRIBE_CLUSTER] = cluster_response({}, code=ErrorCode.mismatched_endpoint_type)
         assert QuorumAdmin(cluster).describe().leader_id == 2
 
 
 def test_add_and_remove_a_voter() -> None:
-    answers = {
+    handlers = {
         ApiKey.ADD_RAFT_VOTER: plain_response("AddRaftVoterResponse"),
         ApiKey.REMOVE_RAFT_VOTER: plain_response("RemoveRaftVoterResponse", ErrorCode.voter_not_found),
     }
-    with ScriptedBroker(answers, VERSIONS) as broker, Cluster([broker.address], timeout_s=5) as cluster:
+    with ScriptedBroker(handlers, VERSIONS) as broker, Cluster([broker.address], timeout_s=5) as cluster:
         admin = QuorumAdmin(cluster)
         admin.add_voter(4, THIRD, [ControllerEndpoint("CONTROLLER", "::1", 9094)], cluster_id="scripted")
         with pytest.raises(KafkaError) as caught:
@@ -159,9 +159,9 @@ def test_add_and_remove_a_voter() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_brokers_include_fenced_ones(version: int) -> None:
     nodes = {2: Address("h", 2), 1: Address("h", 1)}
-    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_response(nodes, fenced=(2,))}
+    handlers = {ApiKey.DESCRIBE_CLUSTER: cluster_response(nodes, fenced=(2,))}
     with (
-        ScriptedBroker(answers, {ApiKey.DESCRIBE_CLUSTER: (0, version)}) as broker,
+        ScriptedBroker(handlers, {ApiKey.DESCRIBE_CLUSTER: (0, version)}) as broker,
         Cluster([broker.address]) as cluster,
     ):
         members = brokers(cluster)
@@ -171,8 +171,8 @@ def test_brokers_include_fenced_ones(version: int) -> None:
 
 
 def test_brokers_reject_requests_for_controllers() -> None:
-    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_response({}, code=ErrorCode.mismatched_endpoint_type)}
-    with ScriptedBroker(answers, VERSIONS) as broker, Cluster([broker.address]) as cluster:
+    handlers = {ApiKey.DESCRIBE_CLUSTER: cluster_response({}, code=ErrorCode.mismatched_endpoint_type)}
+    with ScriptedBroker(handlers, VERSIONS) as broker, Cluster([broker.address]) as cluster:
         with pytest.raises(KafkaError) as caught:
             controllers(cluster)
         assert caught.value.code is ErrorCode.mismatched_endpoint_type
@@ -180,7 +180,7 @@ def test_brokers_reject_requests_for_controllers() -> None:
 
 def test_unregister_a_broker() -> None:
     with ScriptedBroker({ApiKey.UNREGISTER_BROKER: plain_response("UnregisterBrokerResponse")}, VERSIONS) as broker:
-        broker.answers[METADATA] = broker.metadata({})
+        broker.handlers[METADATA] = broker.metadata({})
         with Cluster([broker.address]) as cluster:
             unregister_broker(cluster, 3)
     assert broker.requests[-1].broker_id == 3

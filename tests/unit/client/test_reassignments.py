@@ -8,7 +8,7 @@ from odradek.client.log_dirs import sizes_on
 from odradek.client.reassignments import Reassignments
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker
+from tests.unit.client.scripted_broker import METADATA, Handler, ScriptedBroker
 
 VERSIONS = {
     METADATA: (0, 12),
@@ -20,16 +20,16 @@ VERSIONS = {
 ORDERS = TopicPartition("orders", 0)
 
 
-def scripted(api_key: int, answer: Answer) -> ScriptedBroker:
-    broker = ScriptedBroker({api_key: answer}, VERSIONS)
-    broker.answers[METADATA] = broker.metadata({"orders": 2})
+def scripted(api_key: int, handle: Handler) -> ScriptedBroker:
+    broker = ScriptedBroker({api_key: handle}, VERSIONS)
+    broker.handlers[METADATA] = broker.metadata({"orders": 2})
     return broker
 
 
-def altered(codes: dict[int, ErrorCode]) -> Answer:
+def altered(codes: dict[int, ErrorCode]) -> Handler:
     """Every partition succeeds except those with an error code."""
 
-    def answer(request: Message, chosen: Schema) -> Message:
+    def handle(request: Message, chosen: Schema) -> Message:
         responses = tuple(
             chosen.new(
                 "ReassignableTopicResponse",
@@ -55,7 +55,7 @@ def altered(codes: dict[int, ErrorCode]) -> Answer:
             responses=responses,
         )
 
-    return answer
+    return handle
 
 
 def test_many_reassignments_are_sent_in_several_requests() -> None:
@@ -87,7 +87,7 @@ def test_cancelling_a_completed_reassignment_is_not_an_error() -> None:
 def test_partitions_with_their_preferred_leader_are_left_out_of_the_result() -> None:
     codes = [ErrorCode.none, ErrorCode.election_not_needed, ErrorCode.preferred_leader_not_available]
 
-    def answer(request: Message, chosen: Schema) -> Message:
+    def handle(request: Message, chosen: Schema) -> Message:
         results = tuple(
             chosen.new("PartitionResult", partition_id=number, error_code=code, error_message=None)
             for number, code in enumerate(codes)
@@ -100,7 +100,7 @@ def test_partitions_with_their_preferred_leader_are_left_out_of_the_result() -> 
             replica_election_results=(topic,),
         )
 
-    with scripted(ApiKey.ELECT_LEADERS, answer) as broker, Cluster([broker.address]) as cluster:
+    with scripted(ApiKey.ELECT_LEADERS, handle) as broker, Cluster([broker.address]) as cluster:
         elected, refused = Reassignments(cluster).elect_preferred(None)
         assert broker.requests[-1].topic_partitions is None
         Reassignments(cluster).elect_preferred([ORDERS])
@@ -110,7 +110,7 @@ def test_partitions_with_their_preferred_leader_are_left_out_of_the_result() -> 
 
 
 def test_sizes_exclude_offline_log_dirs_and_future_replicas() -> None:
-    def answer(request: Message, chosen: Schema) -> Message:
+    def handle(request: Message, chosen: Schema) -> Message:
         def result(code: ErrorCode, *partitions: tuple[int, int, bool]) -> Message:
             held = tuple(
                 chosen.new(
@@ -135,7 +135,7 @@ def test_sizes_exclude_offline_log_dirs_and_future_replicas() -> None:
             ),
         )
 
-    with scripted(ApiKey.DESCRIBE_LOG_DIRS, answer) as broker, Cluster([broker.address]) as cluster:
+    with scripted(ApiKey.DESCRIBE_LOG_DIRS, handle) as broker, Cluster([broker.address]) as cluster:
         assert sizes_on(cluster, [1]) == {1: {ORDERS: 100}}
         assert broker.requests[-1].topics is None
         sizes_on(cluster, [1], [ORDERS])

@@ -45,7 +45,7 @@ def authenticate(request: Message, chosen: Schema) -> Message:
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker({ApiKey.SASL_HANDSHAKE: handshake, ApiKey.SASL_AUTHENTICATE: authenticate}, VERSIONS) as made:
-        made.answers[METADATA] = made.metadata({"orders": 1})
+        made.handlers[METADATA] = made.metadata({"orders": 1})
         yield made
 
 

@@ -14,7 +14,7 @@ from odradek.client.hanging_transactions import find_hanging
 from odradek.client.transactions import TransactionDescription, Transactions
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker, in_turn
+from tests.unit.client.scripted_broker import METADATA, Handler, ScriptedBroker, in_turn
 from tests.unit.client.test_groups import coordinator_at
 
 VERSIONS = {
@@ -30,10 +30,10 @@ ORDERS = TopicPartition("orders", 0)
 BEGAN_MS = 1_700_000_000_123
 
 
-def scripted(answers: dict[int, Answer]) -> ScriptedBroker:
-    broker = ScriptedBroker(answers, VERSIONS)
-    broker.answers.setdefault(METADATA, broker.metadata({"orders": 1}))
-    broker.answers.setdefault(ApiKey.FIND_COORDINATOR, coordinator_at(broker))
+def scripted(handlers: dict[int, Handler]) -> ScriptedBroker:
+    broker = ScriptedBroker(handlers, VERSIONS)
+    broker.handlers.setdefault(METADATA, broker.metadata({"orders": 1}))
+    broker.handlers.setdefault(ApiKey.FIND_COORDINATOR, coordinator_at(broker))
     return broker
 
 
@@ -41,8 +41,8 @@ def cluster_of(broker: ScriptedBroker) -> Cluster:
     return Cluster([broker.address], timeout_s=5.0)
 
 
-def described(state: str, *, began_ms: int | None = BEGAN_MS, code: ErrorCode = ErrorCode.none) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def described(state: str, *, began_ms: int | None = BEGAN_MS, code: ErrorCode = ErrorCode.none) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         topic = chosen.new("TopicData", topic="orders", partitions=(0,))
         return chosen.new(
             "DescribeTransactionsResponse",
@@ -63,13 +63,13 @@ def described(state: str, *, began_ms: int | None = BEGAN_MS, code: ErrorCode = 
             ),
         )
 
-    return answer
+    return handle
 
 
-def producers(*states: tuple[int, int, int], code: ErrorCode = ErrorCode.none) -> Answer:
+def producers(*states: tuple[int, int, int], code: ErrorCode = ErrorCode.none) -> Handler:
     """Each with its ID, the start offset of its transaction, and the time of its last record."""
 
-    def answer(request: Message, chosen: Schema) -> Message:
+    def handle(request: Message, chosen: Schema) -> Message:
         partition = chosen.new(
             "PartitionResponse",
             partition_index=0,
@@ -91,11 +91,11 @@ def producers(*states: tuple[int, int, int], code: ErrorCode = ErrorCode.none) -
         topic = chosen.new("TopicResponse", name="orders", partitions=(partition,))
         return chosen.new("DescribeProducersResponse", throttle_time=milliseconds(0), topics=(topic,))
 
-    return answer
+    return handle
 
 
-def listed(*names: str, unknown: tuple[str, ...] = (), code: ErrorCode = ErrorCode.none) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def listed(*names: str, unknown: tuple[str, ...] = (), code: ErrorCode = ErrorCode.none) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         return chosen.new(
             "ListTransactionsResponse",
             throttle_time=milliseconds(0),
@@ -107,17 +107,17 @@ def listed(*names: str, unknown: tuple[str, ...] = (), code: ErrorCode = ErrorCo
             ),
         )
 
-    return answer
+    return handle
 
 
-def markers(code: ErrorCode) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def markers(code: ErrorCode) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         partition = chosen.new("WritableTxnMarkerPartitionResult", partition_index=0, error_code=code)
         topic = chosen.new("WritableTxnMarkerTopicResult", name="orders", partitions=(partition,))
         marker = chosen.new("WritableTxnMarkerResult", producer_id=4, topics=(topic,))
         return chosen.new("WriteTxnMarkersResponse", markers=(marker,))
 
-    return answer
+    return handle
 
 
 def test_the_start_time_of_a_transaction() -> None:
@@ -137,9 +137,9 @@ def test_unknown_ids_are_errors_and_loading_coordinators_are_retried() -> None:
     loading = described("", code=ErrorCode.coordinator_load_in_progress)
     unknown = described("", code=ErrorCode.transactional_id_not_found)
     with scripted({ApiKey.DESCRIBE_TRANSACTIONS: in_turn([loading, unknown])}) as broker:
-        (answer,) = Transactions(cluster_of(broker)).describe(["t"]).values()
-    assert isinstance(answer, KafkaError)
-    assert answer.code is ErrorCode.transactional_id_not_found
+        (handle,) = Transactions(cluster_of(broker)).describe(["t"]).values()
+    assert isinstance(handle, KafkaError)
+    assert handle.code is ErrorCode.transactional_id_not_found
 
 
 def test_unknown_states_are_rejected() -> None:
@@ -177,8 +177,8 @@ def test_unknown_partitions(partition: TopicPartition, error: type[Exception]) -
         Transactions(cluster_of(broker)).producers([partition])
 
 
-def fenced(code: ErrorCode) -> Answer:
-    def answer(request: Message, chosen: Schema) -> Message:
+def fenced(code: ErrorCode) -> Handler:
+    def handle(request: Message, chosen: Schema) -> Message:
         return chosen.new(
             "InitProducerIdResponse",
             throttle_time=milliseconds(0),
@@ -187,7 +187,7 @@ def fenced(code: ErrorCode) -> Answer:
             producer_epoch=3,
         )
 
-    return answer
+    return handle
 
 
 def test_fencing_waits_for_a_concurrent_end() -> None:
@@ -198,7 +198,7 @@ def test_fencing_waits_for_a_concurrent_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "hangs"),
+    ("handlers", "hangs"),
     [
         ({ApiKey.LIST_TRANSACTIONS: listed()}, True),
         ({ApiKey.LIST_TRANSACTIONS: listed("t"), ApiKey.DESCRIBE_TRANSACTIONS: described("Ongoing")}, False),
@@ -212,9 +212,9 @@ def test_fencing_waits_for_a_concurrent_end() -> None:
         ),
     ],
 )
-def test_transactions_known_to_their_coordinator_do_not_hang(answers: dict[int, Answer], hangs: bool) -> None:
+def test_transactions_known_to_their_coordinator_do_not_hang(handlers: dict[int, Handler], hangs: bool) -> None:
     states = producers((4, 17, BEGAN_MS), (5, -1, BEGAN_MS), (6, 30, BEGAN_MS + 10))
-    with scripted({**answers, ApiKey.DESCRIBE_PRODUCERS: states}) as broker:
+    with scripted({**handlers, ApiKey.DESCRIBE_PRODUCERS: states}) as broker:
         found: list[Any] = find_hanging(cluster_of(broker), [ORDERS], broker_id=None, idle_since_ms=BEGAN_MS + 1)
     assert [(one.partition, one.producer.start_offset) for one in found] == ([(ORDERS, 17)] if hangs else [])
 
