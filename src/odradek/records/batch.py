@@ -1,6 +1,7 @@
-"""The 61-byte header of a record batch (magic 2): reading it, checking its CRC, and patching what the broker decides.
+"""The 61-byte header of a record batch (magic 2): parses it, checks its CRC, and patches the fields that the broker
+sets.
 
-Nothing here looks at a record: on the hot path a batch is a header and opaque bytes behind it.
+It never reads records: on the hot path a batch is a header followed by opaque bytes.
 """
 
 from struct import Struct
@@ -11,7 +12,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.checksum import crc32c
 
 HEADER_SIZE = 61
-# The batch length field counts what follows it: everything but the base offset and itself.
+# The batch length field counts the bytes after it: everything except the base offset and itself.
 LENGTH_OVERHEAD = 12
 MAGIC_V2 = 2
 
@@ -36,7 +37,7 @@ _TIMESTAMP = Struct(">q")
 _LENGTH_AT = 8
 _MAGIC_AT = 16
 CRC_AT = 17
-# The CRC covers everything behind itself; base offset and leader epoch lie before it, so that a broker may set them.
+# The CRC covers the bytes after it; base offset and leader epoch precede it, so that a broker may set them.
 CRC_COVERS_FROM = 21
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
@@ -45,18 +46,18 @@ assert _HEADER.size == HEADER_SIZE
 
 
 class CorruptBatch(KafkaError):
-    """The bytes are no record batch: CORRUPT_MESSAGE to a client, the end of the valid log to recovery."""
+    """The bytes are not a record batch: CORRUPT_MESSAGE for a client, the end of the valid log for recovery."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.corrupt_message, message)
 
 
 class UnsupportedMagic(CorruptBatch):
-    """A message set of the formats before Kafka 0.11 (magic 0 or 1), which are not kept here."""
+    """A message set of a format before Kafka 0.11 (magic 0 or 1), which is not supported."""
 
 
 class BatchHeader:
-    """One batch's header, and where the batch lies: `position` in its buffer, `size` with the header included."""
+    """One batch's header, and the batch's `position` in its buffer and `size` including the header."""
 
     __slots__ = (
         "attributes",
@@ -119,7 +120,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> int:
-        """Number of the codec: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; 5 to 7 are nobody's."""
+        """The codec: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; 5 to 7 are unassigned."""
         return self.attributes & ATTRIBUTE_COMPRESSION_MASK
 
     @property
@@ -136,7 +137,7 @@ class BatchHeader:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """The base timestamp is then the time from which the tombstones of the batch may go (KIP-534)."""
+        """If set, the base timestamp is the time after which the batch's tombstones may be removed (KIP-534)."""
         return self.attributes & ATTRIBUTE_DELETE_HORIZON != 0
 
     @property
@@ -167,7 +168,7 @@ class BatchHeader:
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, whose 61 bytes must be there; the records behind it need not be."""
+    """The header at `position`; the buffer must contain its 61 bytes, but not the records."""
     header = BatchHeader(position, *_HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC_V2 or header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD:
         _raise_malformed(header.batch_length, header.magic, position)
@@ -175,10 +176,10 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def parse_batches(buffer: Buffer, *, allow_partial_tail: bool = False) -> list[BatchHeader]:
-    """The headers of all batches in the buffer, which must hold whole batches and nothing else.
+    """The headers of all batches in the buffer, which must contain whole batches and nothing else.
 
-    With `allow_partial_tail`, an incomplete last batch is left out instead, as Kafka leaves it out of a fetch response
-    or a request: the valid bytes then end with the last header's `position + size`.
+    With `allow_partial_tail` an incomplete last batch is ignored, like Kafka does in requests and Fetch responses: the
+    valid bytes end with the last header's `position + size`.
     """
     headers: list[BatchHeader] = []
     end = memoryview(buffer).nbytes
@@ -198,14 +199,14 @@ def parse_batches(buffer: Buffer, *, allow_partial_tail: bool = False) -> list[B
 
 
 def _check_tail(buffer: Buffer, position: int, end: int, allow_partial_tail: bool) -> None:
-    """What is left must be the beginning of a batch, judged by as much of it as there is."""
+    """Checks that the remaining bytes are the beginning of a batch, as far as they show."""
     if end - position > _MAGIC_AT:
         (length,) = _BATCH_LENGTH.unpack_from(buffer, position + _LENGTH_AT)
         magic = memoryview(buffer).cast("B")[position + _MAGIC_AT]
         if magic != MAGIC_V2 or length < HEADER_SIZE - LENGTH_OVERHEAD:
             _raise_malformed(length, magic, position)
     if not allow_partial_tail:
-        raise CorruptBatch(f"{end - position} bytes at position {position} are not a whole record batch")
+        raise CorruptBatch(f"{end - position} bytes at position {position} are not a complete record batch")
 
 
 def _raise_malformed(length: int, magic: int, position: int) -> None:
@@ -224,7 +225,7 @@ def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
 
 
 def check_crc(buffer: Buffer, header: BatchHeader) -> None:
-    """Raises CorruptBatch unless the batch, which lies whole in the buffer, has the CRC its header states."""
+    """Raises CorruptBatch unless the batch, which must be complete, has the CRC in its header."""
     position = header.position
     computed = crc32c(memoryview(buffer)[position + CRC_COVERS_FROM : position + header.size])
     if computed != header.crc:
@@ -234,20 +235,20 @@ def check_crc(buffer: Buffer, header: BatchHeader) -> None:
 def patch_offset_and_epoch(
     buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
 ) -> None:
-    """Gives the batch its place in the log, in the buffer and in the header. The CRC does not cover either field."""
+    """Sets base offset and leader epoch in the buffer and in the header. The CRC covers neither field."""
     _OFFSET_LENGTH_EPOCH.pack_into(buffer, header.position, base_offset, header.batch_length, leader_epoch)
     header.base_offset = base_offset
     header.leader_epoch = leader_epoch
 
 
 def patch_append_time(buffer: bytearray | memoryview, header: BatchHeader, timestamp: int) -> None:
-    """Makes `timestamp` the timestamp of every record: their own are ignored once the type is LogAppendTime."""
+    """Sets the timestamp of all records: with LogAppendTime the records' own timestamps are ignored."""
     header.attributes |= ATTRIBUTE_APPEND_TIME
     _patch_time(buffer, header, timestamp)
 
 
 def patch_create_time(buffer: bytearray | memoryview, header: BatchHeader, max_timestamp: int) -> None:
-    """Makes the timestamps the records' own, the latest of which is `max_timestamp`."""
+    """Sets the type to CreateTime, with the records' max timestamp."""
     header.attributes &= ~ATTRIBUTE_APPEND_TIME
     _patch_time(buffer, header, max_timestamp)
 
@@ -262,7 +263,7 @@ def _patch_time(buffer: bytearray | memoryview, header: BatchHeader, max_timesta
 
 
 def pack_header(header: BatchHeader) -> bytes:
-    """The header as it is written; its CRC is taken as it is."""
+    """The encoded header, with its CRC unchanged."""
     return _HEADER.pack(
         header.base_offset,
         header.batch_length,

@@ -1,4 +1,4 @@
-"""From records to the bytes of a batch. Knows the format, and nothing of logs or topics."""
+"""Encodes records as a batch. It must not know logs or topics."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -26,7 +26,7 @@ from odradek.records.compression import Compression, compress
 from odradek.records.record import Record
 from odradek.records.varint import varint_size, write_varint
 
-# Zigzag, in one byte and in two.
+# Zigzag varints of one byte and of two.
 _ONE_BYTE_MAX: Final = 63
 _TWO_BYTES_MAX: Final = 8191
 
@@ -45,9 +45,9 @@ def build_batch(
     is_transactional: bool = False,
     is_control: bool = False,
 ) -> bytes:
-    """A batch whose records have consecutive offsets, whatever their own `offset` says.
+    """A batch whose records have consecutive offsets; their own `offset` is ignored.
 
-    With `append_time_ms` the batch is of type LogAppendTime: readers take that time instead of each record's own.
+    With `append_time_ms` the batch is of type LogAppendTime: readers use that time instead of each record's own.
     """
     payload = bytearray()
     base_timestamp = max_timestamp = NO_TIMESTAMP
@@ -89,7 +89,7 @@ def build_batch(
 
 
 def frame_batch(payload: Buffer, header: BatchHeader, compression_level: int | None = None) -> bytes:
-    """Compresses records as the header's attributes say and puts the header before them; its length and CRC are set."""
+    """Compresses records with the codec in the header's attributes, and prepends the header with length and CRC."""
     packed = compress(header.compression, payload, compression_level)
     header.batch_length = HEADER_SIZE - LENGTH_OVERHEAD + len(packed)
     header.size = HEADER_SIZE + len(packed)
@@ -100,7 +100,7 @@ def frame_batch(payload: Buffer, header: BatchHeader, compression_level: int | N
 
 
 def build_empty_batch(original: BatchHeader) -> bytes:
-    """What is kept of a batch whose records are all gone: its offsets, and the last sequence of its producer."""
+    """A batch without records, which retains the offsets and the last sequence of its producer."""
     kept = original.attributes & (ATTRIBUTE_APPEND_TIME | ATTRIBUTE_TRANSACTIONAL | ATTRIBUTE_CONTROL)
     return frame_batch(
         b"",
@@ -134,13 +134,13 @@ def write_record(output: bytearray, record: Record, offset_delta: int, timestamp
         and timestamp_delta == 0
         and offset_delta <= _TWO_BYTES_MAX
     ):
-        # What coordinators write all day.
+        # The shape that coordinators write most.
         doubled = offset_delta << 1
         offset = bytes((doubled,)) if offset_delta <= _ONE_BYTE_MAX else bytes((doubled & 0x7F | 0x80, doubled >> 7))
         write_varint(output, 5 + len(offset) + len(key) + len(value))
         output += b"\0\0%b%c%b%c%b\0" % (offset, len(key) << 1, key, len(value) << 1, value)
         return
-    # Only the length of what follows is needed beforehand, so headers are put together first.
+    # The length precedes the record, so headers are encoded first.
     tail = bytearray()
     write_varint(tail, len(record.headers))
     for name, content in record.headers:

@@ -1,8 +1,7 @@
-"""Kafka's five codecs, as its Java clients write and read them. Knows bytes, not records.
+"""Kafka's five codecs, compatible with the Java clients. It handles bytes, not records.
 
-Output of a decompression is bounded while it is produced, and no memory is taken because the input declares a size:
-a few bytes from a client can ask for gigabytes. Nor does a large one keep other threads waiting: nothing here fills or
-copies more than a piece at a time while it holds the interpreter.
+Decompression output is bounded while it is produced, and no memory is allocated from a declared size: a few bytes from
+a client can declare gigabytes. Output is filled and copied in pieces, so that it does not hold the GIL for long.
 """
 
 import zlib
@@ -17,8 +16,8 @@ from typing_extensions import Buffer
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import CorruptBatch
 
-# What one batch may grow to when it is opened. Far above what `max.message.bytes` and a common ratio give, and little
-# enough that opening one batch at a time never endangers the process.
+# The maximum decompressed size of one batch: far above `max.message.bytes` with a common ratio, and small enough that
+# decompressing one batch at a time is safe.
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 GZIP_DEFAULT_LEVEL = -1
@@ -27,26 +26,26 @@ ZSTD_DEFAULT_LEVEL = 3
 
 _USUAL_RATIO = 4
 _SMALLEST_OUTPUT_BYTES = 4 * 1024
-# Larger output goes to memory that the system hands out page by page, as it is written.
+# Larger output uses anonymous memory, which the system allocates page by page as it is written.
 _SMALL_OUTPUT_BYTES = 1024 * 1024
 _INPUT_PIECE_BYTES = 64 * 1024
 _OUTPUT_PIECE_BYTES = 256 * 1024
 _GZIP_WINDOW_BITS = 31
-# What Rust's standard library says when a fixed output slice is full; cramjam passes it on.
+# The error of Rust's standard library if a fixed output slice is full, as cramjam returns it.
 _OUTPUT_FULL = "failed to write whole buffer"
 
 _INT32_BE = Struct(">i")
 _UINT32_LE = Struct("<I")
 
-# snappy-java's stream format: magic, version 1, compatible with 1, then blocks behind their lengths.
+# snappy-java's stream format: magic, version 1, compatible with 1, then blocks with length prefixes.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + _INT32_BE.pack(1) + _INT32_BE.pack(1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
-# A snappy element of 3 bytes copies at most 64: a block that declares more than this ratio lies.
+# A snappy element of 3 bytes copies at most 64: a block that declares a higher ratio is invalid.
 _SNAPPY_HIGHEST_RATIO = 22
 
-# Magic, flags (version 1, independent blocks), 64 KiB blocks, and the descriptor's checksum. Java clients read no
-# frames with linked blocks, which is what LZ4 libraries write unless told otherwise.
+# Magic, flags (version 1, independent blocks), 64 KiB blocks, and the descriptor's checksum. Java clients cannot read
+# frames with linked blocks, the default of LZ4 libraries.
 _LZ4_FRAME_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED_FLAG = 0x80000000
@@ -54,7 +53,7 @@ _LZ4_END_MARK = bytes(4)
 
 
 class Compression(IntEnum):
-    """The codec's number in a batch's attributes."""
+    """The codec numbers in a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -64,12 +63,12 @@ class Compression(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> "Compression":
-        """The codec that `compression.type` names. Raises KeyError on anything else, `producer` included."""
+        """The codec of a `compression.type`. Raises KeyError for anything else, including `producer`."""
         return cls[name.upper()]
 
 
 class DecompressionTooLarge(KafkaError):
-    """The batch grows beyond the bound. A client that hears MESSAGE_TOO_LARGE splits the batch and tries again."""
+    """The output exceeds the bound. A client that receives MESSAGE_TOO_LARGE splits the batch and retries."""
 
     def __init__(self, max_output_bytes: int) -> None:
         super().__init__(
@@ -78,7 +77,7 @@ class DecompressionTooLarge(KafkaError):
 
 
 class DecompressionFailed(CorruptBatch):
-    """The codec cannot read the bytes, although the batch has the right CRC. Kafka tells a client no more than this."""
+    """The codec cannot read the bytes although the CRC is right. Kafka gives clients no details either."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -91,7 +90,7 @@ class UnknownCompression(DecompressionFailed):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Level None: what Kafka takes by default. Snappy has no levels."""
+    """Level None means Kafka's default. Snappy has no levels."""
     match codec:
         case Compression.NONE:
             return bytes(data)
@@ -109,9 +108,9 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """Raises DecompressionFailed on what the codec cannot read, DecompressionTooLarge beyond the bound.
+    """Raises DecompressionFailed if the codec cannot read the data, DecompressionTooLarge above the bound.
 
-    Uncompressed data is returned as it is, whatever its size: it takes no memory beyond its own.
+    Uncompressed data is returned unchanged at any size, because it needs no more memory.
     """
     match codec:
         case Compression.NONE:
@@ -131,7 +130,7 @@ def _new_output(size: int) -> bytearray | mmap:
 
 
 class _Output:
-    """What comes piece by piece, up to a bound, and is then one run of bytes."""
+    """Collects output in pieces up to a bound, and returns it as one buffer."""
 
     __slots__ = ("_bytes_max", "_large", "_size", "_small")
 
@@ -177,7 +176,7 @@ def _decompress_gzip(data: Buffer, max_output_bytes: int) -> Buffer:
                 position -= len(member.unused_data)
                 if position == end:
                     return output.whole()
-                # A stream may hold several members.
+                # A stream may contain several members.
                 member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     except zlib.error as error:
         raise DecompressionFailed(f"gzip: {error}") from error
@@ -185,7 +184,7 @@ def _decompress_gzip(data: Buffer, max_output_bytes: int) -> Buffer:
 
 
 def _decompress_into(codec: int, data: Buffer, max_output_bytes: int) -> Buffer:
-    """Tries what is enough for most; then all that is allowed, of which only what is written takes memory."""
+    """Tries a usual output size first, then the maximum, of which only written pages use memory."""
     library = cramjam.lz4 if codec == Compression.LZ4 else cramjam.zstd
     with memoryview(data) as view:
         expected = max(view.nbytes * _USUAL_RATIO, _SMALLEST_OUTPUT_BYTES)
@@ -205,7 +204,7 @@ def _decompress_into(codec: int, data: Buffer, max_output_bytes: int) -> Buffer:
 
 
 def _decompress_snappy(data: Buffer, max_output_bytes: int) -> Buffer:
-    """snappy-java's stream, or one bare snappy block, which is what librdkafka sends."""
+    """snappy-java's stream format, or a raw snappy block, which librdkafka sends."""
     view = memoryview(data).cast("B")
     is_stream = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
     blocks = list(_xerial_blocks(view)) if is_stream else [view]
@@ -227,7 +226,7 @@ def _decompress_snappy(data: Buffer, max_output_bytes: int) -> Buffer:
 def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     position, end = 0, view.nbytes
     while position < end:
-        # The header may come again: streams that were concatenated.
+        # Concatenated streams repeat the header.
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             if position > end:
@@ -277,7 +276,7 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 
 
 def _compress_lz4_block(plain: memoryview, level: int) -> bytes:
-    """As Kafka: the default level means the fast compressor, every other one the thorough compressor."""
+    """Like Kafka: the default level uses the fast compressor, every other level the high compressor."""
     if level == LZ4_DEFAULT_LEVEL:
         return bytes(cramjam.lz4.compress_block(plain, store_size=False))
     return bytes(cramjam.lz4.compress_block(plain, store_size=False, mode="high_compression", compression=level))

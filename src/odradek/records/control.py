@@ -1,7 +1,7 @@
-"""Control records: transaction markers, and what a KRaft leader writes between the metadata records.
+"""Control records: transaction markers, and the control records of KRaft.
 
-The key says which one it is (version 0, then the type), the value is a small message of its own. Structures are
-written and read by their classes, in Kafka's encoding. What the records mean is no matter of this module.
+The key contains a version and the type, the value is a small message. The classes define Kafka's encoding of the
+values. This module does not interpret the records.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class ControlType(IntEnum):
 
 
 class ControlMessage(RecordForm):
-    """Base of the structured values. Each begins with its own version."""
+    """Base of the structured values. Each starts with its version."""
 
     __slots__ = ()
     CONTROL_TYPE: ClassVar[ControlType]
@@ -60,7 +60,7 @@ class VoterById(NestedForm):
 
 @named_value
 class LeaderChange(ControlMessage):
-    """The first record of a leader's epoch, where voters are known with their directories (kraft.version 1)."""
+    """The first record of a leader epoch; voters have directory IDs (kraft.version 1)."""
 
     CONTROL_TYPE: ClassVar = ControlType.LEADER_CHANGE
     version: int = field(default=1, metadata=form("int16"))
@@ -71,7 +71,7 @@ class LeaderChange(ControlMessage):
 
 @named_value
 class LeaderChangeV0(ControlMessage):
-    """The same under kraft.version 0: voters are numbers only."""
+    """The same for kraft.version 0: voters have only IDs."""
 
     CONTROL_TYPE: ClassVar = ControlType.LEADER_CHANGE
     version: int = field(default=0, metadata=form("int16"))
@@ -147,7 +147,7 @@ _MESSAGE_TYPES: dict[ControlType, tuple[type[ControlMessage], ...]] = {
 
 
 def control_type(key: bytes | None) -> ControlType | None:
-    """Which control record this is the key of; None for a type that a later release may have added."""
+    """The type in a control record's key; None for an unknown type, which a later release may have added."""
     if key is None or len(key) < _KEY.size:
         raise InvalidRecords("A control record's key has fewer than 4 bytes")
     version, number = _KEY.unpack_from(key)
@@ -169,7 +169,7 @@ def encode_control(message: ControlMessage | EndTransactionMarker, timestamp: in
 
 
 def decode_control(record: Record) -> ControlMessage | EndTransactionMarker | None:
-    """None for a type that is not known: readers skip it."""
+    """None for an unknown type: readers skip it."""
     kind = control_type(record.key)
     if kind is None:
         return None
@@ -188,7 +188,7 @@ def decode_control(record: Record) -> ControlMessage | EndTransactionMarker | No
 def build_control_batch(
     messages: Sequence[ControlMessage], *, base_offset: int, leader_epoch: int, timestamp: int
 ) -> bytes:
-    """A batch of what a KRaft leader writes: no producer, never compressed."""
+    """A batch of KRaft control records: no producer, never compressed."""
     records = [encode_control(message, timestamp) for message in messages]
     return build_batch(records, base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
 
@@ -215,7 +215,7 @@ def build_end_transaction(
 
 
 def _known_version(kind: ControlType, version: int) -> int:
-    """A version of the future only adds what can be passed over: it is read as the newest known."""
+    """Later versions only add fields at the end, so they are read as the newest known version."""
     return min(version, len(_MESSAGE_TYPES[kind]) - 1)
 
 

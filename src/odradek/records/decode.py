@@ -1,4 +1,4 @@
-"""From the bytes of a batch to Python records. For everything but the hot path, which never looks at records."""
+"""Decodes a batch to Python records, for everything except the hot path, which never reads records."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from odradek.records.record import InvalidRecords, Record
 
 
 def records_payload(buffer: Buffer, header: BatchHeader, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
-    """The batch's records as one run of bytes, decompressed if they have to be."""
+    """The batch's encoded records, decompressed if necessary."""
     view = memoryview(buffer).cast("B")
     packed = view[header.position + HEADER_SIZE : header.position + header.size]
     return memoryview(decompress(header.compression, packed, max_output_bytes)).cast("B")
@@ -20,7 +20,7 @@ def records_payload(buffer: Buffer, header: BatchHeader, max_output_bytes: int =
 def decode_batch(
     buffer: Buffer, header: BatchHeader, *, max_output_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> list[Record]:
-    """All records of the batch, whose CRC is taken as checked. Raises InvalidRecords where they are malformed."""
+    """All records of the batch; the caller has checked the CRC. Raises InvalidRecords if they are malformed."""
     return decode_records(records_payload(buffer, header, max_output_bytes), header)
 
 
@@ -29,7 +29,7 @@ def decode_records(payload: memoryview, header: BatchHeader) -> list[Record]:
 
 
 def iterate_records(payload: memoryview, header: BatchHeader) -> Iterator[Record]:
-    """One after the other: a few bytes may hold millions."""
+    """Lazily, because a few bytes may contain millions of records."""
     append_time = header.max_timestamp if header.timestamp_type_is_append else None
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     position, size = 0, payload.nbytes
@@ -52,7 +52,7 @@ def iterate_records(payload: memoryview, header: BatchHeader) -> Iterator[Record
 
 
 def keys_and_values(payload: memoryview, header: BatchHeader) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Offset, key and value of every record, for who wants nothing else, and has many to read."""
+    """Offset, key and value of every record: faster than decoding whole records."""
     data = payload.tobytes()
     size = len(data)
     base_offset = header.base_offset
@@ -82,8 +82,8 @@ def keys_and_values(payload: memoryview, header: BatchHeader) -> list[tuple[int,
 
 
 def _plain_record(data: bytes, position: int, size: int) -> tuple[int, int, int, int] | None:
-    """Offset delta, where key and value begin, and the end, of a record with both, each of less than 64 bytes, without
-    headers, and as old as its batch: nearly all that a coordinator writes. None for others, and for the malformed."""
+    """Offset delta, positions of key and value, and end of a simple record: key and value below 64 bytes, no headers,
+    no timestamp delta. Coordinators write almost only such records. None for other or malformed records."""
     if size - position < 8:
         return None
     length = data[position]
@@ -132,7 +132,7 @@ def _decode_headers(payload: memoryview, position: int, end: int) -> tuple[tuple
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, position = read_varint(payload, position, end)
-        # As Java reads strings: what is not UTF-8 is replaced, not refused.
+        # Like Java: invalid UTF-8 is replaced, not rejected.
         name = str(payload[position : position + length], "utf-8", "replace")
         length, position = read_varint(payload, position + length, end)
         if length < 0:

@@ -1,24 +1,24 @@
-"""Loops over the records of a batch, written so that numba can compile them and Python can run them as they are.
+"""Loops over the records of a batch, which numba can compile and Python can interpret.
 
-Only integers, flat arrays and tuples of integers occur here, and no intermediate value needs more than 63 bits and a
-sign: both ways then give the same answers. `walk.py` chooses the way; nothing else should import this module but for
-reading single records.
+They use only integers, flat arrays and tuples of integers, and no intermediate value needs more than 63 bits and a
+sign, so that both give the same results. `walk.py` chooses between them; other modules import this one only to read
+single records.
 """
 
 from typing import Any
 
 WELL_FORMED = 0
 MALFORMED = 1
-"""A length, a variable-length integer or a count within a record does not fit into it."""
+"""A length, a varint or a count within a record exceeds the record."""
 FEWER_RECORDS = 2
 """The bytes end before the declared number of records."""
 MORE_BYTES = 3
-"""Bytes are left behind the declared number of records."""
+"""Bytes remain after the declared number of records."""
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 
-# Fields of the answer of `check_records`.
+# Fields of the result of `check_records`.
 STATUS = 0
 AT_RECORD = 1
 MAX_TIMESTAMP = 2
@@ -33,14 +33,14 @@ KEPT_TOMBSTONES = 2
 MAX_TIMESTAMP_DELTA = 3
 TOTALS_FIELDS = 4
 
-# How much longer a record may get when its timestamp delta does: ten bytes of delta, and four more of length.
+# The maximum growth of a record with a longer timestamp delta: ten bytes of delta and four of length.
 REBASED_GROWTH_BYTES = 14
 
 
 def read_varint(payload: Any, position: int, end: int) -> tuple[int, int]:
-    """A 32-bit integer and the position behind it, which is -1 where none ends within five bytes and before `end`.
+    """A 32-bit integer and the position after it, or -1 if it does not end within five bytes and before `end`.
 
-    The sign lies in the first byte's lowest bit; keeping it apart leaves 31 bits for the rest.
+    The sign is the lowest bit of the first byte; handling it separately leaves 31 bits for the rest.
     """
     if position >= end:
         return 0, -1
@@ -54,14 +54,14 @@ def read_varint(payload: Any, position: int, end: int) -> tuple[int, int]:
             return 0, -1
         byte = int(payload[position])
         position += 1
-        # Of a fifth byte only four bits count, as in Java, where the others fall off the integer's end.
+        # Only four bits of a fifth byte count, like in Java, where the others overflow.
         value |= (byte & (0x0F if shift == 27 else 0x7F)) << shift
         shift += 7
     return (-value - 1 if negative else value), position
 
 
 def read_varlong(payload: Any, position: int, end: int) -> tuple[int, int]:
-    """A 64-bit integer, as `read_varint`: ten bytes, of the last only the lowest bit."""
+    """A 64-bit integer, like `read_varint`: up to ten bytes, and only the lowest bit of the last."""
     if position >= end:
         return 0, -1
     byte = int(payload[position])
@@ -80,7 +80,7 @@ def read_varlong(payload: Any, position: int, end: int) -> tuple[int, int]:
 
 
 def skip_headers(payload: Any, position: int, end: int) -> int:
-    """The position behind a record's headers, or -1."""
+    """The position after a record's headers, or -1."""
     count, position = read_varint(payload, position, end)
     if position < 0 or count < 0 or count > end - position:
         return -1
@@ -98,9 +98,9 @@ def skip_headers(payload: Any, position: int, end: int) -> int:
 
 
 def read_record(payload: Any, position: int, size: int) -> tuple[int, int, int, int, int, int, int, int]:
-    """One record: where it ends, its timestamp delta and offset delta, where key and value lie, where headers begin.
+    """One record: its end, timestamp delta, offset delta, positions of key and value, and start of the headers.
 
-    A null key or value has length -1. The end is -1 when the record is malformed: it is read to its last byte to know.
+    A null key or value has length -1. The end is -1 if the record is malformed, which is checked up to its last byte.
     """
     length, position = read_varint(payload, position, size)
     if position < 0 or length < 1 or length > size - position:
@@ -127,7 +127,7 @@ def read_record(payload: Any, position: int, size: int) -> tuple[int, int, int, 
 
 
 def add_saturating(base: int, delta: int) -> int:
-    """Timestamps at the ends of the range stay there: only hostile batches have them."""
+    """Clamps timestamps at the ends of the range; only malicious batches have them."""
     if delta > 0 and base > INT64_MAX - delta:
         return INT64_MAX
     if delta < 0 and base < INT64_MIN - delta:
@@ -146,7 +146,7 @@ def check_records(
 ) -> None:
     """Walks a whole batch and fills in the summary.
 
-    A record is refused when it lacks a key that is required, or has a timestamp (-1 is none) beyond the bounds.
+    A record is rejected if it lacks a required key, or if its timestamp (-1 is none) is out of bounds.
     """
     size = len(payload)
     position = 0
@@ -191,7 +191,8 @@ def index_records(
     key_lengths: Any,
     value_lengths: Any,
 ) -> int:
-    """Fills the columns with up to `limit` records from `position` on; their number, or -1 when one is malformed."""
+    """Fills the columns with up to `limit` records from `position` on; returns their number, or -1 if one is
+    malformed."""
     size = len(payload)
     index = 0
     while index < limit and position < size:
@@ -222,7 +223,7 @@ def copy_retained(
     output: Any,
     totals: Any,
 ) -> None:
-    """Copies the records marked in `retained` behind those already in the output, and counts them."""
+    """Appends the records marked in `retained` to the output, and counts them."""
     filled = totals[FILLED_BYTES]
     kept = totals[KEPT_RECORDS]
     tombstones = totals[KEPT_TOMBSTONES]
@@ -253,7 +254,7 @@ def copy_retained(
 
 
 def put_varint(output: Any, position: int, value: int) -> int:
-    """Writes an integer of either width and returns the position behind it."""
+    """Writes an integer of either width and returns the position after it."""
     negative = 1 if value < 0 else 0
     pending = -value - 1 if negative else value
     byte = ((pending & 0x3F) << 1) | negative
@@ -277,7 +278,7 @@ def varint_bytes(value: int) -> int:
 
 
 def rebase_records(payload: Any, count: int, shift: int, output: Any) -> int:
-    """Copies well-formed records with `shift` taken off their timestamp deltas; the bytes written."""
+    """Copies well-formed records with `shift` subtracted from their timestamp deltas; returns the bytes written."""
     size = len(payload)
     position = 0
     filled = 0
@@ -295,5 +296,5 @@ def rebase_records(payload: Any, count: int, shift: int, output: Any) -> int:
     return filled
 
 
-# What the kernels above call; numba has to be told of these before it compiles them.
+# Functions that the kernels call: numba has to compile these first.
 INNER_KERNELS = (read_varint, read_varlong, skip_headers, read_record, add_saturating, put_varint, varint_bytes)

@@ -1,4 +1,4 @@
-"""One record as Python sees it, and the refusal of records that cannot be read."""
+"""One decoded record, and the error for invalid records."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ NO_OFFSET = -1
 
 
 class Record(NamedTuple):
-    """`offset` is known of records that were read; a batch that is being built numbers its records itself."""
+    """`offset` is set for decoded records; building a batch assigns its own offsets."""
 
     key: bytes | None
     value: bytes | None
@@ -19,9 +19,9 @@ class Record(NamedTuple):
 
 
 class InvalidRecords(KafkaError):
-    """The batch is whole, by length and CRC, but its records are refused: malformed, or against the topic's rules.
+    """Length and CRC of the batch are right, but its records are malformed or violate the topic's configs.
 
-    `records` names the refused ones by their place in the batch, with the reason for each.
+    `records` contains the index and the reason of each rejected record.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""What a topic's rules make of a batch that a client sends: accepted as it is, patched, compressed anew, or refused.
+"""Validates a client's batch against the topic's configs: accepts it unchanged, patches it, recompresses it, or rejects
+it.
 
-Refusals carry Kafka's codes and words. Only batches for which the rules ask something that the header cannot answer
-are opened; `must_walk` says which, so that the caller can take them off the event loop.
+Errors have Kafka's codes and messages. Records are read only if the header is not sufficient; `must_walk` returns when,
+so that the caller can do that off the event loop.
 """
 
 from typing import NamedTuple
@@ -34,20 +35,20 @@ __all__ = ["InvalidRecords", "Validated", "must_walk", "validate"]
 _LOG_APPEND_TIME = "LogAppendTime"
 _LAST_CODEC = Compression.ZSTD
 _DEFAULT_AFTER_MAX_MS = 60 * 60 * 1000
-# Kafka lists every refused record. A response must not outgrow the request that caused it.
+# Kafka lists every rejected record. The limit keeps the response smaller than the request.
 _REFUSALS_LISTED_MAX = 10_000
 _REFUSALS_SHOWN_IN_MESSAGE = 3
 
 
 class Validated(NamedTuple):
-    """What is to be appended: the bytes that came, patched where they lie, or new ones."""
+    """The bytes to append: those of the request, patched in place, or new ones."""
 
     data: memoryview
     batches: list[BatchHeader]
 
 
 def must_walk(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
-    """Whether `validate` will look at every record, which takes time in proportion to what they decompress to."""
+    """Whether `validate` reads every record, which takes time in proportion to their decompressed size."""
     if config.compact:
         return True
     if config.compression_type != "producer" and _target_compression(header, config) != header.compression:
@@ -57,7 +58,7 @@ def must_walk(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
     if config.message_timestamp_before_max_ms != INT64_MAX:
         return True
     after_max_ms = config.message_timestamp_after_max_ms
-    # An honest header knows the latest timestamp, which the default bound is left at.
+    # The header has the max timestamp, which is enough for the default bounds.
     return after_max_ms != _DEFAULT_AFTER_MAX_MS or header.max_timestamp - now_ms > after_max_ms
 
 
@@ -71,13 +72,13 @@ def validate(
     walk: Walk | None = None,
     opened_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> Validated:
-    """Checks the one batch of a produce request, and does to it what the topic asks for. Raises KafkaError.
+    """Checks the single batch of a Produce request and applies the topic's configs. Raises KafkaError.
 
-    `walk` is how records are walked, should they have to be; None: interpreted. Beyond `opened_bytes_max` of records
-    it raises DecompressionTooLarge, and has changed nothing: the caller may try again with more.
+    `walk` reads the records if necessary; None means interpreted. Above `opened_bytes_max` bytes of records it raises
+    DecompressionTooLarge without changes: the caller may retry with a higher limit.
     """
     (header,) = batches
-    # In Kafka's order, which decides the answer where several things are wrong.
+    # In Kafka's order, which decides the error code if there are several errors.
     if header.base_offset != 0:
         raise InvalidRecords(
             f"The baseOffset of the record batch in the append to {partition} should be 0, "
@@ -91,22 +92,22 @@ def validate(
     count = header.record_count
     is_miscounted = count <= 0 or header.last_offset_delta + 1 != count
     if is_miscounted or header.attributes & ATTRIBUTE_CONTROL or header.base_sequence < 0 <= header.producer_id:
-        raise _header_refused(header, partition)
+        raise _header_error(header, partition)
     if must_walk(header, config, now_ms):
         payload = records_payload(data, header, opened_bytes_max)
         return _walk_and_patch(data, payload, header, config, now_ms, partition, walk or INTERPRETED_WALK)
     claims_append_time = header.attributes & ATTRIBUTE_APPEND_TIME
     if config.message_timestamp_type == _LOG_APPEND_TIME:
         if claims_append_time:
-            raise _append_time_refused(header)
+            raise _append_time_error(header)
         patch_append_time(data, header, now_ms)
     elif claims_append_time:
         _patch_claimed_append_time(data, header)
     return Validated(memoryview(data), batches)
 
 
-def _header_refused(header: BatchHeader, partition: TopicPartition) -> InvalidRecords:
-    """Says what is wrong with the header."""
+def _header_error(header: BatchHeader, partition: TopicPartition) -> InvalidRecords:
+    """The error for an invalid header."""
     offset_range = f"[{header.base_offset}, {header.last_offset}]"
     count = header.record_count
     if header.last_offset_delta < 0:
@@ -141,7 +142,7 @@ def _walk_and_patch(
 ) -> Validated:
     earliest, latest = _bounds(config, now_ms)
     if header.timestamp_type_is_append:
-        # The records' own timestamps do not count then: all have the batch's.
+        # The records' own timestamps are ignored: all have the batch's.
         summary = walk.check(payload, header, keys_required=config.compact)
         max_timestamp = header.max_timestamp
         is_refused = config.log_append_time or max_timestamp == NO_TIMESTAMP or not earliest <= max_timestamp <= latest
@@ -150,12 +151,12 @@ def _walk_and_patch(
         max_timestamp = summary.max_timestamp
         is_refused = False
     if is_refused or summary.refused_records:
-        raise _records_refused(payload, header, config, now_ms, partition, walk)
+        raise _records_error(payload, header, config, now_ms, partition, walk)
     if not summary.offsets_consecutive:
         raise InvalidRecords(f"Records are not numbered one by one in topic partition {partition}")
     codec = _target_compression(header, config)
     if codec != header.compression:
-        return _compress_anew(payload, header, codec, max_timestamp, config, now_ms, partition)
+        return _recompress(payload, header, codec, max_timestamp, config, now_ms, partition)
     if config.log_append_time:
         patch_append_time(data, header, now_ms)
     elif header.timestamp_type_is_append or max_timestamp != header.max_timestamp:
@@ -163,7 +164,7 @@ def _walk_and_patch(
     return Validated(memoryview(data), [header])
 
 
-def _compress_anew(
+def _recompress(
     payload: memoryview,
     header: BatchHeader,
     codec: int,
@@ -179,7 +180,7 @@ def _compress_anew(
         header.max_timestamp = now_ms
     header.position = 0
     if codec == Compression.NONE and HEADER_SIZE + payload.nbytes > config.max_message_bytes:
-        # Known before it is built, which would take the memory twice over.
+        # Checked before the batch is built, which would need the memory twice.
         raise _too_large(HEADER_SIZE + payload.nbytes, config, partition)
     data = bytearray(frame_batch(payload, header, _compression_level(codec, config)))
     if len(data) > config.max_message_bytes:
@@ -188,7 +189,7 @@ def _compress_anew(
 
 
 def _bounds(config: TopicConfig, now_ms: int) -> tuple[int, int]:
-    """Where timestamps may lie. On a topic that sets them itself, the clients' may lie anywhere."""
+    """The allowed timestamps. With LogAppendTime any timestamp is allowed."""
     if config.log_append_time:
         return INT64_MIN, INT64_MAX
     return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
@@ -214,15 +215,16 @@ def _compression_level(codec: int, config: TopicConfig) -> int | None:
 
 
 def _patch_claimed_append_time(data: bytearray | memoryview, header: BatchHeader) -> None:
-    """A producer that claims LogAppendTime where the topic does not set it: all records have the batch's timestamp."""
+    """For a producer that sent LogAppendTime although the topic uses CreateTime: all records get the batch's
+    timestamp."""
     if header.max_timestamp == NO_TIMESTAMP:
-        raise _append_time_refused(header)
+        raise _append_time_error(header)
     patch_create_time(data, header, header.max_timestamp)
 
 
-def _append_time_refused(header: BatchHeader) -> InvalidRecords:
+def _append_time_error(header: BatchHeader) -> InvalidRecords:
     listed = min(header.record_count, _REFUSALS_LISTED_MAX)
-    return _timestamps_refused([(index, _claimed_append_time(header, index)) for index in range(listed)])
+    return _timestamps_error([(index, _claimed_append_time(header, index)) for index in range(listed)])
 
 
 def _claimed_append_time(header: BatchHeader, index: int) -> str:
@@ -232,7 +234,7 @@ def _claimed_append_time(header: BatchHeader, index: int) -> str:
     )
 
 
-def _timestamps_refused(refusals: list[tuple[int, str]]) -> InvalidRecords:
+def _timestamps_error(refusals: list[tuple[int, str]]) -> InvalidRecords:
     return InvalidRecords(
         "One or more records have been rejected due to invalid timestamp",
         code=ErrorCode.invalid_timestamp,
@@ -240,10 +242,10 @@ def _timestamps_refused(refusals: list[tuple[int, str]]) -> InvalidRecords:
     )
 
 
-def _records_refused(
+def _records_error(
     payload: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int, partition: TopicPartition, walk: Walk
 ) -> InvalidRecords:
-    """Says of every record what is wrong with it: the key before the timestamp."""
+    """The error of every rejected record; a missing key precedes an invalid timestamp."""
     earliest, latest = _bounds(config, now_ms)
     claimed = header.timestamp_type_is_append
     refusals: list[tuple[int, str]] = []
@@ -272,7 +274,7 @@ def _records_refused(
         if len(refusals) >= _REFUSALS_LISTED_MAX:
             break
     if any_timestamp:
-        return _timestamps_refused(refusals)
+        return _timestamps_error(refusals)
     shown = ", ".join(
         f"RecordError(batchIndex={index}, message='{reason}')"
         for index, reason in refusals[:_REFUSALS_SHOWN_IN_MESSAGE]

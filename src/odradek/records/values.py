@@ -1,7 +1,7 @@
-"""Batches whose records are values and nothing else, no keys, no headers, one timestamp: as in the metadata log.
+"""Batches of records with only a value and one timestamp, without keys and headers, as in the metadata log.
 
-Millions of such records make a snapshot. They are written and read here without an object for each; whatever has
-another shape is left to `decode`, which knows them all.
+A snapshot has millions of such records. They are encoded and decoded here without an object for each; `decode` handles
+records of any other shape.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,10 @@ from odradek.records.kernels import read_record
 from odradek.records.varint import varint_size, write_varint
 
 _NO_KEY = 1
-# No attributes, and no difference to the batch's timestamp.
+# No attributes, and a timestamp delta of 0.
 _RECORD_HEAD = b"\0\0"
 _NO_HEADERS = 0
-# As far as a plain record is looked at before its value.
+# The bytes of a plain record that are read before its value.
 _GLANCE_BYTES = 12
 _SURROUNDINGS_MAX = 256
 
@@ -57,7 +57,7 @@ def build_values_batch(values: Iterable[bytes], *, timestamp: int, base_offset: 
 
 @lru_cache(_SURROUNDINGS_MAX)
 def _surroundings(value_size: int, offset_size: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the offset: the same for most records of a batch."""
+    """The bytes before and after the offset, equal for most records of a batch."""
     before, behind = bytearray(), bytearray((_NO_KEY,))
     write_varint(behind, value_size)
     write_varint(before, len(_RECORD_HEAD) + offset_size + len(behind) + value_size + 1)
@@ -65,7 +65,7 @@ def _surroundings(value_size: int, offset_size: int) -> tuple[bytes, bytes]:
 
 
 def read_values(buffer: bytes, header: BatchHeader) -> Iterator[bytes | None]:
-    """The value of each record, whatever else a record has. Raises InvalidRecords where they are malformed."""
+    """The value of each record. Raises InvalidRecords if records are malformed."""
     payload = bytes(records_payload(buffer, header))
     position, size = 0, len(payload)
     for number in range(header.record_count):
@@ -85,7 +85,7 @@ def read_values(buffer: bytes, header: BatchHeader) -> Iterator[bytes | None]:
 
 
 def _plain_value(payload: bytes, position: int, size: int) -> tuple[int, int] | None:
-    """Where the value of a record without key and headers lies; None if it cannot be told at a glance."""
+    """The position of the value of a record without key and headers; None if the record has another shape."""
     if position + _GLANCE_BYTES > size:
         return None
     # Lengths of one or two bytes; an odd one would be negative.
@@ -99,7 +99,7 @@ def _plain_value(payload: bytes, position: int, size: int) -> tuple[int, int] | 
     last = position + (length >> 1) - 1
     if last >= size or last < position + 5 or payload[last] != _NO_HEADERS:
         return None
-    # Behind attributes and timestamp the offset, of up to three bytes.
+    # After attributes and timestamp follows the offset, of up to three bytes.
     position += 2
     if payload[position - 1] & 0x80:
         return None

@@ -1,8 +1,8 @@
-"""Kafka's variable-length integers: zigzag, seven bits a byte, least significant first."""
+"""Kafka's variable-length integers: zigzag, seven bits per byte, least significant first."""
 
 
 def write_varint(output: bytearray, value: int) -> None:
-    """Serves both of Kafka's widths: a value of 32 bits looks the same in either."""
+    """For both of Kafka's widths: a 32-bit value has the same encoding in both."""
     pending = value << 1 if value >= 0 else ((-value) << 1) - 1
     while pending > 0x7F:
         output.append(0x80 | pending & 0x7F)

@@ -1,7 +1,7 @@
-"""Walking the records of a batch: compiled by numba where it is installed and loaded, interpreted otherwise.
+"""Walks the records of a batch: compiled by numba if it is installed and loaded, otherwise interpreted.
 
-Both ways run the same source, `kernels.py`. Loading numba takes a second and tens of megabytes, so it never happens by
-import, and never on the event loop: whoever works in a thread asks for `compiled_walk` or `thread_walk`.
+Both run the same source, `kernels.py`. Loading numba takes a second and tens of megabytes, so it never happens on
+import or on the event loop: code that runs in a thread calls `compiled_walk` or `thread_walk`.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from odradek.records import kernels
 from odradek.records.batch import BatchHeader
 from odradek.records.record import InvalidRecords
 
-# From this many records on, loading numba pays off within a few batches.
+# With more records, loading numba pays off within a few batches.
 _WORTH_COMPILING_RECORDS = 2_000
 _COLUMN_RECORDS = 16_384
 
@@ -27,10 +27,10 @@ class RecordsSummary(NamedTuple):
 
 
 class RecordColumns:
-    """Some consecutive records of one batch, field by field; row `i` counts up to `count`, what is behind is stale.
+    """Consecutive records of one batch as columns; rows from `count` on are stale.
 
-    Positions are those in the payload. A null key or value has length -1. `start` is where the first record begins,
-    each other one begins where the one before it ends. `flags` is for the user of the columns to mark rows in.
+    Positions refer to the payload. A null key or value has length -1. `start` is the position of the first record;
+    every other record starts where the previous one ends. Callers may mark rows in `flags`.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class RecordColumns:
 
 
 class Walk:
-    """One of the two ways. The payload of a batch is what `decode.records_payload` gives."""
+    """A compiled or an interpreted walk. The payload of a batch comes from `decode.records_payload`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Walk:
         new_column: Callable[[int], Any],
     ) -> None:
         self.is_compiled = is_compiled
-        # What the kernels take for a payload, an output and a column of integers.
+        # The types of payload, output and integer column that the kernels need.
         self.as_array = as_array
         self.as_output = as_output
         self.new_column = new_column
@@ -88,7 +88,7 @@ class Walk:
         latest: int = kernels.INT64_MAX,
         keys_required: bool = False,
     ) -> RecordsSummary:
-        """Raises InvalidRecords where the bytes are not the records that the header declares."""
+        """Raises InvalidRecords if the bytes are not the records that the header declares."""
         summary = self.new_column(kernels.SUMMARY_FIELDS)
         self._check_records(
             self.as_array(memoryview(payload).cast("B")),
@@ -114,7 +114,7 @@ class Walk:
     def columns(
         self, payload: Buffer, header: BatchHeader, columns: RecordColumns | None = None
     ) -> Iterator[RecordColumns]:
-        """The batch's records in runs of bounded length. Every run is the same object, filled anew."""
+        """The batch's records in chunks of bounded length. Every chunk is the same object, refilled."""
         view = memoryview(payload).cast("B")
         records = self.as_array(view)
         columns = columns or self.new_columns()
@@ -142,7 +142,7 @@ class Walk:
 
 
 class Retention:
-    """Puts together those records of a batch that are kept, run by run of its columns."""
+    """Collects the retained records of a batch, chunk by chunk of its columns."""
 
     def __init__(self, walk: Walk, payload: memoryview) -> None:
         self._walk = walk
@@ -151,7 +151,7 @@ class Retention:
         self._totals = walk.new_column(kernels.TOTALS_FIELDS)
 
     def add(self, columns: RecordColumns) -> None:
-        """Takes those rows of the columns that have a flag."""
+        """Adds the flagged rows of the columns."""
         self._walk.copy_retained(
             self._records,
             columns.start,
@@ -180,7 +180,7 @@ class Retention:
         return memoryview(self._output)[: int(self._totals[kernels.FILLED_BYTES])]
 
     def rebased_payload(self, shift_ms: int) -> memoryview:
-        """The same with timestamps counted from a base that is `shift_ms` later."""
+        """The payload with timestamp deltas relative to a base that is `shift_ms` later."""
         payload = self.payload()
         output = bytearray(payload.nbytes + self.kept_records * kernels.REBASED_GROWTH_BYTES)
         filled = self._walk.rebase_records(
@@ -208,7 +208,7 @@ INTERPRETED_WALK = Walk(
 
 @cache
 def compiled_walk() -> Walk | None:
-    """None where numba is not installed. The first call loads it; each kernel compiles on first use, and is cached."""
+    """None if numba is not installed. The first call loads it; each kernel is compiled on first use and cached."""
     try:
         import numba
         import numpy
@@ -220,7 +220,7 @@ def compiled_walk() -> Walk | None:
         register_jitable(function)
 
     def as_array(view: memoryview) -> Any:
-        # Read-only whatever it was, for one compilation to serve all. numpy refuses an empty buffer.
+        # Always read-only, so that one compilation serves all. numpy does not accept an empty buffer.
         return numpy.frombuffer(view.toreadonly() if view.nbytes else b"\0", numpy.uint8)[: view.nbytes]
 
     return Walk(
@@ -233,7 +233,7 @@ def compiled_walk() -> Walk | None:
 
 
 def thread_walk(record_count: int) -> Walk:
-    """The way to take in a thread: compiled once it is loaded, and it is loaded when a batch is large enough."""
+    """The walk to use in a thread: compiled once numba is loaded, which a large batch triggers."""
     if record_count < _WORTH_COMPILING_RECORDS and not compiled_walk.cache_info().currsize:
         return INTERPRETED_WALK
     return compiled_walk() or INTERPRETED_WALK
