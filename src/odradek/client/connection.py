@@ -156,7 +156,7 @@ class Connection:
 
     def _write(self, data: bytes, deadline: float) -> None:
         try:
-            self._set_timeout(deadline)
+            self._set_timeout(deadline - time.monotonic())
             self._socket.sendall(data)
         except TimeoutError:
             self._fail("the broker accepts no more bytes")
@@ -169,7 +169,7 @@ class Connection:
     def _receive(self) -> list[Event]:
         """The events of the next bytes, which are read without a copy."""
         try:
-            self._set_timeout(self._session.deadline)
+            self._set_timeout(self._session.seconds_left(time.monotonic()))
             size = self._socket.recv_into(self._session.get_buffer())
         except TimeoutError:
             self._fail("the broker did not respond in time")
@@ -185,13 +185,12 @@ class Connection:
             self._fail(failed.reason)
         return events
 
-    def _set_timeout(self, deadline: float | None) -> None:
-        """Limits the next socket call to the time left. Raises TimeoutError when there is none."""
-        assert deadline is not None, "every request has a deadline"
-        left = deadline - time.monotonic()
-        if left <= 0:
+    def _set_timeout(self, seconds: float | None) -> None:
+        """Limits the next socket call. Raises TimeoutError if there is no time left."""
+        assert seconds is not None, "every request has a deadline"
+        if seconds <= 0:
             raise TimeoutError
-        self._socket.settimeout(left)
+        self._socket.settimeout(seconds)
 
     def _fail(self, reason: str) -> NoReturn:
         self.close()

@@ -119,17 +119,13 @@ class ClientSession:
     def in_flight(self) -> int:
         return len(self._in_flight)
 
-    @property
-    def deadline(self) -> float | None:
-        """The time at which the connection must be closed: the earliest deadline of the requests in flight.
+    def seconds_left(self, now: float) -> float | None:
+        """The time until the earliest deadline in flight, 0 once it has passed; None without a deadline.
 
-        A session that skipped one response would take it for the next request's, and requests behind it would wait.
+        The transport closes the connection then: requests behind the late response would wait as long.
         """
-        return min((one.deadline for one in self._in_flight if one.deadline is not None), default=None)
-
-    def has_timed_out(self, now: float) -> bool:
-        deadline = self.deadline
-        return deadline is not None and now >= deadline
+        deadlines = [one.deadline for one in self._in_flight if one.deadline is not None]
+        return max(0.0, min(deadlines) - now) if deadlines else None
 
     # Requests
 

@@ -271,22 +271,21 @@ def test_a_request_that_cannot_be_encoded_is_not_in_flight() -> None:
 
 def test_the_earliest_deadline_in_flight_counts() -> None:
     session = ready_session()
-    assert session.deadline is None and not session.has_timed_out(1e9)
+    assert session.seconds_left(now=1e9) is None
     send_heartbeat(session, deadline=12.0)
     send_heartbeat(session, deadline=10.0)
     send_heartbeat(session)
-    assert session.deadline == 10.0
-    assert not session.has_timed_out(9.9)
-    assert session.has_timed_out(10.0)
+    assert session.seconds_left(now=9.5) == 0.5
+    assert session.seconds_left(now=11.0) == 0.0
     session.receive(heartbeat_response(2) + heartbeat_response(3))
-    assert session.deadline is None
+    assert session.seconds_left(now=11.0) is None
 
 
 def test_a_second_negotiation_request_keeps_the_deadline() -> None:
     session = new_session()
     session.negotiate(deadline=5.0)
     session.receive(versions_response(1, 0, error=ErrorCode.unsupported_version))
-    assert session.deadline == 5.0
+    assert session.seconds_left(now=4.0) == 1.0
 
 
 def test_correlation_ids_wrap_around() -> None:
