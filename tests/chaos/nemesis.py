@@ -185,7 +185,7 @@ class Nemesis:
             if number < partitions
         }
         with self._cluster.reassignments() as reassignments:
-            errors = reassignments.begin(wanted)
+            errors = reassignments.start(wanted)
         if errors:
             raise NotRecovered(f"reassignments were rejected: {errors}")
         self.tally[REASSIGNMENTS] += len(wanted)

@@ -133,7 +133,7 @@ class Stage:
             first, *others = layout.replicas
             old = self.cluster.nodes[layout.leader]
             moves = Reassignments(client)
-            assert moves.begin({partition: [*others, first]}) == {}
+            assert moves.start({partition: [*others, first]}) == {}
             wait_for("the new order of replicas", lambda: not moves.ongoing())
             moves.elect_preferred([partition])
         wait_for("another leader", lambda: self.leader(partition).node_id == others[0])

@@ -163,7 +163,7 @@ def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, sid
         )
         rate = {f"{side}.replication.throttled.rate": str(2 * BYTES_PER_S)}
         admin.alter_configs(Resource(ResourceType.BROKER, broker), changes=rate)
-        assert not Reassignments(client).begin({TopicPartition(topic, 0): (2,)})
+        assert not Reassignments(client).start({TopicPartition(topic, 0): (2,)})
         watch.assert_took(SECONDS / 2)
         admin.alter_configs(Resource(ResourceType.BROKER, broker), changes={}, removals=rate)
 

@@ -22,7 +22,7 @@ from odradek.cli.options import (
     parse_choices,
 )
 from odradek.client.cluster import Cluster
-from odradek.client.explain import explain_refusal
+from odradek.client.explain import explain_error_code
 from odradek.client.groups import CLASSIC, CONSUMER, GroupDescription, GroupListing, Groups
 from odradek.client.partition_names import name_partitions, partitions_named
 from odradek.client.rebalances import last_rebalances
@@ -298,7 +298,7 @@ def _raise_failures(failed: Mapping[str, KafkaError], count: int, noun: str) -> 
     if failed:
         name, error = min(failed.items())
         what = f"{noun} {name}" if count == 1 else f"{len(failed)} of {_counted(count, noun)}, including {name}"
-        raise UserError(f"Cannot delete {what}. {explain_refusal(error)}")
+        raise UserError(f"Cannot delete {what}. {explain_error_code(error)}")
 
 
 def _check_scope(scope: Scope, from_file: Path | None) -> None:

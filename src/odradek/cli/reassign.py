@@ -13,7 +13,7 @@ from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, For
 from odradek.cli.reassignment_file import read_plan, write_plan
 from odradek.cli.reassignment_status import NO_REASSIGNMENTS, show_status
 from odradek.client.cluster import Cluster
-from odradek.client.explain import explain_refusal
+from odradek.client.explain import explain_error_code
 from odradek.client.placement import PlacedPartition, Skew, loads_of, skew_of
 from odradek.client.reassignment_plan import CannotPlan, PlannedReassignment, Purpose, plan_reassignments
 from odradek.client.reassignments import Reassignment, Reassignments
@@ -75,19 +75,19 @@ def plan(
     placed = found.placed()
     try:
         with progress("Planning", len(placed), unit="partitions"):
-            moves = plan_reassignments(placed, found.racks, found.online, purpose, topics=topic or None)
+            planned = plan_reassignments(placed, found.racks, found.online, purpose, topics=topic or None)
     except CannotPlan as error:
         raise UserError(f"{error}. Add brokers or drain fewer.") from None
-    if out is not None and moves:
-        write_plan(out, {move.partition: move.after for move in moves})
-    before, after = _skews(placed, moves, found.online - purpose.drain)
+    if out is not None and planned:
+        write_plan(out, {one.partition: one.after for one in planned})
+    before, after = _skews(placed, planned, found.online - purpose.drain)
     if format is OutputFormat.JSON:
-        print_json(_plan_as_json(moves, throttle, before, after))
+        print_json(_plan_as_json(planned, throttle, before, after))
         return
-    if not moves:
+    if not planned:
         say("Nothing to reassign.")
         return
-    _print_moves(moves)
+    _print_planned(planned)
     print_table(
         ("skew", "before", "after"),
         [
@@ -96,7 +96,7 @@ def plan(
             ("bytes", format_bytes(before.size_bytes), format_bytes(after.size_bytes)),
         ],
     )
-    say(_cost(moves, throttle))
+    say(_cost(planned, throttle))
     say(
         f"Start the reassignment with `odradek reassign apply {out}`."
         if out
@@ -125,28 +125,28 @@ def apply(
     """Start the reassignments of a plan. Run it again to change their --throttle."""
     wanted = read_plan(file)
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        moves = _moves_to(wanted, _survey(cluster), file)
+        planned = _plan_from_file(wanted, _survey(cluster), file)
         ongoing = Reassignments(cluster).ongoing()
         targets = {one.partition: one.target for one in ongoing}
-        moves = [move for move in moves if targets.get(move.partition) != move.after]
-        _check_not_ongoing(ongoing, {move.partition for move in moves})
-        if moves and format is OutputFormat.TABLE:
-            _print_moves(moves)
-            say(_cost(moves, throttle))
-        if moves and not yes and is_terminal(sys.stdin):
-            typer.confirm(f"Reassign {_counted(len(moves))}?", abort=True, err=True)
+        planned = [one for one in planned if targets.get(one.partition) != one.after]
+        _check_not_ongoing(ongoing, {one.partition for one in planned})
+        if planned and format is OutputFormat.TABLE:
+            _print_planned(planned)
+            say(_cost(planned, throttle))
+        if planned and not yes and is_terminal(sys.stdin):
+            typer.confirm(f"Reassign {_counted(len(planned))}?", abort=True, err=True)
         if throttle is not None:
-            started = [_as_move(one) for one in ongoing if one.partition in wanted]
-            ReplicationThrottles(cluster).limit([*moves, *started], throttle)
-        with progress("Starting", len(moves), unit="partitions") as advance:
-            failed = Reassignments(cluster).begin({move.partition: move.after for move in moves}, on_response=advance)
+            started = [_as_planned(one) for one in ongoing if one.partition in wanted]
+            ReplicationThrottles(cluster).limit([*planned, *started], throttle)
+        with progress("Starting", len(planned), unit="partitions") as advance:
+            failed = Reassignments(cluster).start({one.partition: one.after for one in planned}, on_response=advance)
     if format is OutputFormat.JSON:
-        print_json({"begun": len(moves) - len(failed), "moves": [_move_as_json(move) for move in moves]})
-    _raise_failures(failed, len(moves))
-    if not moves:
+        print_json({"begun": len(planned) - len(failed), "moves": [_planned_as_json(one) for one in planned]})
+    _raise_failures(failed, len(planned))
+    if not planned:
         say("Nothing to reassign: all partitions are in place or being reassigned.")
     else:
-        say(f"Started reassigning {_counted(len(moves))}. Use `odradek reassign status --watch` to see the progress.")
+        say(f"Started reassigning {_counted(len(planned))}. Use `odradek reassign status --watch` to see the progress.")
 
 
 @app.command()
@@ -236,10 +236,12 @@ def _check_not_ongoing(ongoing: Sequence[Reassignment], among: set[TopicPartitio
         )
 
 
-def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, file: Path) -> list[PlannedReassignment]:
+def _plan_from_file(
+    wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, file: Path
+) -> list[PlannedReassignment]:
     """Return the part of a plan that is not in place yet."""
     partitions = found.partitions
-    moves = []
+    planned = []
     for partition, replicas in sorted(wanted.items()):
         layout = partitions.get(partition)
         if layout is None:
@@ -251,52 +253,52 @@ def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, f
                 )
         if layout.replicas != replicas:
             size_bytes = found.size_of(partition, layout)
-            moves.append(
+            planned.append(
                 PlannedReassignment(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes)
             )
-    return moves
+    return planned
 
 
-def _as_move(ongoing: Reassignment) -> PlannedReassignment:
+def _as_planned(ongoing: Reassignment) -> PlannedReassignment:
     before = tuple(broker for broker in ongoing.replicas if broker not in ongoing.adding)
     return PlannedReassignment(partition=ongoing.partition, before=before, after=ongoing.target, size_bytes=0)
 
 
 def _skews(
-    placed: Sequence[PlacedPartition], moves: Sequence[PlannedReassignment], brokers: frozenset[int]
+    placed: Sequence[PlacedPartition], planned: Sequence[PlannedReassignment], brokers: frozenset[int]
 ) -> tuple[Skew, Skew]:
-    after = {move.partition: move.after for move in moves}
-    planned = [
+    after = {one.partition: one.after for one in planned}
+    placed_after = [
         PlacedPartition(
             partition=one.partition, replicas=after.get(one.partition, one.replicas), size_bytes=one.size_bytes
         )
         for one in placed
     ]
-    skew_before, skew_after = (skew_of(list(loads_of(each, brokers).values())) for each in (placed, planned))
+    skew_before, skew_after = (skew_of(list(loads_of(each, brokers).values())) for each in (placed, placed_after))
     return skew_before, skew_after
 
 
-def _print_moves(moves: Sequence[PlannedReassignment]) -> None:
+def _print_planned(planned: Sequence[PlannedReassignment]) -> None:
     print_table(
         ("partition", "from", "to", "bytes to copy"),
-        [(str(move.partition), move.before, move.after, format_bytes(move.bytes_to_copy)) for move in moves],
+        [(str(one.partition), one.before, one.after, format_bytes(one.bytes_to_copy)) for one in planned],
     )
 
 
-def _cost(moves: Sequence[PlannedReassignment], throttle: int | None) -> str:
-    copied = sum(move.bytes_to_copy for move in moves)
-    line = f"{_counted(len(moves))}, {format_bytes(copied)} to copy"
+def _cost(planned: Sequence[PlannedReassignment], throttle: int | None) -> str:
+    copied = sum(one.bytes_to_copy for one in planned)
+    line = f"{_counted(len(planned))}, {format_bytes(copied)} to copy"
     if throttle is not None:
         line += f", {format_span(copied * 1000 // throttle)} at {format_bytes(throttle)}/s"
     return line
 
 
 def _plan_as_json(
-    moves: Sequence[PlannedReassignment], throttle: int | None, before: Skew, after: Skew
+    planned: Sequence[PlannedReassignment], throttle: int | None, before: Skew, after: Skew
 ) -> dict[str, Any]:
-    copied = sum(move.bytes_to_copy for move in moves)
+    copied = sum(one.bytes_to_copy for one in planned)
     return {
-        "moves": [_move_as_json(move) for move in moves],
+        "moves": [_planned_as_json(one) for one in planned],
         "bytes_to_copy": copied,
         "seconds_at_throttle": None if throttle is None else copied / throttle,
         "skew": {
@@ -306,20 +308,22 @@ def _plan_as_json(
     }
 
 
-def _move_as_json(move: PlannedReassignment) -> dict[str, Any]:
+def _planned_as_json(one: PlannedReassignment) -> dict[str, Any]:
     return {
-        "topic": move.partition.topic,
-        "partition": move.partition.partition,
-        "from": list(move.before),
-        "to": list(move.after),
-        "bytes_to_copy": move.bytes_to_copy,
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "from": list(one.before),
+        "to": list(one.after),
+        "bytes_to_copy": one.bytes_to_copy,
     }
 
 
 def _raise_failures(failed: Mapping[TopicPartition, KafkaError], count: int) -> None:
     if failed:
         partition, error = min(failed.items())
-        raise UserError(f"{len(failed)} of {_counted(count)} failed, including {partition}. {explain_refusal(error)}")
+        raise UserError(
+            f"{len(failed)} of {_counted(count)} failed, including {partition}. {explain_error_code(error)}"
+        )
 
 
 def _counted(count: int) -> str:

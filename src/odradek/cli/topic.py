@@ -19,7 +19,7 @@ from odradek.cli.options import (
 )
 from odradek.client.admin import EARLIEST, LATEST, Admin, ConfigSource, Resource, ResourceType
 from odradek.client.cluster import Cluster
-from odradek.client.explain import explain_refusal
+from odradek.client.explain import explain_error_code
 from odradek.client.layout import TopicLayout
 from odradek.client.reassignments import Reassignments
 from odradek.text.errors import UserError
@@ -199,16 +199,15 @@ def elect(
         )
     if failed:
         partition, error = next(iter(failed.items()))
-        raise UserError(
-            f"Election failed for {_counted(len(failed), 'partition')}, including {partition}. {explain_refusal(error)}"
-        )
+        count = _counted(len(failed), "partition")
+        raise UserError(f"Election failed for {count}, including {partition}. {explain_error_code(error)}")
 
 
 def _layout_when_known(cluster: Cluster, name: str) -> TopicLayout:
     """Raise a retriable error until the broker has the new topic in its metadata."""
     layout = cluster.layout([name])
     if name not in layout.topics:
-        raise KafkaError(layout.refused[name], f"topic {name!r}")
+        raise KafkaError(layout.errors[name], f"topic {name!r}")
     return layout.topics[name]
 
 

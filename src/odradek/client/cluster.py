@@ -78,7 +78,7 @@ class Cluster:
     def topics(self, names: Sequence[str]) -> dict[str, TopicLayout]:
         """Return the layouts of these topics. Raises UnknownTopic for the first that does not exist."""
         layout = self.layout(names)
-        for name, code in layout.refused.items():
+        for name, code in layout.errors.items():
             if code in (ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception):
                 raise UnknownTopic(name, sorted(self.layout(None).topics))
             raise KafkaError(code, f"topic {name!r}")

@@ -33,7 +33,7 @@ def explain(error: BaseException) -> str | None:
         case ClientError():
             return as_sentence(str(error))
         case KafkaError():
-            return explain_refusal(error)
+            return explain_error_code(error)
         case OSError():
             return explain_os_error(error)
     return None
@@ -92,7 +92,7 @@ _ADVICE = {
 }
 
 
-def explain_refusal(error: KafkaError) -> str:
+def explain_error_code(error: KafkaError) -> str:
     reason = _one_line(error.message) if error.message else error.code.name.replace("_", " ")
     line = f"Request rejected: {reason} ({error.code.name.upper()})."
     advice = _ADVICE.get(error.code)

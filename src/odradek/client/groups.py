@@ -151,8 +151,8 @@ class Groups:
 
         def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
             response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
-            refused = _refusals(response)
-            return {group_id: next(iter(refused.values()), None)}
+            errors = _errors(response)
+            return {group_id: next(iter(errors.values()), None)}
 
         raise_if_error(self._query("committing offsets", (group_id,), query, timeout_s=timeout_s)[group_id])
 
@@ -178,7 +178,7 @@ class Groups:
 
         def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[dict[TopicPartition, KafkaError]]:
             response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_DELETE, build)
-            return {group_id: result_or_error(response, lambda: _refusals(response))}
+            return {group_id: result_or_error(response, lambda: _errors(response))}
 
         return raise_if_error(self._query("deleting offsets", (group_id,), query)[group_id])
 
@@ -352,7 +352,7 @@ def _committed(group: Message) -> Offsets:
     return found
 
 
-def _refusals(response: Message) -> dict[TopicPartition, KafkaError]:
+def _errors(response: Message) -> dict[TopicPartition, KafkaError]:
     return {
         TopicPartition(topic.name, one.partition_index): KafkaError(one.error_code)
         for topic in response.topics

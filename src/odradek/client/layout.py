@@ -41,7 +41,7 @@ class ClusterLayout:
     controller_id: int
     brokers: dict[int, BrokerNode]
     topics: dict[str, TopicLayout]
-    refused: dict[str, ErrorCode]
+    errors: dict[str, ErrorCode]
     """The error codes of requested topics that the broker did not describe."""
 
 
@@ -54,7 +54,7 @@ def layout_from(response: Message) -> ClusterLayout:
             for broker in response.brokers
         },
         topics={topic.name: _topic(topic) for topic in response.topics if topic.error_code is ErrorCode.none},
-        refused={topic.name: topic.error_code for topic in response.topics if topic.error_code is not ErrorCode.none},
+        errors={topic.name: topic.error_code for topic in response.topics if topic.error_code is not ErrorCode.none},
     )
 
 

@@ -23,7 +23,7 @@ _PREFERRED: Final = 0
 _PARTITIONS_AT_ONCE: Final = 1000
 
 # The errors of single partitions; partitions without an error are left out.
-Refusals = dict[TopicPartition, KafkaError]
+PartitionErrors = dict[TopicPartition, KafkaError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,27 +66,29 @@ class Reassignments:
 
         return self._cluster.retry("listing reassignments", attempt)
 
-    def begin(
+    def start(
         self,
         wanted: Mapping[TopicPartition, Sequence[int]],
         *,
         on_response: Callable[[int], None] = lambda amount: None,
-    ) -> Refusals:
+    ) -> PartitionErrors:
         """Start reassigning partitions to these replicas. Returns before data is copied."""
-        return self._alter("beginning moves", wanted, on_response)
+        return self._alter("starting reassignments", wanted, on_response)
 
     def cancel(
         self, partitions: Iterable[TopicPartition], *, on_response: Callable[[int], None] = lambda amount: None
-    ) -> Refusals:
+    ) -> PartitionErrors:
         """Return to the previous replicas. A reassignment that has completed meanwhile is not an error."""
-        refusals = self._alter("cancelling moves", dict.fromkeys(partitions), on_response)
+        errors = self._alter("cancelling reassignments", dict.fromkeys(partitions), on_response)
         return {
             partition: error
-            for partition, error in refusals.items()
+            for partition, error in errors.items()
             if error.code is not ErrorCode.no_reassignment_in_progress
         }
 
-    def elect_preferred(self, partitions: Sequence[TopicPartition] | None) -> tuple[list[TopicPartition], Refusals]:
+    def elect_preferred(
+        self, partitions: Sequence[TopicPartition] | None
+    ) -> tuple[list[TopicPartition], PartitionErrors]:
         """Elect the preferred leader of these partitions, or of all. Returns the partitions with a new leader."""
 
         def build(chosen: Schema) -> Message:
@@ -102,7 +104,7 @@ class Reassignments:
                 timeout=self._timeout,
             )
 
-        def attempt() -> tuple[list[TopicPartition], Refusals]:
+        def attempt() -> tuple[list[TopicPartition], PartitionErrors]:
             response = self._cluster.send_to_controller(ApiKey.ELECT_LEADERS, build)
             raise_for_error(response)
             results = {
@@ -111,12 +113,12 @@ class Reassignments:
                 for one in topic.partition_result
             }
             elected = sorted(name for name, one in results.items() if one.error_code is ErrorCode.none)
-            refused = {
+            errors = {
                 name: KafkaError(one.error_code, one.error_message)
                 for name, one in sorted(results.items())
                 if one.error_code not in (ErrorCode.none, ErrorCode.election_not_needed)
             }
-            return elected, refused
+            return elected, errors
 
         return self._cluster.retry("electing leaders", attempt)
 
@@ -125,15 +127,15 @@ class Reassignments:
         what: str,
         wanted: Mapping[TopicPartition, Sequence[int] | None],
         on_response: Callable[[int], None],
-    ) -> Refusals:
-        refusals: Refusals = {}
+    ) -> PartitionErrors:
+        errors: PartitionErrors = {}
         left = iter(sorted(wanted.items(), key=lambda item: item[0]))
         while some := list(islice(left, _PARTITIONS_AT_ONCE)):
-            refusals |= self._cluster.retry(what, partial(self._alter_some, some))
+            errors |= self._cluster.retry(what, partial(self._alter_some, some))
             on_response(len(some))
-        return refusals
+        return errors
 
-    def _alter_some(self, wanted: Sequence[tuple[TopicPartition, Sequence[int] | None]]) -> Refusals:
+    def _alter_some(self, wanted: Sequence[tuple[TopicPartition, Sequence[int] | None]]) -> PartitionErrors:
         def build(chosen: Schema) -> Message:
             topics = tuple(
                 chosen.new(

@@ -21,16 +21,16 @@ class ReplicationThrottles:
         self._cluster: Final = cluster
         self._admin: Final = Admin(cluster)
 
-    def limit(self, moves: Iterable[PlannedReassignment], bytes_per_s: int) -> None:
+    def limit(self, reassignments: Iterable[PlannedReassignment], bytes_per_s: int) -> None:
         """Set throttles before reassignments start. Any current replica may become leader, so all are throttled."""
         leaders: dict[str, list[str]] = defaultdict(list)
         followers: dict[str, list[str]] = defaultdict(list)
         brokers: set[int] = set()
-        for move in moves:
-            topic, number = move.partition
-            leaders[topic] += [f"{number}:{broker}" for broker in move.before]
-            followers[topic] += [f"{number}:{broker}" for broker in move.after if broker not in move.before]
-            brokers.update(move.before, move.after)
+        for one in reassignments:
+            topic, number = one.partition
+            leaders[topic] += [f"{number}:{broker}" for broker in one.before]
+            followers[topic] += [f"{number}:{broker}" for broker in one.after if broker not in one.before]
+            brokers.update(one.before, one.after)
         for topic, named in leaders.items():
             changes = {LEADERS: ",".join(named), FOLLOWERS: ",".join(followers[topic])}
             self._admin.alter_configs(Resource(ResourceType.TOPIC, topic), changes=changes)

@@ -63,7 +63,7 @@ def test_many_reassignments_are_sent_in_several_requests() -> None:
     with scripted(ApiKey.ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
         answered: list[int] = []
         wanted = {TopicPartition("orders", number): (1, 2) for number in range(2500)}
-        refusals = Reassignments(cluster).begin(wanted, on_response=answered.append)
+        refusals = Reassignments(cluster).start(wanted, on_response=answered.append)
         asked = [
             one for request in broker.requests if hasattr(request, "timeout") for one in request.topics[0].partitions
         ]

@@ -73,7 +73,7 @@ class Made:
     def ongoing(self) -> list[Reassignment]:
         return self.moving
 
-    def begin(self, wanted: Any) -> dict[TopicPartition, KafkaError]:
+    def start(self, wanted: Any) -> dict[TopicPartition, KafkaError]:
         self.done.append(dict(wanted))
         return self.refused
 

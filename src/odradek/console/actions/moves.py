@@ -65,7 +65,7 @@ class MovePartitions:
             raise Refused("Open the preview first: the console applies exactly what the preview shows.")
         if self.throttle is not None:
             ReplicationThrottles(cluster).limit(self._moves, self.throttle)
-        refused = Reassignments(cluster).begin({move.partition: move.after for move in self._moves})
+        refused = Reassignments(cluster).start({move.partition: move.after for move in self._moves})
         return _told(len(self._moves), "being reassigned", refused)
 
     def _planned(self, found: Survey) -> list[PlannedReassignment]:
