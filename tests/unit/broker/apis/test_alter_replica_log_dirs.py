@@ -20,9 +20,11 @@ NAME = TopicPartition("t", 0)
 def move(broker: FakeBroker, *wanted: tuple[str, str, int], version: int = 2) -> dict[tuple[str, int], ErrorCode]:
     """Each a directory, a topic and a partition."""
     dirs = [{"path": path, "topics": [{"name": topic, "partitions": [index]}]} for path, topic, index in wanted]
-    answer = broker.ask(ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
+    response = broker.ask(ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
     return {
-        (topic.topic_name, one.partition_index): one.error_code for topic in answer.results for one in topic.partitions
+        (topic.topic_name, one.partition_index): one.error_code
+        for topic in response.results
+        for one in topic.partitions
     }
 
 

@@ -8,11 +8,11 @@ DELETE_RECORDS = 21
 
 
 def delete(
-    broker: FakeBroker, *asked: tuple[int, int], topic: str = "t", version: int = 2
+    broker: FakeBroker, *requested: tuple[int, int], topic: str = "t", version: int = 2
 ) -> list[tuple[int, int, ErrorCode]]:
-    partitions = [{"partition_index": index, "offset": offset} for index, offset in asked]
-    answer = broker.ask(DELETE_RECORDS, version, topics=[{"name": topic, "partitions": partitions}], timeout=1000)
-    return [(one.partition_index, one.low_watermark, one.error_code) for one in answer.topics[0].partitions]
+    partitions = [{"partition_index": index, "offset": offset} for index, offset in requested]
+    response = broker.ask(DELETE_RECORDS, version, topics=[{"name": topic, "partitions": partitions}], timeout=1000)
+    return [(one.partition_index, one.low_watermark, one.error_code) for one in response.topics[0].partitions]
 
 
 @pytest.fixture

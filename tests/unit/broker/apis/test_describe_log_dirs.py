@@ -11,11 +11,13 @@ from tests.unit.broker.fake_broker import DIRECTORY_IDS, NODE_ID, FakeBroker, pa
 DESCRIBE_LOG_DIRS = 35
 
 
-def ask(broker: FakeBroker, topics: Mapping[str, list[int]] | None = None, version: int = 5) -> dict[str, Any]:
-    asked = None if topics is None else [{"topic": name, "partitions": indexes} for name, indexes in topics.items()]
-    answer = broker.ask(DESCRIBE_LOG_DIRS, version, topics=asked)
-    assert getattr(answer, "error_code", ErrorCode.none) is ErrorCode.none
-    return {result.log_dir: result for result in answer.results}
+def describe_log_dirs(
+    broker: FakeBroker, topics: Mapping[str, list[int]] | None = None, version: int = 5
+) -> dict[str, Any]:
+    requested = None if topics is None else [{"topic": name, "partitions": indexes} for name, indexes in topics.items()]
+    response = broker.ask(DESCRIBE_LOG_DIRS, version, topics=requested)
+    assert getattr(response, "error_code", ErrorCode.none) is ErrorCode.none
+    return {result.log_dir: result for result in response.results}
 
 
 def partitions(result: Any) -> dict[tuple[str, int], tuple[int, int, bool]]:
@@ -36,11 +38,11 @@ def filled(broker: FakeBroker) -> FakeBroker:
 
 @pytest.mark.parametrize("version", range(1, 6))
 def test_describe_log_dirs_in_every_version(filled: FakeBroker, version: int) -> None:
-    answer = ask(filled, version=version)
-    assert list(answer) == list(filled.directories)
+    response = describe_log_dirs(filled, version=version)
+    assert list(response) == list(filled.directories)
     partition = filled.partition("t", 0)
     assert partition is not None
-    first, second = answer.values()
+    first, second = response.values()
     size = partition.log.size_bytes
     assert size > 0
     assert partitions(first) == {("t", 0): (size, 0, False), ("t", 1): (0, 0, False)}
@@ -50,7 +52,7 @@ def test_describe_log_dirs_in_every_version(filled: FakeBroker, version: int) ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("requested", "found"),
     [
         ({}, []),
         ({"t": []}, []),
@@ -60,18 +62,18 @@ def test_describe_log_dirs_in_every_version(filled: FakeBroker, version: int) ->
     ],
 )
 def test_only_requested_partitions_are_described(
-    filled: FakeBroker, asked: dict[str, list[int]], found: list[tuple[str, int]]
+    filled: FakeBroker, requested: dict[str, list[int]], found: list[tuple[str, int]]
 ) -> None:
-    assert [name for result in ask(filled, asked).values() for name in partitions(result)] == found
+    assert [name for result in describe_log_dirs(filled, requested).values() for name in partitions(result)] == found
 
 
 def test_offline_log_dir(filled: FakeBroker) -> None:
     first, second = filled.directories
     filled.log_dirs.fail(first, OSError(5, "Input/output error"))
-    answer = ask(filled)
-    assert answer[first].error_code is ErrorCode.kafka_storage_error
-    assert (answer[first].topics, answer[first].total_bytes, answer[first].usable_bytes) == ((), -1, -1)
-    assert answer[second].error_code is ErrorCode.none
+    response = describe_log_dirs(filled)
+    assert response[first].error_code is ErrorCode.kafka_storage_error
+    assert (response[first].topics, response[first].total_bytes, response[first].usable_bytes) == ((), -1, -1)
+    assert response[second].error_code is ErrorCode.none
 
 
 def test_log_dir_without_disk_usage(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +81,7 @@ def test_log_dir_without_disk_usage(filled: FakeBroker, monkeypatch: pytest.Monk
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(filled.log_dirs, "usage", broken)
-    assert {one.error_code for one in ask(filled).values()} == {ErrorCode.unknown_server_error}
+    assert {one.error_code for one in describe_log_dirs(filled).values()} == {ErrorCode.unknown_server_error}
 
 
 def test_future_replica(filled: FakeBroker) -> None:
@@ -87,16 +89,16 @@ def test_future_replica(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     filled.log_dirs.create_future(partition.name, topic.id, partition.log.config, filled.directories[1], 0)
-    answer = ask(filled, {"t": [0]})
-    assert partitions(answer[filled.directories[1]]) == {("t", 0): (0, 1, True)}
+    response = describe_log_dirs(filled, {"t": [0]})
+    assert partitions(response[filled.directories[1]]) == {("t", 0): (0, 1, True)}
 
 
 def test_log_without_partition_has_no_lag(filled: FakeBroker) -> None:
     filled.forget("t", 1)
-    assert partitions(ask(filled)[filled.directories[0]])["t", 1] == (0, -1, False)
+    assert partitions(describe_log_dirs(filled)[filled.directories[0]])["t", 1] == (0, -1, False)
 
 
 def test_cordoned_log_dirs(filled: FakeBroker) -> None:
     registration = filled.image.brokers[NODE_ID]
     filled.set_brokers(replace(registration, cordoned_directories=(DIRECTORY_IDS[1],)))
-    assert [one.is_cordoned for one in ask(filled).values()] == [False, True]
+    assert [one.is_cordoned for one in describe_log_dirs(filled).values()] == [False, True]

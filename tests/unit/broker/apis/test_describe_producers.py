@@ -7,9 +7,9 @@ from tests.unit.broker.fake_broker import FakeBroker
 DESCRIBE_PRODUCERS = 61
 
 
-def ask(broker: FakeBroker, **topics: list[int]) -> Any:
-    asked = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
-    return broker.ask(DESCRIBE_PRODUCERS, 0, topics=asked).topics
+def describe_producers(broker: FakeBroker, **topics: list[int]) -> Any:
+    requested = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
+    return broker.ask(DESCRIBE_PRODUCERS, 0, topics=requested).topics
 
 
 def test_active_producers(broker: FakeBroker) -> None:
@@ -20,7 +20,7 @@ def test_active_producers(broker: FakeBroker) -> None:
     broker.append(
         "t", TestRecord(b"t"), timestamp=800, attributes=0x10, producer_id=6, producer_epoch=0, base_sequence=0
     )
-    ((partition,),) = (topic.partitions for topic in ask(broker, t=[0]))
+    ((partition,),) = (topic.partitions for topic in describe_producers(broker, t=[0]))
     assert [
         (one.producer_id, one.producer_epoch, one.last_sequence, one.last_timestamp, one.current_txn_start_offset)
         for one in partition.active_producers
@@ -36,8 +36,8 @@ def test_describe_producers_errors_have_the_messages_of_kafka(broker: FakeBroker
         {"name": "a/b", "partition_indexes": [0]},
         {"name": "t", "partition_indexes": []},
     ]
-    answer = broker.ask(DESCRIBE_PRODUCERS, 0, topics=topics)
-    assert [[(one.error_code, one.error_message) for one in topic.partitions] for topic in answer.topics] == [
+    response = broker.ask(DESCRIBE_PRODUCERS, 0, topics=topics)
+    assert [[(one.error_code, one.error_message) for one in topic.partitions] for topic in response.topics] == [
         [(ErrorCode.unknown_topic_or_partition, None)],
         [(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")] * 2,
         [

@@ -8,17 +8,19 @@ from tests.unit.broker.fake_broker import FakeBroker, partition_image
 DESCRIBE_TOPIC_PARTITIONS = 75
 
 
-def ask(
+def describe_partitions(
     broker: FakeBroker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 ) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
     """Topics with their partitions, and the next cursor."""
-    answer = ask_whole(broker, *names, limit=limit, cursor=cursor)
-    found = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in answer.topics]
-    following = answer.next_cursor
+    response = describe_partitions_response(broker, *names, limit=limit, cursor=cursor)
+    found = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in response.topics]
+    following = response.next_cursor
     return found, None if following is None else (following.topic_name, following.partition_index)
 
 
-def ask_whole(broker: FakeBroker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
+def describe_partitions_response(
+    broker: FakeBroker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
+) -> Any:
     return broker.ask(
         DESCRIBE_TOPIC_PARTITIONS,
         0,
@@ -37,7 +39,7 @@ def three_topics(broker: FakeBroker) -> FakeBroker:
 
 
 def test_all_topics_are_sorted_by_name(three_topics: FakeBroker) -> None:
-    assert ask(three_topics) == ([("a", [0]), ("b", [0, 1, 2]), ("c", [0, 1])], None)
+    assert describe_partitions(three_topics) == ([("a", [0]), ("b", [0, 1, 2]), ("c", [0, 1])], None)
 
 
 @pytest.mark.parametrize(
@@ -60,22 +62,22 @@ def test_pagination(
     found: list[tuple[str, list[int]]],
     following: tuple[str, int] | None,
 ) -> None:
-    assert ask(three_topics, limit=limit, cursor=cursor) == (found, following)
+    assert describe_partitions(three_topics, limit=limit, cursor=cursor) == (found, following)
 
 
 def test_cursor_after_the_last_partition(three_topics: FakeBroker) -> None:
-    assert ask(three_topics, "c", cursor=("c", 5)) == ([("c", [])], None)
+    assert describe_partitions(three_topics, "c", cursor=("c", 5)) == ([("c", [])], None)
 
 
 def test_broker_limits_the_page_size(tmp_path: Any) -> None:
     broker = FakeBroker(tmp_path, {"max.request.partition.size.limit": "2"})
     broker.add_topic("a", 3)
-    assert ask(broker) == ([("a", [0, 1])], ("a", 2))
+    assert describe_partitions(broker) == ([("a", [0, 1])], ("a", 2))
 
 
 def test_missing_topics(three_topics: FakeBroker) -> None:
-    answer = ask_whole(three_topics, "c", "gone", "a/b", "c")
-    assert [(topic.name, topic.error_code, topic.topic_authorized_operations) for topic in answer.topics] == [
+    response = describe_partitions_response(three_topics, "c", "gone", "a/b", "c")
+    assert [(topic.name, topic.error_code, topic.topic_authorized_operations) for topic in response.topics] == [
         ("a/b", ErrorCode.invalid_topic_exception, 3576),
         ("c", ErrorCode.none, 3576),
         ("gone", ErrorCode.unknown_topic_or_partition, 3576),
@@ -84,19 +86,19 @@ def test_missing_topics(three_topics: FakeBroker) -> None:
 
 @pytest.mark.parametrize("cursor", [("c", -1), ("elsewhere", 0)])
 def test_invalid_cursor_is_rejected(three_topics: FakeBroker, cursor: tuple[str, int]) -> None:
-    answer = ask_whole(three_topics, "c", cursor=cursor)
-    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("c", ErrorCode.invalid_request)]
-    assert answer.topics[0].topic_authorized_operations == -(2**31)
+    response = describe_partitions_response(three_topics, "c", cursor=cursor)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [("c", ErrorCode.invalid_request)]
+    assert response.topics[0].topic_authorized_operations == -(2**31)
 
 
 def test_empty_topic_name_is_a_server_error_as_in_kafka(three_topics: FakeBroker) -> None:
-    answer = ask_whole(three_topics, "c", "")
-    assert [topic.error_code for topic in answer.topics] == [ErrorCode.unknown_server_error] * 2
+    response = describe_partitions_response(three_topics, "c", "")
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.unknown_server_error] * 2
 
 
 def test_eligible_leader_replicas(broker: FakeBroker) -> None:
     state = partition_image(leader=-1, isr=(), elr=(1,), last_known_elr=(2,), leader_epoch=5)
     broker.add_topic("a", state=state)
-    (partition,) = ask_whole(broker).topics[0].partitions
+    (partition,) = describe_partitions_response(broker).topics[0].partitions
     assert (partition.leader_id, partition.leader_epoch, partition.isr_nodes) == (-1, 5, ())
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((1,), (2,))

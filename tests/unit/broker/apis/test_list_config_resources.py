@@ -7,9 +7,9 @@ LIST_CONFIG_RESOURCES = 74
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-def ask(broker: FakeBroker, *kinds: int) -> tuple[ErrorCode, list[tuple[int, str]]]:
-    answer = broker.ask(LIST_CONFIG_RESOURCES, 1, resource_types=kinds)
-    return answer.error_code, [(one.resource_type, one.resource_name) for one in answer.config_resources]
+def list_resources(broker: FakeBroker, *kinds: int) -> tuple[ErrorCode, list[tuple[int, str]]]:
+    response = broker.ask(LIST_CONFIG_RESOURCES, 1, resource_types=kinds)
+    return response.error_code, [(one.resource_type, one.resource_name) for one in response.config_resources]
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def furnished(broker: FakeBroker) -> FakeBroker:
 
 
 def test_list_all_config_resources(furnished: FakeBroker) -> None:
-    assert ask(furnished) == (
+    assert list_resources(furnished) == (
         ErrorCode.none,
         [
             (GROUP, "g"),
@@ -38,14 +38,14 @@ def test_list_all_config_resources(furnished: FakeBroker) -> None:
 
 
 def test_list_config_resources_by_type(furnished: FakeBroker) -> None:
-    assert ask(furnished, TOPIC, GROUP) == (ErrorCode.none, [(GROUP, "g"), (TOPIC, "t")])
+    assert list_resources(furnished, TOPIC, GROUP) == (ErrorCode.none, [(GROUP, "g"), (TOPIC, "t")])
 
 
 @pytest.mark.parametrize("kinds", [(0,), (64,), (TOPIC, 64)])
 def test_unknown_resource_types_are_rejected(furnished: FakeBroker, kinds: tuple[int, ...]) -> None:
-    assert ask(furnished, *kinds) == (ErrorCode.unsupported_version, [])
+    assert list_resources(furnished, *kinds) == (ErrorCode.unsupported_version, [])
 
 
 def test_version_0_lists_client_metrics_only(furnished: FakeBroker) -> None:
-    answer = furnished.ask(LIST_CONFIG_RESOURCES, 0)
-    assert [one.resource_name for one in answer.config_resources] == ["sub"]
+    response = furnished.ask(LIST_CONFIG_RESOURCES, 0)
+    assert [one.resource_name for one in response.config_resources] == ["sub"]
