@@ -81,7 +81,7 @@ class Broker:
         self._move_throttle: Final = _new_throttle(config)
         self._producer_ids: Final = ProducerIds(controller, config.node_id, self._broker_epoch)
         self._assignments: Final = DirectoryAssignments(controller, config.node_id, self._broker_epoch)
-        self.moves: Final = LogDirMoves(
+        self.log_dir_moves: Final = LogDirMoves(
             log_dirs,
             executor=executor,
             clock=clock,
@@ -237,21 +237,21 @@ class Broker:
 
     async def apply_all(self) -> None:
         """Applies every partition of the image at startup, using the logs found on disk."""
-        await self.executor.run(lambda: self.moves.settle(self._assigned_directory))
+        await self.executor.run(lambda: self.log_dir_moves.delete_duplicates(self._assigned_directory))
         everything = [
             (topic, index, partition)
             for topic in self._image.topics_by_name.values()
             for index, partition in topic.partitions.items()
         ]
         await self._apply_partitions(everything, are_new=False)
-        self.moves.resume(self._partitions.get)
+        self.log_dir_moves.resume(self._partitions.get)
 
     async def stop(self) -> None:
         """Stops the background tasks. The partitions stay open."""
         self._coordinators.stop()
         self._internal_topics.stop()
         await self._roles.stop()
-        await self.moves.stop()
+        await self.log_dir_moves.stop()
         self._assignments.stop()
 
     async def _apply_partitions(
@@ -293,7 +293,7 @@ class Broker:
     def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
         """Reports the log dir if this broker chose it, or if the controller knows another one."""
         directory_id = self.log_dirs.directory_ids.get(partition.log_dir)
-        is_moving = self.moves.destination(partition.name) is not None
+        is_moving = self.log_dir_moves.destination(partition.name) is not None
         if directory_id is not None and directory_id != state.directory_of(self.node_id) and not is_moving:
             self._assignments.report(partition.name, partition.topic_id, directory_id)
 
@@ -322,7 +322,7 @@ class Broker:
         for name, *_ in missing:
             # The replica was removed during a log dir move and is assigned again: the rest of the old move must not be
             # mistaken for its log.
-            await self.moves.cancel(name)
+            await self.log_dir_moves.cancel(name)
         while missing:
             logs = await self.log_dirs.get_or_create(
                 [

@@ -23,7 +23,7 @@ STATUS = 0
 AT_RECORD = 1
 MAX_TIMESTAMP = 2
 OFFSETS_CONSECUTIVE = 3
-REFUSED_RECORDS = 4
+REJECTED_RECORDS = 4
 SUMMARY_FIELDS = 5
 
 # Fields of the running totals of `copy_retained`.
@@ -152,7 +152,7 @@ def check_records(
     position = 0
     max_timestamp = -1
     consecutive = 1
-    refused = 0
+    rejected = 0
     status = WELL_FORMED
     index = 0
     while index < count:
@@ -169,7 +169,7 @@ def check_records(
         if offset_delta != index:
             consecutive = 0
         if (keys_required and key_length < 0) or (timestamp != -1 and (timestamp < earliest or timestamp > latest)):
-            refused += 1
+            rejected += 1
         index += 1
     if status == WELL_FORMED and position != size:
         status = MORE_BYTES
@@ -177,7 +177,7 @@ def check_records(
     summary[AT_RECORD] = index
     summary[MAX_TIMESTAMP] = max_timestamp
     summary[OFFSETS_CONSECUTIVE] = consecutive
-    summary[REFUSED_RECORDS] = refused
+    summary[REJECTED_RECORDS] = rejected
 
 
 def index_records(

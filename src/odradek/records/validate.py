@@ -36,8 +36,8 @@ _LOG_APPEND_TIME = "LogAppendTime"
 _LAST_CODEC = Compression.ZSTD
 _DEFAULT_AFTER_MAX_MS = 60 * 60 * 1000
 # Kafka lists every rejected record. The limit keeps the response smaller than the request.
-_REFUSALS_LISTED_MAX = 10_000
-_REFUSALS_SHOWN_IN_MESSAGE = 3
+_REJECTED_LISTED_MAX = 10_000
+_REJECTED_SHOWN_IN_MESSAGE = 3
 
 
 class Validated(NamedTuple):
@@ -145,12 +145,12 @@ def _walk_and_patch(
         # The records' own timestamps are ignored: all have the batch's.
         summary = walk.check(payload, header, keys_required=config.compact)
         max_timestamp = header.max_timestamp
-        is_refused = config.log_append_time or max_timestamp == NO_TIMESTAMP or not earliest <= max_timestamp <= latest
+        is_rejected = config.log_append_time or max_timestamp == NO_TIMESTAMP or not earliest <= max_timestamp <= latest
     else:
         summary = walk.check(payload, header, earliest=earliest, latest=latest, keys_required=config.compact)
         max_timestamp = summary.max_timestamp
-        is_refused = False
-    if is_refused or summary.refused_records:
+        is_rejected = False
+    if is_rejected or summary.rejected_records:
         raise _records_error(payload, header, config, now_ms, partition, walk)
     if not summary.offsets_consecutive:
         raise InvalidRecords(f"Records are not numbered one by one in topic partition {partition}")
@@ -223,7 +223,7 @@ def _patch_claimed_append_time(data: bytearray | memoryview, header: BatchHeader
 
 
 def _append_time_error(header: BatchHeader) -> InvalidRecords:
-    listed = min(header.record_count, _REFUSALS_LISTED_MAX)
+    listed = min(header.record_count, _REJECTED_LISTED_MAX)
     return _timestamps_error([(index, _claimed_append_time(header, index)) for index in range(listed)])
 
 
@@ -234,11 +234,11 @@ def _claimed_append_time(header: BatchHeader, index: int) -> str:
     )
 
 
-def _timestamps_error(refusals: list[tuple[int, str]]) -> InvalidRecords:
+def _timestamps_error(rejected: list[tuple[int, str]]) -> InvalidRecords:
     return InvalidRecords(
         "One or more records have been rejected due to invalid timestamp",
         code=ErrorCode.invalid_timestamp,
-        records=tuple(refusals),
+        records=tuple(rejected),
     )
 
 
@@ -248,22 +248,22 @@ def _records_error(
     """The error of every rejected record; a missing key precedes an invalid timestamp."""
     earliest, latest = _bounds(config, now_ms)
     claimed = header.timestamp_type_is_append
-    refusals: list[tuple[int, str]] = []
+    rejected: list[tuple[int, str]] = []
     any_timestamp = False
     index = 0
     for columns in walk.columns(payload, header):
         for row in range(columns.count):
             timestamp = header.max_timestamp if claimed else header.base_timestamp + int(columns.timestamp_deltas[row])
             if config.compact and columns.key_lengths[row] < 0:
-                refusals.append(
+                rejected.append(
                     (index, f"Compacted topic cannot accept message without key in topic partition {partition}")
                 )
             elif claimed and (config.log_append_time or timestamp == NO_TIMESTAMP):
                 any_timestamp = True
-                refusals.append((index, _claimed_append_time(header, index)))
+                rejected.append((index, _claimed_append_time(header, index)))
             elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
                 any_timestamp = True
-                refusals.append(
+                rejected.append(
                     (
                         index,
                         f"Timestamp {timestamp} of message with offset {index} is out of range. "
@@ -271,16 +271,16 @@ def _records_error(
                     )
                 )
             index += 1
-        if len(refusals) >= _REFUSALS_LISTED_MAX:
+        if len(rejected) >= _REJECTED_LISTED_MAX:
             break
     if any_timestamp:
-        return _timestamps_error(refusals)
+        return _timestamps_error(rejected)
     shown = ", ".join(
         f"RecordError(batchIndex={index}, message='{reason}')"
-        for index, reason in refusals[:_REFUSALS_SHOWN_IN_MESSAGE]
+        for index, reason in rejected[:_REJECTED_SHOWN_IN_MESSAGE]
     )
     return InvalidRecords(
-        f"One or more records have been rejected due to {len(refusals)} record errors in total, "
+        f"One or more records have been rejected due to {len(rejected)} record errors in total, "
         f"and only showing the first three errors at most: [{shown}]",
-        records=tuple(refusals),
+        records=tuple(rejected),
     )

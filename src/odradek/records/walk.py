@@ -23,7 +23,7 @@ _COLUMN_RECORDS = 16_384
 class RecordsSummary(NamedTuple):
     max_timestamp: int
     offsets_consecutive: bool
-    refused_records: int
+    rejected_records: int
 
 
 class RecordColumns:
@@ -105,7 +105,7 @@ class Walk:
         return RecordsSummary(
             int(summary[kernels.MAX_TIMESTAMP]),
             bool(summary[kernels.OFFSETS_CONSECUTIVE]),
-            int(summary[kernels.REFUSED_RECORDS]),
+            int(summary[kernels.REJECTED_RECORDS]),
         )
 
     def new_columns(self) -> RecordColumns:

@@ -74,7 +74,7 @@ class NotingMoves:
     def destination(self, name: TopicPartition) -> str | None:
         return self.destinations.get(name)
 
-    async def begin(self, partition: Partition, destination: str) -> None:
+    async def start(self, partition: Partition, destination: str) -> None:
         if self.error is not None:
             raise self.error
         self.destinations[partition.name] = destination
@@ -182,7 +182,7 @@ class FakeBroker:
         self.random = random.Random(7)
         self.executor: Any = InlineExecutor()
         self.controller = NotingController()
-        self.moves = NotingMoves()
+        self.log_dir_moves = NotingMoves()
         self.log_dirs = LogDirs.open(
             HostDisk(),
             self.directories,

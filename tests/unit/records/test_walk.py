@@ -113,10 +113,10 @@ def test_summary(walk: Walk) -> None:
     header = parse_header(data)
     payload = records_payload(data, header)
     assert walk.check(payload, header) == RecordsSummary(30, True, 0)
-    assert walk.check(payload, header, keys_required=True).refused_records == 2
+    assert walk.check(payload, header, keys_required=True).rejected_records == 2
     # A record without a timestamp is never out of bounds; one that lacks a key and is late counts once.
-    assert walk.check(payload, header, earliest=15, latest=25).refused_records == 2
-    assert walk.check(payload, header, earliest=15, latest=25, keys_required=True).refused_records == 3
+    assert walk.check(payload, header, earliest=15, latest=25).rejected_records == 2
+    assert walk.check(payload, header, earliest=15, latest=25, keys_required=True).rejected_records == 3
 
 
 def test_offsets_that_are_not_consecutive_are_told(walk: Walk) -> None:

@@ -49,15 +49,15 @@ async def _alter(wanted: dict[TopicPartition, str], context: RequestContext, bro
 async def _move(name: TopicPartition, directory: str, broker: BrokerPort) -> ErrorCode:
     try:
         _check(name, directory, broker)
-        while (destination := broker.moves.destination(name)) not in (None, directory):
+        while (destination := broker.log_dir_moves.destination(name)) not in (None, directory):
             # A concurrent request may have started another move meanwhile.
-            await broker.moves.cancel(name)
+            await broker.log_dir_moves.cancel(name)
         partition = find_partition(*name, broker)
         if destination is None and partition.log_dir != directory:
             if broker.log_dirs.offline:
                 # An offline dir may already have a copy of the partition.
                 raise KafkaError(ErrorCode.kafka_storage_error)
-            await broker.moves.begin(partition, directory)
+            await broker.log_dir_moves.start(partition, directory)
     except KafkaError as error:
         is_elsewhere = error.code is ErrorCode.not_leader_or_follower
         return ErrorCode.replica_not_available if is_elsewhere else error.code

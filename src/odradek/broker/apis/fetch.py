@@ -310,7 +310,7 @@ def _respond(
         broker.fail_log_dir(log_dir, error)
     if found.throttled_bytes:
         broker.leader_throttle.count(found.throttled_bytes, broker.clock.monotonic())
-    answered: list[PartitionKey] = []
+    returned: list[PartitionKey] = []
     topics: list[FetchedTopic] = []
     follows = reader.follower is not None
     for target, fetched in found.results:
@@ -328,7 +328,7 @@ def _respond(
         if fetch.incremental and not changed:
             continue
         if fetched.records:
-            answered.append(target.key)
+            returned.append(target.key)
         key = target.key
         last = topics[-1] if topics else None
         if last is None or last.name != key.topic or last.topic_id != key.topic_id:
@@ -336,7 +336,7 @@ def _respond(
             topics.append(last)
         last.partitions.append(fetched)
     if fetch.session is not None:
-        fetch.session.rotate(answered)
+        fetch.session.rotate(returned)
     # Brokers know the endpoints of the others.
     leaders = _leader_endpoints(topics, context, broker) if reader.follower is None else []
     return write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)

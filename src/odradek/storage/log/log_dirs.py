@@ -269,8 +269,8 @@ class LogDirs:
         for directory, some in missing.items():
             log_dir = self.online.get(directory)
             if log_dir is None:
-                gone = LogDirOffline(f"log dir {directory} is not online")
-                results |= {one.name: gone for one in some}
+                error = LogDirOffline(f"log dir {directory} is not online")
+                results |= {one.name: error for one in some}
                 continue
             try:
                 created = await executor.run(partial(self._create_all, log_dir, some, now_ms))
@@ -286,7 +286,7 @@ class LogDirs:
                 return log_dir
         if not self.online:
             raise LogDirOffline("no log dir is online")
-        # A requested log dir that does not exist was replaced, and its data is gone. Or it is offline: an
+        # A requested log dir that does not exist was replaced, and its data no longer exists. Or it is offline: an
         # empty log elsewhere would hide acknowledged records.
         is_meant = directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS
         if self.offline and (is_meant or not is_new):

@@ -72,7 +72,7 @@ class LogDirMoves:
         move = self._moves.get(name)
         return None if move is None else move.destination
 
-    async def begin(self, partition: Partition, destination: str) -> None:
+    async def start(self, partition: Partition, destination: str) -> None:
         """Returns once the future log exists; the move continues in the background. Raises OSError if it cannot be
         created."""
         await asyncio.shield(self._start(partition, destination, None).created)
@@ -91,7 +91,7 @@ class LogDirMoves:
 
     # at the start of a node
 
-    def settle(self, directory_of: Callable[[TopicPartition], UUID | None]) -> None:
+    def delete_duplicates(self, directory_of: Callable[[TopicPartition], UUID | None]) -> None:
         """If a crash left two complete logs of a replica, keeps the one in the directory that the controller knows."""
         by_name: dict[TopicPartition, list[PartitionLog]] = defaultdict(list)
         for log in self._log_dirs.logs():

@@ -38,34 +38,34 @@ def filled(broker: FakeBroker) -> FakeBroker:
 def test_log_dir_move_starts(filled: FakeBroker, version: int) -> None:
     _, second = filled.directories
     assert move(filled, (second, "t", 0), version=version) == {("t", 0): ErrorCode.none}
-    assert filled.moves.destinations == {NAME: second}
+    assert filled.log_dir_moves.destinations == {NAME: second}
 
 
 def test_move_to_the_current_log_dir_is_a_no_op(filled: FakeBroker) -> None:
     first, _ = filled.directories
     assert move(filled, (first, "t", 0)) == {("t", 0): ErrorCode.none}
-    assert filled.moves.destinations == {}
+    assert filled.log_dir_moves.destinations == {}
 
 
 def test_repeated_request_continues_the_move(filled: FakeBroker) -> None:
     _, second = filled.directories
     for _ in range(2):
         assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.none}
-    assert filled.moves.cancelled == []
+    assert filled.log_dir_moves.cancelled == []
 
 
 def test_move_back_to_the_current_log_dir_cancels_the_move(filled: FakeBroker) -> None:
     first, second = filled.directories
     move(filled, (second, "t", 0))
     assert move(filled, (first, "t", 0)) == {("t", 0): ErrorCode.none}
-    assert filled.moves.cancelled == [NAME]
-    assert filled.moves.destinations == {}
+    assert filled.log_dir_moves.cancelled == [NAME]
+    assert filled.log_dir_moves.destinations == {}
 
 
 def test_last_log_dir_of_a_duplicate_partition_applies(filled: FakeBroker) -> None:
     first, second = filled.directories
     assert move(filled, (first, "t", 0), (second, "t", 0)) == {("t", 0): ErrorCode.none}
-    assert filled.moves.destinations == {NAME: second}
+    assert filled.log_dir_moves.destinations == {NAME: second}
 
 
 @pytest.mark.parametrize("path", ["/nonexistent", "", "relative", "{first}/"])
@@ -127,7 +127,7 @@ def test_cordoned_log_dir_is_rejected(filled: FakeBroker) -> None:
 
 def test_future_replica_that_cannot_be_created(filled: FakeBroker) -> None:
     _, second = filled.directories
-    filled.moves.error = OSError(28, "No space left on device")
+    filled.log_dir_moves.error = OSError(28, "No space left on device")
     assert move(filled, (second, "t", 0)) == {("t", 0): ErrorCode.kafka_storage_error}
 
 
@@ -136,9 +136,9 @@ def test_empty_alter_replica_log_dirs_request(broker: FakeBroker) -> None:
 
 
 class SlowlyEndedMoves(NotingMoves):
-    async def begin(self, partition: Partition, destination: str) -> None:
+    async def start(self, partition: Partition, destination: str) -> None:
         assert partition.name not in self.destinations, "two moves of one replica would write over each other"
-        await super().begin(partition, destination)
+        await super().start(partition, destination)
 
     async def cancel(self, name: TopicPartition) -> None:
         ended = self.destinations[name]
@@ -149,14 +149,14 @@ class SlowlyEndedMoves(NotingMoves):
 
 def test_concurrent_cancellations_start_only_one_move(filled: FakeBroker) -> None:
     _, second = filled.directories
-    filled.moves = SlowlyEndedMoves()
-    filled.moves.destinations[NAME] = "elsewhere"
+    filled.log_dir_moves = SlowlyEndedMoves()
+    filled.log_dir_moves.destinations[NAME] = "elsewhere"
 
     async def ask_twice() -> list[Any]:
         return await asyncio.gather(*(_alter(filled, second) for _ in range(2)))
 
     assert [one.results[0].partitions[0].error_code for one in asyncio.run(ask_twice())] == [ErrorCode.none] * 2
-    assert filled.moves.destinations == {NAME: second}
+    assert filled.log_dir_moves.destinations == {NAME: second}
 
 
 def _alter(broker: FakeBroker, directory: str) -> Any:

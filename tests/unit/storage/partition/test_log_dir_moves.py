@@ -52,7 +52,7 @@ class Bench:
         )
         for job in self.log_dirs.loading_jobs(lambda _: self.config, now_ms=self.clock.wall_ms()):
             assert job() is None
-        self.moves = LogDirMoves(
+        self.log_dir_moves = LogDirMoves(
             self.log_dirs,
             executor=self.executor,
             clock=self.clock,
@@ -61,7 +61,7 @@ class Bench:
             throttle=self.throttle,
             on_disk_failure=lambda directory, _: self.fail(directory),
         )
-        self.moves.settle(lambda _: self.assigned[-1] if self.assigned else None)
+        self.log_dir_moves.delete_duplicates(lambda _: self.assigned[-1] if self.assigned else None)
         wanted = WantedLog(NAME, TOPIC_ID, self.config, self.id_of(self.first))
         (log,) = await self.log_dirs.get_or_create([wanted], now_ms=self.clock.wall_ms(), executor=self.executor)
         assert isinstance(log, PartitionLog), log
@@ -100,7 +100,7 @@ class Bench:
             await self.partition.append_exclusively(memoryview(data), parse_batches(data))
 
     async def done(self) -> None:
-        while self.moves.destination(NAME) is not None:
+        while self.log_dir_moves.destination(NAME) is not None:
             await asyncio.sleep(0.005)
 
     def content(self) -> bytes:
@@ -123,7 +123,7 @@ def on(tmp_path: Path, test: Callable[[Bench], Awaitable[T]], config: TopicConfi
         try:
             return await asyncio.wait_for(test(bench), 30)
         finally:
-            await bench.moves.stop()
+            await bench.log_dir_moves.stop()
             bench.log_dirs.abandon()
             bench.executor.close()
 
@@ -135,8 +135,8 @@ def test_a_move_from_begin_to_end(tmp_path: Path) -> None:
         for _ in range(5):
             await bench.append()
         before = bench.content()
-        await bench.moves.begin(bench.partition, bench.second)
-        assert bench.moves.destination(NAME) == bench.second
+        await bench.log_dir_moves.start(bench.partition, bench.second)
+        assert bench.log_dir_moves.destination(NAME) == bench.second
         assert bench.kinds(bench.second) == ["orders-0-future"]
         await bench.done()
         assert bench.content() == before
@@ -156,9 +156,9 @@ def test_writers_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     async def test(bench: Bench) -> None:
         for _ in range(300):
             await bench.append(b"x" * 200)
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         written = 300
-        while bench.moves.destination(NAME) is not None:
+        while bench.log_dir_moves.destination(NAME) is not None:
             await bench.append(b"y" * 50)
             written += 1
             await asyncio.sleep(0.001)
@@ -179,7 +179,7 @@ def test_synced_writes_stay_synced(tmp_path: Path) -> None:
                 await bench.partition.wait_for_sync(bench.partition.log.log_end_offset)
 
         writing = asyncio.ensure_future(write())
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         await writing
         assert bench.failed == []
@@ -197,12 +197,12 @@ def test_a_cancelled_move_leaves_nothing_behind(tmp_path: Path) -> None:
             await may_go_on.wait()
 
         bench.before_assignment = hold
-        await bench.moves.begin(bench.partition, bench.second)
-        cancelling = asyncio.ensure_future(bench.moves.cancel(NAME))
+        await bench.log_dir_moves.start(bench.partition, bench.second)
+        cancelling = asyncio.ensure_future(bench.log_dir_moves.cancel(NAME))
         await asyncio.sleep(0)
         may_go_on.set()
         await cancelling
-        assert bench.moves.destination(NAME) is None
+        assert bench.log_dir_moves.destination(NAME) is None
         assert bench.partition.log_dir == bench.first
         assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0"], ["orders-0-delete"])
 
@@ -213,7 +213,7 @@ def test_a_controller_that_refuses(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.append()
         bench.refuse = ErrorCode.unknown_topic_id
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         assert bench.partition.log_dir == bench.first
         assert bench.kinds(bench.second) == ["orders-0-delete"]
@@ -230,7 +230,7 @@ def test_a_move_that_ends_after_the_assignment_is_assigned_back(tmp_path: Path) 
             bench.partition.withdraw(ErrorCode.unknown_topic_or_partition)
 
         bench.before_assignment = delete_topic
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         assert bench.assigned == [bench.id_of(bench.second), bench.id_of(bench.first)]
         assert bench.kinds(bench.second) == ["orders-0-delete"]
@@ -245,8 +245,8 @@ def test_a_stopped_node_goes_on_after_its_restart(tmp_path: Path, monkeypatch: p
         for _ in range(50):
             await bench.append(b"x" * 100)
         bench.throttle.bytes_per_second_max = 20_000
-        await bench.moves.begin(bench.partition, bench.second)
-        await bench.moves.stop()
+        await bench.log_dir_moves.start(bench.partition, bench.second)
+        await bench.log_dir_moves.stop()
         assert bench.kinds(bench.second) == ["orders-0-future"]
         return bench.content()
 
@@ -254,8 +254,8 @@ def test_a_stopped_node_goes_on_after_its_restart(tmp_path: Path, monkeypatch: p
 
     async def second_run(bench: Bench) -> None:
         assert bench.partition.log_dir == bench.first
-        bench.moves.resume({NAME: bench.partition}.get)
-        assert bench.moves.destination(NAME) == bench.second
+        bench.log_dir_moves.resume({NAME: bench.partition}.get)
+        assert bench.log_dir_moves.destination(NAME) == bench.second
         await bench.done()
         assert bench.partition.log_dir == bench.second
         assert bench.content() == before
@@ -268,7 +268,7 @@ def test_a_crash_between_promotion_and_deletion(tmp_path: Path, monkeypatch: pyt
         for _ in range(5):
             await bench.append()
         monkeypatch.setattr(bench.log_dirs, "delete", lambda *_: None)
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0"], ["orders-0"])
         return bench.id_of(bench.second)
@@ -304,7 +304,7 @@ def test_a_destination_that_fails_costs_only_the_copy(tmp_path: Path, monkeypatc
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(bench.log_dirs, "promote", broken)
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         assert bench.failed == [bench.second]
         assert bench.partition.log_dir == bench.first
@@ -323,8 +323,8 @@ def test_a_copy_that_cannot_even_be_created(tmp_path: Path, monkeypatch: pytest.
 
         monkeypatch.setattr(bench.log_dirs, "create_future", broken)
         with pytest.raises(OSError, match="No space"):
-            await bench.moves.begin(bench.partition, bench.second)
-        assert bench.moves.destination(NAME) is None
+            await bench.log_dir_moves.start(bench.partition, bench.second)
+        assert bench.log_dir_moves.destination(NAME) is None
 
     on(tmp_path, test)
 
@@ -338,7 +338,7 @@ def test_a_source_that_fails_keeps_the_copy(tmp_path: Path) -> None:
             bench.fail(bench.first)
 
         bench.before_assignment = fail_source
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         assert bench.kinds(bench.second) == ["orders-0-future"]
 
@@ -353,7 +353,7 @@ def test_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             await bench.append(b"x" * 900)
         bench.throttle.bytes_per_second_max = 40_000
         started = bench.clock.monotonic()
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         return bench.clock.monotonic() - started
 
@@ -373,7 +373,7 @@ def test_a_disk_that_fails_as_its_last_replica_leaves_keeps_it(tmp_path: Path) -
             bench.partition.withdraw(ErrorCode.kafka_storage_error)
 
         bench.log_dirs.promote = promote_too_late  # type: ignore[method-assign]
-        await bench.moves.begin(bench.partition, bench.second)
+        await bench.log_dir_moves.start(bench.partition, bench.second)
         await bench.done()
         assert bench.assigned == [bench.id_of(bench.second), bench.id_of(bench.first)]
         assert bench.partition.log_dir == bench.first
