@@ -25,7 +25,11 @@ Options that read an environment variable name it. Exit code 0 means success, 2 
 
 Every command that connects to a cluster has these options.
 """
-_CONFIG_INTRODUCTION: Final = """# Config reference
+_CONFIG_INTRODUCTION: Final = """---
+hide: [toc]
+---
+
+# Config reference
 
 This page is generated from Odradek's config definitions. Names and defaults are those of Apache Kafka 4.3.1.
 
@@ -199,16 +203,15 @@ def is_own(definition: ConfigDefinition) -> bool:
 
 def _config_table(definitions: list[ConfigDefinition], described: Any) -> str:
     rows = [_config_row(one, described) for one in sorted(definitions)]
-    return _table(("config", "supported", "default", "dynamic", "description", "differs from Kafka"), rows)
+    return _table(("config", "supported", "default", "dynamic", "differs from Kafka"), rows)
 
 
 def _config_row(one: ConfigDefinition, described: Any) -> tuple[str, ...]:
     return (
-        f"`{one.name}`",
+        f"`{one.name}`" + (f"<br>{_cell(described[one.name])}" if one.name in described else ""),
         _support(one.name, described),
         _config_default(one),
         "no" if one.name in supported.FIXED_AT_START else _DYNAMIC[one.update_mode],
-        _cell(described.get(one.name, "")),
         _cell(_difference(one, described)),
     )
 
