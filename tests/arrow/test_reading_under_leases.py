@@ -195,6 +195,7 @@ def test_retention_and_deletion_leave_what_is_leased(broker: LeasingProcess, clu
     wait_until_nothing_is_leased(broker)
 
 
+@pytest.mark.tier("proof")
 def test_compaction_does_not_swap_a_file_under_its_reader(broker: LeasingProcess, cluster: Cluster) -> None:
     create(cluster, "compacted", cleanup_policy="compact", min_compaction_lag_ms="3600000")
     fill(broker, "compacted", 5_000, keys=10, **{"compression.type": "none"})

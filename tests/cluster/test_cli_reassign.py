@@ -156,6 +156,7 @@ def test_a_broker_is_drained_and_filled_under_writes(cluster: RealCluster, tmp_p
     assert read_all(cluster, len(writer.acknowledged)) == writer.acknowledged
 
 
+@pytest.mark.tier("proof")
 def test_a_blocked_reassignment_is_shown_and_cancelled(cluster: RealCluster, tmp_path: Path) -> None:
     Writer(cluster).write(60)
     file = tmp_path / "plan.json"

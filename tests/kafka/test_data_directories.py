@@ -161,7 +161,11 @@ Stop = Callable[[NodeProcess], None]
 
 
 @pytest.mark.parametrize("writer", ["odradek", "kafka"])
-@pytest.mark.parametrize("stop", [NodeProcess.stop, NodeProcess.kill], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "stop",
+    [pytest.param(NodeProcess.stop, marks=pytest.mark.tier("proof")), NodeProcess.kill],
+    ids=["stopped", "killed"],
+)
 def test_there_and_back(writer: str, stop: Stop, tmp_path: Path, apache_kafka_libs: Path) -> None:
     """Written by one broker, read and extended by the other, read again by the first."""
     brokers: dict[str, NodeProcess] = {

@@ -74,7 +74,7 @@ class Pair:
         return self.tools.dump_log(*sorted(files), arguments=["--cluster-metadata-decoder"])
 
 
-@pytest.fixture(params=[True, False], ids=["standalone", "fixed voters"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.tier("proof"))], ids=["standalone", "fixed voters"])
 def pair(apache_kafka_libs: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Pair:
     return Pair(apache_kafka_libs, tmp_path, is_standalone=request.param)
 

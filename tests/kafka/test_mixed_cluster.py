@@ -19,7 +19,10 @@ CONTROLLER, OURS, THEIRS = 1, 2, 3
 LAYOUT = roles_of(controllers=(CONTROLLER,), brokers=(OURS, THEIRS))
 
 
-@pytest.fixture(scope="module", params=["controller of Odradek's", "controller of Kafka's"])
+@pytest.fixture(
+    scope="module",
+    params=["controller of Odradek's", pytest.param("controller of Kafka's", marks=pytest.mark.tier("proof"))],
+)
 def cluster(
     request: pytest.FixtureRequest, apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealCluster]:

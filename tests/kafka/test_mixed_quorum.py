@@ -48,7 +48,9 @@ def kill_leader(cluster: RealCluster) -> Member:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kafka_ids", [{3}, {2, 3}], ids=["one of Kafka's", "two of Kafka's"])
+@pytest.mark.parametrize(
+    "kafka_ids", [{3}, pytest.param({2, 3}, marks=pytest.mark.tier("proof"))], ids=["one of Kafka's", "two of Kafka's"]
+)
 def test_both_lead_and_follow_each_other(apache_kafka_libs: Path, tmp_path: Path, kafka_ids: set[int]) -> None:
     products_that_led = set()
     with mixed_cluster(tmp_path, apache_kafka_libs, kafka_ids) as cluster:

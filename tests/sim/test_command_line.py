@@ -27,6 +27,7 @@ def test_whichever_process_runs_a_seed_the_run_is_the_same(capsys: pytest.Captur
     assert len(alone) == 3
 
 
+@pytest.mark.tier("proof")
 def test_a_failure_is_told_with_what_it_takes_to_see_it_again(capsys: pytest.CaptureFixture[str]) -> None:
     seed, _ = json.loads(FOUND_BY.read_text())[BUG]
     assert main(["--first", str(seed), "--seeds", "1", "--jobs", "2", "--plant", BUG]) == 1

@@ -33,17 +33,20 @@ def best_of(measure: Callable[[], Speed], wanted: float) -> Speed:
     return best
 
 
+@pytest.mark.tier("proof")
 def test_three_idle_nodes_live_a_hundred_times_as_fast() -> None:
     best = best_of(lambda: measure_idle(30.0), 100)
     assert best.simulated_per_real_second >= 100
 
 
+@pytest.mark.tier("proof")
 def test_three_busy_nodes_live_twenty_times_as_fast() -> None:
     best = best_of(lambda: measure_busy(10.0), 20)
     assert best.operations_per_simulated_second >= 20
     assert best.simulated_per_real_second >= 20
 
 
+@pytest.mark.tier("proof")
 def test_a_lone_idle_node_lives_twenty_minutes_in_a_moment() -> None:
     with simulated_world(1) as world:
         plan = plan_nodes(ONE_NODE, world.random("cluster"))

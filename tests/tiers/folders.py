@@ -12,7 +12,7 @@ class Folder(NamedTuple):
 
 
 FOLDERS: Final = {
-    "arrow": Folder("test", "first"),
+    "arrow": Folder("test", "second"),
     "chaos": Folder("fast", "second"),
     "cluster": Folder("test", "second"),
     "console": Folder("test", "first"),

@@ -94,6 +94,7 @@ def test_four_flaky_tests_fail_the_run(suite: pytest.Pytester) -> None:
     assert len(read_summary(suite.path / "summary.json").flaky) == 4
 
 
+@pytest.mark.tier("proof")
 def test_three_flaky_tests_are_allowed(suite: pytest.Pytester) -> None:
     for number in range(3):
         write(suite, f"tests/wire/test_{number}.py", FAILS_ONCE)

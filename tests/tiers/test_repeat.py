@@ -8,7 +8,7 @@ from tests.tiers.test_selection import suite, write
 __all__ = ["suite"]
 
 # Every run is a process of pytest.
-pytestmark = pytest.mark.tier("test")
+pytestmark = pytest.mark.tier("proof")
 
 FAILS_THE_THIRD_TIME = """
 from pathlib import Path

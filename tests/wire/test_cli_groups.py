@@ -76,7 +76,7 @@ def rows(printed: str, first: str) -> list[dict[str, str]]:
     return [dict(zip(heading, line.split(), strict=False)) for line in lines[start + 1 :]]
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.tier("proof")), "consumer"])
 def test_list_describe_lag_and_delete_match_kafkas_tool(
     broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str, protocol: str
 ) -> None:

@@ -383,7 +383,7 @@ def find(seeds: int = 400) -> bool:
     return False
 
 
-@pytest.mark.tier("test")
+@pytest.mark.tier("proof")
 def test_nobody_looking_whether_a_batch_is_done_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Either look would do: a task's saves the work, the driver's is the one that counts."""
     monkeypatch.setattr(task, "last_finished", lambda state: -1)
