@@ -52,7 +52,7 @@ def test_a_killed_broker_is_fenced_early(cluster: RealCluster, victim: Member, m
     measured(f"a broker is fenced {seconds * 1000:.0f} ms after kill -9")
     assert seconds < EARLY_S_MAX
     # The controller says so after it has done so.
-    said = f"broker {victim.node_id} is fenced: its process is dead"
+    said = f"Broker fenced: brokerId={victim.node_id}, reason=process is dead"
     wait_for("the controller to say why", lambda: said in cluster.nodes[1].output)
 
 

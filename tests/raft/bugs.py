@@ -64,20 +64,20 @@ class HostWithEarlySnapshots(Host):
 
 
 # Bugs in the state machine
-_first_role = election.first_role
+_choose_first_role = election.choose_first_role
 _election_state = Replica._election_state
 _truncation_point = LogView.truncation_point
-_follow = ReplicationProgress.follow
+_follow = ReplicationProgress.update_voters
 
 
 def _forget_vote(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
-    _first_role(replica, epoch, leader_id, None)
+    _choose_first_role(replica, epoch, leader_id, None)
 
 
 def _resume_leadership(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
     if leader_id == replica.identity.node_id:
         leader_id, voted = None, replica.key
-    _first_role(replica, epoch, leader_id, voted)
+    _choose_first_role(replica, epoch, leader_id, voted)
 
 
 def _skip_epoch_only_states(replica: Replica) -> QuorumState:
@@ -136,8 +136,8 @@ def _return(value: object) -> Callable[..., object]:
 BUGS: dict[str, Bug] = {
     "unsynced vote": Bug(host_type=HostWithoutSync),
     "epoch not persisted": Bug(((Replica, "_election_state", _skip_epoch_only_states),)),
-    "vote forgotten in a crash": Bug(((election, "first_role", _forget_vote),)),
-    "restarted leader keeps leading": Bug(((election, "first_role", _resume_leadership),)),
+    "vote forgotten in a crash": Bug(((election, "choose_first_role", _forget_vote),)),
+    "restarted leader keeps leading": Bug(((election, "choose_first_role", _resume_leadership),)),
     "commit without a majority": Bug(((ReplicationProgress, "majority_end_offset", _majority_minus_one),)),
     "observers counted": Bug(((ReplicationProgress, "majority_end_offset", _majority_with_observers),)),
     "older epochs committed by counting replicas": Bug(
@@ -147,24 +147,24 @@ BUGS: dict[str, Bug] = {
     "fetch before sync": Bug(((LogView, "is_synced", property(lambda log: log.loading is None)),)),
     "candidate claims unsynced records": Bug(((LogView, "synced_end", LogView.end),)),
     "vote for a shorter log": Bug(((OffsetAndEpoch, "freshness", (0, 0)),)),
-    "stale epoch accepted": Bug(((epochs, "refusal_to_claimant", _accept_stale_epoch),)),
+    "stale epoch accepted": Bug(((epochs, "check_claimant_epoch", _accept_stale_epoch),)),
     "truncation below the high watermark": Bug(
         ((LogView, "truncation_point", _truncate_one_epoch_more), (fetching, "check_truncation", _return(None)))
     ),
-    "late responses accepted": Bug(((Requests, "answered", _return(True)),)),
-    "pre-vote ignored": Bug(((election, "stand", _start_election_without_pre_vote),)),
-    "pre-vote granted despite a live leader": Bug(((election, "_is_content", _return(False)),)),
+    "late responses accepted": Bug(((Requests, "complete", _return(True)),)),
+    "pre-vote ignored": Bug(((election, "start_election", _start_election_without_pre_vote),)),
+    "pre-vote granted despite a live leader": Bug(((election, "_has_live_leader", _return(False)),)),
     "refused connection reported by another voter": Bug(
         ((dead_leader, "is_leader_dead", lambda one: one.settings.fast_detection),)
     ),
     "snapshot ahead of the high watermark": Bug(
         ((snapshots, "check_snapshot", _return(None)),), host_type=HostWithEarlySnapshots
     ),
-    "two voter changes at once": Bug(((membership, "refusal_to_change", _check_version_only),)),
+    "two voter changes at once": Bug(((membership, "check_voter_change", _check_version_only),)),
     "voter change before the epoch's first commit": Bug(
-        ((membership, "refusal_to_change", _check_without_own_commit),)
+        ((membership, "check_voter_change", _check_without_own_commit),)
     ),
-    "new voters not counted": Bug(((ReplicationProgress, "follow", _return(None)),)),
-    "removed leader counts itself": Bug(((ReplicationProgress, "follow", _keep_removed_leader),)),
+    "new voters not counted": Bug(((ReplicationProgress, "update_voters", _return(None)),)),
+    "removed leader counts itself": Bug(((ReplicationProgress, "update_voters", _keep_removed_leader),)),
     "leader without followers stays": Bug(((RaftSettings, "check_quorum_timeout_ms", 1 << 40),)),
 }

@@ -9,8 +9,8 @@ from zlib import crc32
 
 from odradek.core.metadata.snapshot import SnapshotId
 from odradek.core.raft.batch import Batch
-from odradek.core.raft.durable import Durable
 from odradek.core.raft.quorum_state import QuorumState
+from odradek.core.raft.stored_state import StoredState
 from odradek.core.raft.voter_set import VoterSet
 from odradek.core.raft.voters import Quorum
 
@@ -103,12 +103,12 @@ class Disk:
         found = [batch for batch in self.log if start_offset <= batch.base_offset and batch.last_offset < end_offset]
         return tuple(found[:max_batches])
 
-    def recover(self) -> Durable:
+    def recover(self) -> StoredState:
         """Returns what a replica starts from. The newest snapshot replaces a log that ends before it."""
         newest = max(self.snapshots, default=EMPTY)
         if self.end_offset < newest.end_offset:
             self.load(newest, self.snapshots[newest])
-        return Durable.found(
+        return StoredState.build(
             quorum_state=self.quorum_state,
             static_voters=self.static_voters,
             base=self.base,

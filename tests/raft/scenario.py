@@ -72,7 +72,7 @@ class Scenario:
             if host.is_running and host.leading_epoch is not None:
                 self._offered += 1
                 data = f"record {self._offered}".encode()
-                host.step(events.RecordsOffered(host.leading_epoch, self.random.randrange(1, 4), data))
+                host.step(events.AppendRequested(host.leading_epoch, self.random.randrange(1, 4), data))
         self.world.after(self.random.randrange(10, 100), self._keep_offering)
 
     # Faults
@@ -213,7 +213,7 @@ class Scenario:
             return
         if leader.machine.quorum.kraft_version == 0:
             if self.upgrades_kraft_version:
-                leader.step(events.KRaftVersionWanted(leader.leading_epoch, 1))
+                leader.step(events.KRaftVersionRequested(leader.leading_epoch, 1))
             return
         voter_ids = {voter.voter_id for voter in leader.machine.quorum.voters}
         node_id = self.random.choice(list(self.world.hosts))

@@ -9,10 +9,10 @@ from odradek.base.ports import Random
 from odradek.core.metadata.snapshot import SnapshotId
 from odradek.core.raft import effects, events, messages
 from odradek.core.raft.batch import Batch
-from odradek.core.raft.durable import Durable
-from odradek.core.raft.machine import RaftMachine
 from odradek.core.raft.quorum_state import QuorumState
 from odradek.core.raft.settings import Identity, RaftSettings
+from odradek.core.raft.state_machine import RaftStateMachine
+from odradek.core.raft.stored_state import StoredState
 from odradek.core.raft.voter_set import ReplicaKey, VoterSet
 from odradek.core.raft.voters import Quorum
 from tests.raft.world import KRAFT_VERSIONS, directory_of, key_of, registration
@@ -64,7 +64,7 @@ class Single:
         records = batches(log, base.end_offset)
         self.end = (records[-1].last_offset + 1, records[-1].epoch) if records else tuple(base)
         """End offset and last epoch of the log."""
-        durable = Durable.found(
+        durable = StoredState.build(
             quorum_state=found or state(self.end[1]),
             static_voters=VoterSet() if kraft_version else sets,
             base=base,
@@ -80,7 +80,7 @@ class Single:
             kraft_versions=KRAFT_VERSIONS,
         )
         self.key = ReplicaKey(1, identity.directory_id)
-        self.machine = RaftMachine(identity, settings, random or FixedRandom(), durable)
+        self.machine = RaftStateMachine(identity, settings, random or FixedRandom(), durable)
         self.now_ms = 0
         self.effects: list[effects.Effect] = []
         self._last_sent: dict[type, effects.Send] = {}

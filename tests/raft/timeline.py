@@ -60,9 +60,9 @@ def _text_of_effect(effect: effects.Effect) -> str | None:
             return f"leads epoch {epoch}, which starts at {start}"
         case effects.LeadershipConfirmed(epoch):
             return f"confirms its leadership: a record of epoch {epoch} is committed"
-        case effects.LostLeadership(epoch):
+        case effects.LeadershipLost(epoch):
             return f"stops leading epoch {epoch}"
-        case effects.HighWatermarkMoved(offset):
+        case effects.HighWatermarkAdvanced(offset):
             return f"advances its high watermark to {offset}"
         case effects.ReadyToStop():
             return "may stop"

@@ -48,9 +48,9 @@ class Recording:
         assert leader is not None
         return leader
 
-    def offer(self, host: Host, text: str, count: int = 1) -> None:
+    def append(self, host: Host, text: str, count: int = 1) -> None:
         assert host.leading_epoch is not None
-        host.step(events.RecordsOffered(host.leading_epoch, count, text.encode()))
+        host.step(events.AppendRequested(host.leading_epoch, count, text.encode()))
         self.wait(10)
 
     def isolate(self, node_id: int) -> None:
@@ -69,7 +69,7 @@ def first_election() -> Recording:
     recording = Recording()
     recording.world.watchers.append(recording.timeline)
     recording.world.start_all()
-    recording.offer(recording.wait_for_leader(), "a topic", 3)
+    recording.append(recording.wait_for_leader(), "a topic", 3)
     return recording
 
 
@@ -107,11 +107,11 @@ def diverging_log_is_truncated() -> Recording:
     """Records that an isolated leader wrote are replaced by the records committed meanwhile."""
     recording = Recording()
     leader = recording.begin()
-    recording.offer(leader, "kept")
+    recording.append(leader, "kept")
     recording.isolate(leader.node_id)
-    recording.offer(leader, "never committed", 2)
+    recording.append(leader, "never committed", 2)
     successor = recording.wait_for_leader(leader.node_id)
-    recording.offer(successor, "committed")
+    recording.append(successor, "committed")
     recording.restore_network()
     recording.wait(500)
     return recording
@@ -124,7 +124,7 @@ def isolated_follower_returns() -> Recording:
     follower = next(one for one in recording.world.hosts if one != leader.node_id)
     recording.isolate(follower)
     recording.wait(700)
-    recording.offer(leader, "without the third")
+    recording.append(leader, "without the third")
     recording.restore_network()
     recording.wait(500)
     return recording
@@ -135,11 +135,11 @@ def snapshot_in_pieces() -> Recording:
     recording.world.start(1)
     leader = recording.wait_for_leader()
     recording.world.watchers.append(recording.timeline)
-    recording.offer(leader, "a", 10)
-    recording.offer(leader, "b", 10)
+    recording.append(leader, "a", 10)
+    recording.append(leader, "b", 10)
     leader.take_snapshot()
     leader.clean()
-    recording.offer(leader, "c")
+    recording.append(leader, "c")
     recording.world.start(2)
     recording.wait(300)
     return recording

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from odradek.core.metadata.snapshot import SnapshotId
 from odradek.core.raft import effects, events, messages
-from odradek.core.raft.machine import RaftMachine
 from odradek.core.raft.quorum_state import QuorumState
 from odradek.core.raft.settings import Identity, RaftSettings
+from odradek.core.raft.state_machine import RaftStateMachine
 from odradek.core.raft.voter_set import ReplicaKey, VoterSet
 from odradek.core.raft.voters import Quorum
 from odradek.records.control import KRaftVersionRange, VoterEndpoint, VoterRegistration
@@ -90,7 +90,7 @@ class Host:
         self.world = world
         self.node_id = node_id
         self.disk = disk
-        self.machine: RaftMachine | None = None
+        self.machine: RaftStateMachine | None = None
         self.life = 0
         """Incremented by every start and crash, to ignore callbacks from before."""
         self.leading_epoch: int | None = None
@@ -133,7 +133,7 @@ class Host:
             kraft_versions=KRAFT_VERSIONS,
         )
         random = Random(self.world.random.randrange(1 << 30))
-        self.machine = RaftMachine(identity, self.world.settings, random, durable)
+        self.machine = RaftStateMachine(identity, self.world.settings, random, durable)
         self.execute(self.machine.start(self.world.now_ms))
 
     def crash(self, *, loses_power: bool) -> None:
@@ -266,11 +266,11 @@ class Host:
                 delay_max_ms = self.world.random.choice((3, 200)) * self.sync_delay_max_ms
                 delay_ms = self.world.random.randrange(min(delay_max_ms, 1500))
                 self.later(delay_ms, lambda: self._load(snapshot_id))
-            case effects.HighWatermarkMoved(offset):
+            case effects.HighWatermarkAdvanced(offset):
                 self._apply(offset)
             case effects.BecameLeader(epoch):
                 self.leading_epoch = epoch
-            case effects.LostLeadership():
+            case effects.LeadershipLost():
                 self.leading_epoch = None
             case effects.ReadyToStop():
                 self.later(0, lambda: self.world.crash(self.node_id))

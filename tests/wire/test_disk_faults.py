@@ -194,7 +194,7 @@ def test_the_last_log_dir_full_ends_the_node_with_advice(tmp_path: Path, small: 
         assert node.process.wait(60) == 1
         line = error_line(node.output_file.read_text().splitlines())
         assert str(data_dir(small)) in line
-        assert "make room" in line
+        assert "Free space or repair the disk" in line
         # Not a byte is left: the node says so again, and does no harm by trying.
         small.fill()
         for _ in range(2):
@@ -202,7 +202,7 @@ def test_the_last_log_dir_full_ends_the_node_with_advice(tmp_path: Path, small: 
             assert code == 2
             assert "No space left" in error_line(lines)
             assert str(data_dir(small)) in error_line(lines)
-            assert "make room" in error_line(lines)
+            assert "Free space or repair the disk" in error_line(lines)
         small.make_room()
         small.resize(64)
         node.start()
@@ -338,7 +338,7 @@ def test_the_metadata_log_failing_ends_the_node(tmp_path: Path, disk: TamperedDi
             assert create_topic(connection, "refused") is not ErrorCode.none
         until(lambda: dirs.node.failure is not None, what="the end of the node")
         assert dirs.node.failure is not None
-        assert f"the log dir of the metadata, {dirs.first}, failed" in dirs.node.failure
+        assert f"The metadata log dir {dirs.first} failed" in dirs.node.failure
         assert "Input/output error" in dirs.node.failure
     # Nothing of it was acknowledged; the topic may be there or not, everything else is.
     with HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as mended, RawConnection(mended.port) as connection:
@@ -364,7 +364,7 @@ def test_a_metadata_dir_of_its_own_ends_the_node_too(tmp_path: Path, disk: Tampe
         with pytest.raises((ConnectionClosed, AssertionError)):
             assert create_topic(connection, "refused") is ErrorCode.none
         until(lambda: node.failure is not None, what="the end of the node")
-        assert f"the log dir of the metadata, {metadata}, failed" in str(node.failure)
+        assert f"The metadata log dir {metadata} failed" in str(node.failure)
 
 
 @pytest.mark.parametrize("operation", ["list_dir", "read_bytes", "open", "lock", "remove"])

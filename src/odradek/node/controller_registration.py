@@ -1,4 +1,4 @@
-"""Each controller tells the active one where it is reached and what it supports, until the metadata say so."""
+"""Registers this controller's endpoints and features with the active controller, until the metadata contain them."""
 
 import asyncio
 import logging
@@ -63,12 +63,12 @@ class OwnRegistration:
             while not self._is_registered:
                 response = await self._controller.handle(*CONTROLLER_REGISTRATION, self._request())
                 if response.error_code is ErrorCode.none:
-                    # The image will say so; should it ever say otherwise, this begins again.
+                    # The image will contain it; if it ever differs, the registration starts again.
                     return
                 failures += 1
                 if failures == 1:
                     name = response.error_code.name.upper()
-                    logger.warning("this controller is not registered yet: %s", response.error_message or name)
+                    logger.warning("Controller registration failed, retrying: %s", response.error_message or name)
                 await asyncio.sleep(backoff_seconds(failures, RETRY_SECONDS_MAX, self._random))
         finally:
             self._registering = None

@@ -1,6 +1,6 @@
-"""The directories of one node, locked and proven to be its own: those of the partitions, and the metadata log's.
+"""The log dirs of one node, locked and checked: those of the partitions, and that of the metadata log.
 
-The metadata log's is one of the others unless `metadata.log.dir` names another, which then holds nothing else.
+The metadata log is in one of the log dirs, unless `metadata.log.dir` names a directory of its own.
 """
 
 import logging
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 class NodeDirectories:
     def __init__(self, config: NodeConfig, logs: LogDirs, metadata: LogDirs) -> None:
-        """Not for callers: see `open`."""
+        """Use `open` instead."""
         self._metadata_path: Final = config.metadata_log_dir
         self.logs: Final = logs
         self._metadata: Final = metadata
 
     @classmethod
     def open(cls, disk: Disk, config: NodeConfig, new_id: Callable[[], UUID]) -> "NodeDirectories":
-        """Raises LogDirError for what somebody has to put right."""
+        """Raises LogDirError."""
 
         def open_dirs(paths: Sequence[str], cluster_id: str | None) -> LogDirs:
             return LogDirs.open(disk, paths, node_id=config.node_id, cluster_id=cluster_id, new_id=new_id)
@@ -41,16 +41,16 @@ class NodeDirectories:
                 raise
         if failure := metadata.offline.get(config.metadata_log_dir):
             metadata.abandon()
-            raise LogDirError(failed_metadata(config.metadata_log_dir, failure))
+            raise LogDirError(describe_metadata_failure(config.metadata_log_dir, failure))
         for directory, error in logs.offline.items():
-            logger.error("log dir %s is offline: %s", directory, error)
+            logger.error("Log dir offline: dir=%s, reason=%s", directory, error)
         logs.producer_id_expiration_ms = config.producer_id_expiration_ms
         return cls(config, logs, metadata)
 
     @property
     def cluster_id(self) -> str:
         cluster_id = self.logs.cluster_id
-        assert cluster_id is not None, "a dir without one is refused at its opening"
+        assert cluster_id is not None, "`open` rejects a directory without a cluster ID"
         return cluster_id
 
     @property
@@ -62,21 +62,20 @@ class NodeDirectories:
         return self._metadata.had_clean_shutdown
 
     def close(self, broker_epoch: int) -> None:
-        """Ends cleanly, once all logs are closed."""
+        """A clean shutdown, after all logs are closed."""
         self.logs.close(broker_epoch)
         if self._metadata is not self.logs:
             self._metadata.close(broker_epoch)
 
     def abandon(self) -> None:
-        """Ends as a crash would, but gives the locks back."""
+        """Releases the locks without the marker of a clean shutdown."""
         self.logs.abandon()
         self._metadata.abandon()
 
 
-def advice(error: OSError) -> str:
-    """How to get a node back whose disk failed."""
-    return f"free space or repair the disk, then restart the node ({error.strerror or error})"
+def repair_hint(error: OSError) -> str:
+    return f"{error.strerror or error}. Free space or repair the disk, then restart the node."
 
 
-def failed_metadata(directory: str, error: OSError) -> str:
-    return f"the log dir of the metadata, {directory}, failed: {advice(error)}"
+def describe_metadata_failure(directory: str, error: OSError) -> str:
+    return f"The metadata log dir {directory} failed: {repair_hint(error)}"

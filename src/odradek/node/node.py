@@ -1,6 +1,6 @@
-"""One node from start to stop: addresses, disks, metadata, partitions, clients, in that order, and back.
+"""One node from start to stop: listeners, log dirs, metadata, partitions, clients, in that order, and back.
 
-`start` returns when clients are served. A node that cannot go on says so through `failed`; its process then ends.
+`start` returns when the node serves clients. `failed` reports that the node must stop; its process then exits.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from odradek.broker.cleaning import Cleaning
 from odradek.broker.maintenance import Maintenance
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
+from odradek.node.broker_lifecycle import BrokerLifecycle
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
-from odradek.node.directories import NodeDirectories, advice, failed_metadata
-from odradek.node.membership import Membership
+from odradek.node.directories import NodeDirectories, describe_metadata_failure, repair_hint
 from odradek.node.observation import STOPPING, Observation
 from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
@@ -37,14 +37,14 @@ from odradek.wire.apis import CONTROLLER_APIS, broker_apis
 
 logger = logging.getLogger(__name__)
 
-RECOVERY_TOLD_AFTER_BYTES: Final = 256 << 20
-PIECES_OF_WORK_MAX: Final = 200
+RECOVERY_LOGGED_FROM_BYTES: Final = 256 << 20
+CHUNKS_MAX: Final = 200
 
 Job = Callable[[], DirFailure | None]
 
 
 class StartError(Exception):
-    """The node cannot start; the message is one line that says what to do."""
+    """The node cannot start; the message is one line that states what to do."""
 
 
 class Node:
@@ -60,7 +60,7 @@ class Node:
         self._quorum: Quorum | None = None
         self._controller_node: ControllerNode | None = None
         self._channels: Final[list[ControllerChannel]] = []
-        self._membership: Membership | None = None
+        self._lifecycle: BrokerLifecycle | None = None
         self._broker: Broker | None = None
         self._unreachable_leaders: UnreachableLeaders | None = None
         self._leases: SegmentLeases | None = None
@@ -74,40 +74,40 @@ class Node:
     def bootstrap(self) -> str:
         return ",".join(f"{one.host}:{one.port}" for one in self._listeners.advertised())
 
-    # starting
+    # Start
 
     async def start(self) -> None:
-        """Raises StartError for what somebody has to put right."""
+        """Raises StartError."""
         try:
             await self._start()
         except (LogDirError, ListenError, QuorumError) as error:
             raise StartError(str(error)) from error
         except KafkaError as error:
-            fault = "" if self._quorum is None else self._quorum.misfits.own_fault
-            raise StartError(f"the node could not join its cluster: {fault or error}") from error
+            problem = "" if self._quorum is None else self._quorum.misconfiguration.own_problem
+            raise StartError(f"The node cannot join its cluster: {problem or error}") from error
         except OSError as error:
-            raise StartError(f"{error.filename or 'a log dir'}: {advice(error)}") from error
+            raise StartError(f"{error.filename or 'A log dir'}: {repair_hint(error)}") from error
 
     async def _start(self) -> None:
         config = self._config
-        # A port in use is found out before anything on disk is touched.
+        # Listeners first: a port in use must fail before anything on disk changes.
         await self._listeners.bind()
         await self._observation.start()
         self._directories = directories = NodeDirectories.open(self._disk, config, self._new_id)
         quorum = await self._open_quorum(directories)
         if config.is_controller:
-            await self._begin_as_controller(quorum, directories.cluster_id)
+            await self._start_controller(quorum, directories.cluster_id)
         quorum.start()
         if config.is_broker:
-            await self._begin_as_broker(quorum, directories)
+            await self._start_broker(quorum, directories)
         else:
-            await self._unless_failed(quorum.caught_up())
+            await self._wait_unless_failed(quorum.wait_until_caught_up())
         self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
         self._listeners.start_periodic_tasks()
         self._serving = True
         self._observation.progress = None
 
-    async def _begin_as_controller(self, quorum: Quorum, cluster_id: str) -> None:
+    async def _start_controller(self, quorum: Quorum, cluster_id: str) -> None:
         self._controller_node = node = ControllerNode(
             self._config, quorum, cluster_id=cluster_id, clock=self._clock, executor=self._executor
         )
@@ -119,8 +119,8 @@ class Node:
         )
         await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_APIS, node, self._observation.meters))
 
-    async def _begin_as_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
-        membership = await self._register(quorum, directories)
+    async def _start_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
+        lifecycle = await self._register(quorum, directories)
         self._unreachable_leaders = UnreachableLeaders(
             self._config.broker_disconnect_grace_ms / 1000, image=lambda: broker.image, clock=self._clock
         )
@@ -139,8 +139,8 @@ class Node:
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
         await quorum.loader.join(broker.on_image, since=image)
-        # Clients are let in last: whom they find here leads what it is to lead.
-        await self._unless_failed(membership.unfence())
+        # Clients connect last, when this broker leads its partitions.
+        await self._wait_unless_failed(lifecycle.unfence())
         await self._serve(broker)
         Maintenance(broker, self._periodic).begin()
         self._periodic.once(Cleaning(broker, self._disk).run())
@@ -176,16 +176,16 @@ class Node:
                 had_clean_shutdown=directories.metadata_had_clean_shutdown,
             )
         except OSError as error:
-            raise StartError(failed_metadata(config.metadata_log_dir, error)) from error
-        self._observation.take_quorum(quorum, directories.cluster_id)
+            raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
+        self._observation.set_quorum(quorum, directories.cluster_id)
         quorum.failed.add_done_callback(lambda failed: self._metadata_failed(failed.result()))
         return quorum
 
-    async def _register(self, quorum: Quorum, directories: NodeDirectories) -> Membership:
-        """Returns once the image is as recent as the registration."""
-        # Heartbeats have a connection of their own: they do not wait behind what clients want.
+    async def _register(self, quorum: Quorum, directories: NodeDirectories) -> BrokerLifecycle:
+        """Returns once this node has applied its own registration."""
+        # Heartbeats have their own connection, so that they do not wait for requests of clients.
         channel = self._new_channel(quorum, self._config.broker_session_timeout_ms / 2000)
-        self._membership = membership = Membership(
+        self._lifecycle = lifecycle = BrokerLifecycle(
             self._config,
             channel,
             cluster_id=directories.cluster_id,
@@ -194,18 +194,18 @@ class Node:
             clock=self._clock,
             random=self._random,
         )
-        membership.failed.add_done_callback(lambda failed: self._fail(failed.result()))
-        channel.on_disconnect(membership.beat_now)
-        quorum.subscribe(membership.on_image)
+        lifecycle.failed.add_done_callback(lambda failed: self._fail(failed.result()))
+        channel.on_disconnect(lifecycle.heartbeat_now)
+        quorum.subscribe(lifecycle.on_image)
         logs = directories.logs
-        await self._unless_failed(
-            membership.register(self._listeners.advertised(), logs.directory_ids.values(), logs.previous_broker_epoch)
+        await self._wait_unless_failed(
+            lifecycle.register(self._listeners.advertised(), logs.directory_ids.values(), logs.previous_broker_epoch)
         )
-        await self._unless_failed(quorum.loader.wait_until_applied(membership.broker_epoch))
-        return membership
+        await self._wait_unless_failed(quorum.loader.wait_until_applied(lifecycle.broker_epoch))
+        return lifecycle
 
-    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
-        """What waits for the quorum does not wait for one that cannot go on."""
+    async def _wait_unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for the quorum only as long as the node has not failed."""
         task = asyncio.ensure_future(work)
         await asyncio.wait((task, self.failed), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -226,11 +226,13 @@ class Node:
             broker.topic_config,
             now_ms=self._clock.wall_ms(),
             is_stray=is_stray,
-            progress=_tell_recovery,
+            progress=_log_recovery,
         )
         for failure in await self._load(jobs, self._config.num_recovery_threads_per_data_dir * len(log_dirs.online)):
             if failure is not None and not is_disk_failure(failure.error):
-                raise StartError(f"{failure.directory}: {failure.error.strerror}: raise the limit (ulimit -n 100000)")
+                raise StartError(
+                    f"{failure.directory}: {failure.error.strerror}. Raise the limit of open files (ulimit -n 100000)."
+                )
             if failure is not None:
                 self._log_dir_failed(*failure)
         if self.failed.done():
@@ -238,14 +240,14 @@ class Node:
         await broker.apply_all()
 
     async def _load(self, jobs: Sequence[Job], at_once: int) -> list[DirFailure | None]:
-        waiting = iter(_few_at_a_time(jobs))
+        waiting = iter(_chunked(jobs))
         results: list[DirFailure | None] = []
 
-        async def one_after_the_other() -> None:
+        async def run_chunks() -> None:
             for work in waiting:
                 results.extend(await self._executor.run(work))
 
-        await asyncio.gather(*(one_after_the_other() for _ in range(at_once)))
+        await asyncio.gather(*(run_chunks() for _ in range(at_once)))
         return results
 
     async def _serve(self, broker: Broker) -> None:
@@ -257,11 +259,11 @@ class Node:
     def _new_id(self) -> UUID:
         while True:
             candidate = UUID(bytes=self._random.randbytes(16), version=4)
-            # Kafka's tools read an id that begins with a dash as an option.
+            # Kafka's tools would read an ID that starts with a dash as an option.
             if candidate.bytes[0] >> 2 != 62:
                 return candidate
 
-    # failing
+    # Failure
 
     def _log_dir_failed(self, directory: str, error: OSError) -> None:
         assert self._directories is not None
@@ -269,37 +271,37 @@ class Node:
         if directory not in log_dirs.online:
             return
         directory_id = log_dirs.directory_ids.get(directory)
-        logger.error("log dir %s failed and is offline: %s", directory, error)
+        logger.error("Log dir failed and is offline: dir=%s, reason=%s", directory, error)
         log_dirs.fail(directory, error)
         if directory == self._config.metadata_log_dir:
             self._metadata_failed(error)
         elif not log_dirs.online:
-            self._fail(f"the last log dir, {directory}, failed: {advice(error)}")
-        elif self._membership is not None and directory_id is not None:
-            self._membership.report_offline_dirs([directory_id])
+            self._fail(f"The last log dir {directory} failed: {repair_hint(error)}")
+        elif self._lifecycle is not None and directory_id is not None:
+            self._lifecycle.report_offline_dirs([directory_id])
 
     def _metadata_failed(self, error: Exception) -> None:
         if isinstance(error, OSError):
-            self._fail(failed_metadata(self._config.metadata_log_dir, error))
+            self._fail(describe_metadata_failure(self._config.metadata_log_dir, error))
         else:
-            self._fail(f"the metadata log in {self._config.metadata_log_dir} cannot go on: {error}")
+            self._fail(f"The metadata log in {self._config.metadata_log_dir} failed: {error}")
 
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
         if not self.failed.done():
             self.failed.set_result(reason)
 
-    # stopping
+    # Stop
 
     async def stop(self) -> None:
-        """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
+        """Stops what has started. After a clean stop, acknowledged records and a marker file are on disk."""
         self._observation.progress = STOPPING
         await self._periodic.stop()
         if self._leases is not None:
             await self._leases.stop()
-        if self._membership is not None:
-            await self._membership.leave(politely=self._serving and not self.failed.done())
-        # Last: until others have taken over, they count on this broker's replicas.
+        if self._lifecycle is not None:
+            await self._lifecycle.stop(controlled=self._serving and not self.failed.done())
+        # After the shutdown: until then, other brokers depend on this broker's replicas.
         if self._broker is not None:
             await self._broker.stop()
         if self._unreachable_leaders is not None:
@@ -322,12 +324,12 @@ class Node:
     async def _close_logs(self, broker: Broker) -> None:
         log_dirs = broker.log_dirs
         partitions = list(broker.partitions().values())
-        # Requests that were under way when their connections ended may still be writing; no more are let through.
+        # Requests of closed connections may still be writing; new ones are rejected.
         for partition in partitions:
             partition.withdraw(ErrorCode.not_leader_or_follower)
         await asyncio.gather(*(partition.wait_for_idle() for partition in partitions))
         offsets = {partition.name: partition.high_watermark for partition in partitions}
-        closing = (self._executor.run(work) for work in _few_at_a_time(log_dirs.closing_jobs()))
+        closing = (self._executor.run(work) for work in _chunked(log_dirs.closing_jobs()))
         for failure in chain.from_iterable(await asyncio.gather(*closing)):
             if failure is not None:
                 log_dirs.fail(*failure)
@@ -338,7 +340,7 @@ class Node:
         try:
             await quorum.stop()
         except OSError as error:
-            # No word of a clean stop, then: the next start looks at every log.
+            # Without the marker of a clean shutdown, the next start recovers every log.
             self._metadata_failed(error)
         return not self.failed.done()
 
@@ -346,22 +348,27 @@ class Node:
         if not is_clean:
             directories.abandon()
             return
-        epoch = -1 if self._membership is None else self._membership.broker_epoch
+        epoch = -1 if self._lifecycle is None else self._lifecycle.broker_epoch
         await self._executor.run(lambda: directories.close(epoch))
 
 
-def _tell_recovery(progress: LoadProgress) -> None:
-    """Only of recoveries long enough that somebody may wonder."""
-    if progress.bytes_to_scan >= RECOVERY_TOLD_AFTER_BYTES:
+def _log_recovery(progress: LoadProgress) -> None:
+    """Logs only long recoveries."""
+    if progress.bytes_to_scan >= RECOVERY_LOGGED_FROM_BYTES:
         share = 100 * progress.scanned_bytes // max(1, progress.bytes_to_scan)
-        logger.info("recovering %s: %d %% of %d bytes", progress.topic_partition, share, progress.bytes_to_scan)
+        logger.info(
+            "Recovering log: partition=%s, percent=%d, bytes=%d",
+            progress.topic_partition,
+            share,
+            progress.bytes_to_scan,
+        )
 
 
-def _few_at_a_time(jobs: Sequence[Job]) -> list[Callable[[], list[DirFailure | None]]]:
-    """Thousands of them in pieces: to hand one to a thread costs as much as a partition that is opened or closed."""
-    size = len(jobs) // PIECES_OF_WORK_MAX + 1
-    return [partial(_work_off, jobs[start : start + size]) for start in range(0, len(jobs), size)]
+def _chunked(jobs: Sequence[Job]) -> list[Callable[[], list[DirFailure | None]]]:
+    """A thread gets several jobs at once: handing over one job costs as much as opening or closing a partition."""
+    size = len(jobs) // CHUNKS_MAX + 1
+    return [partial(_run_all, jobs[start : start + size]) for start in range(0, len(jobs), size)]
 
 
-def _work_off(jobs: Sequence[Job]) -> list[DirFailure | None]:
+def _run_all(jobs: Sequence[Job]) -> list[DirFailure | None]:
     return [job() for job in jobs]

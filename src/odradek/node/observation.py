@@ -1,4 +1,7 @@
-"""What a node tells of itself, and when it looks at itself for that. Without an HTTP address nothing of it runs."""
+"""The metrics of a node: what the HTTP endpoint serves, and the periodic measurements behind it.
+
+Without an HTTP address nothing of it runs.
+"""
 
 import asyncio
 import time
@@ -35,7 +38,7 @@ _BROKER_STATES: Final = {STARTING: 1, None: 3, STOPPING: 6}
 
 
 class Observation:
-    """`NodeView` of the metrics. The node says how far it has come; what is asked before is answered all the same."""
+    """`NodeView` of the metrics. It serves requests while the node is still starting."""
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class Observation:
         self.cluster_id: str | None = None
         self.broker: Broker | None = None
         self.progress: str | None = STARTING
-        """None: everything is as it should be."""
+        """None: the node is running."""
         self.endpoint: Final = HttpEndpoint(self, executor)
         self.endpoint.publish("traffic", self._traffic)
         self.endpoint.publish("rebalances", self._rebalances)
@@ -85,7 +88,7 @@ class Observation:
             raise ListenError(f"http.address={host}:{port}: {error.strerror or error}; choose another port") from error
         self._periodic.every("traffic rates", lambda: RATES_INTERVAL_MS, self._tick)
         if self._hot_keys is not None:
-            self._periodic.every("hot keys", lambda: hot_keys.INTERVAL_MS, self._look_at_keys)
+            self._periodic.every("hot keys", lambda: hot_keys.INTERVAL_MS, self._measure_hot_keys)
         self._periodic.every("metrics", lambda: MARKS_INTERVAL_MS, self._mark)
         self._watch(self._clock.monotonic())
 
@@ -94,13 +97,13 @@ class Observation:
             self._watching.cancel()
         await self.endpoint.stop()
 
-    def take_quorum(self, quorum: Quorum, cluster_id: str) -> None:
+    def set_quorum(self, quorum: Quorum, cluster_id: str) -> None:
         self._quorum = quorum
         self.cluster_id = cluster_id
         if self._address is not None:
             quorum.subscribe(self._on_image)
 
-    # What the metrics see
+    # NodeView
 
     @property
     def quorum(self) -> "_QuorumView | None":
@@ -135,7 +138,7 @@ class Observation:
     async def _coordinators(self) -> list[Family]:
         if self.broker is None or self.broker.coordinators.created == (None, None):
             return []
-        # Not before this broker has something to coordinate: until then it need not know how.
+        # Imported on first use: many brokers never coordinate anything.
         from odradek.observe.coordinator_readings import coordination_families
 
         return await coordination_families(self.broker.coordinators)
@@ -149,7 +152,7 @@ class Observation:
         return {"node": self.node_id, "cluster": self.cluster_id, "groups": groups}
 
     async def _traffic(self) -> dict[str, Any]:
-        """Of every partition that ever had any."""
+        """Of every partition with traffic."""
         rates = ((partition, self._rates.of(partition.traffic)) for partition in list(self._partitions()))
         return {
             "node": self.node_id,
@@ -167,7 +170,7 @@ class Observation:
             ],
         }
 
-    # As time goes by
+    # Periodic
 
     async def _on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
         count_elections(delta, self.elections)
@@ -181,7 +184,7 @@ class Observation:
     def _partitions(self) -> Iterable[Partition]:
         return () if self.broker is None else self.broker.partitions().values()
 
-    async def _look_at_keys(self) -> None:
+    async def _measure_hot_keys(self) -> None:
         assert self._hot_keys is not None
         now = self._clock.monotonic()
         seconds, self._keys_at = now - self._keys_at, now

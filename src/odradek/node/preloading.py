@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from odradek.base.ports import Executor
-from odradek.node.membership import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from odradek.node.broker_lifecycle import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from odradek.wire.apis import CONTROLLER_APIS, ApiKey, load_handler
 from odradek.wire.schemas import schema
 

@@ -1,6 +1,6 @@
 """A node as a process: from its configuration to its exit code.
 
-`ready` on standard output says that clients are served; whoever started the process waits for that line.
+The process prints a line that starts with `ready` when it serves clients; its parent process waits for that line.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ EXIT_OK = 0
 EXIT_MISTAKE = 2
 EXIT_FAILED = 1
 PRELOAD_AFTER_SECONDS = 1.0
-# Requests make many objects and hardly a cycle: to look for those after every 700 takes a twentieth of a broker's time.
-COLLECTED_AFTER_OBJECTS = 10_000
+# Requests create many objects and few cycles: the default threshold would cost 5 % of a broker's time.
+GC_THRESHOLD_OBJECTS = 10_000
 
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 def run_node(config: NodeConfig, *, disk: Disk | None = None, new_loop: NewLoop | None = None) -> int:
-    """Serves until SIGTERM or SIGINT, or until the node cannot go on. Returns the process's exit code.
+    """Serves until SIGTERM or SIGINT, or until the node fails. Returns the exit code.
 
-    Disk and event loop are the system's and uvloop's, unless they are given.
+    By default it uses the system's disk and uvloop's event loop.
     """
     for warning in config.warnings:
         logger.warning("%s", warning)
@@ -45,13 +45,13 @@ def run_node(config: NodeConfig, *, disk: Disk | None = None, new_loop: NewLoop 
 
 
 def _raise_open_files_limit() -> None:
-    """To what the system allows this process, as a JVM does: the usual soft limit is too low for a broker."""
+    """Raises the soft limit to the hard limit, as a JVM does: the usual soft limit is too low for a broker."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError) as error:
-            logger.warning("open files stay limited to %d: %s", soft, error)
+            logger.warning("Cannot raise the limit of open files: limit=%d, reason=%s", soft, error)
 
 
 def _uvloop() -> NewLoop | None:
@@ -81,9 +81,9 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
         await node.stop()
         executor.close()
         return EXIT_MISTAKE
-    # What is there now stays: the collector need never look at it again.
+    # What exists now stays alive, so the garbage collector can skip it.
     gc.freeze()
-    gc.set_threshold(COLLECTED_AFTER_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(GC_THRESHOLD_OBJECTS, *gc.get_threshold()[1:])
     gc.enable()
     print(f"ready bootstrap={node.bootstrap}", flush=True)
     preloading = asyncio.ensure_future(_preload(config, executor))
@@ -100,9 +100,9 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
 
 
 async def _preload(config: NodeConfig, executor: ThreadExecutor) -> None:
-    """Only where there may be another controller to take over from."""
+    """Only with other controllers, from which this one may take over."""
     if config.is_controller and len(config.controller_quorum_voters) != 1:
-        # The first clients come first.
+        # The first clients have priority.
         await asyncio.sleep(PRELOAD_AFTER_SECONDS)
         from odradek.node.preloading import preload_for_failover
 

@@ -21,7 +21,7 @@ from odradek.core.metadata.features import METADATA_VERSION
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.records import FeatureLevelRecord, MetadataRecord
 from odradek.quorum.driver import QuorumDriver
-from odradek.quorum.loader import DecidedStep, MetadataLoader
+from odradek.quorum.loader import MetadataLoader, PendingChange
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class ActiveController:
         now_ms = self._clock.wall_ms()
         metadata_version = controller.image.features.metadata_version or _metadata_version_in(records)
         data = build_metadata_batch(records, metadata_version=metadata_version, timestamp_ms=now_ms)
-        first_offset = self._driver.offer(epoch, len(records), data)
+        first_offset = self._driver.append(epoch, len(records), data)
         assert first_offset > controller.image.offset, "the log must not overlap with what the controller has applied"
         self._last_offset = first_offset + len(records) - 1
         try:
@@ -148,7 +148,7 @@ class ActiveController:
             # The log now contains records that this controller has not applied: it must not run another command.
             self._driver.resign(epoch)
             raise
-        self._loader.expect(DecidedStep(first_offset, len(data), image, delta))
+        self._loader.expect(PendingChange(first_offset, len(data), image, delta))
 
     def _raise_kraft_version(self, level: int) -> None:
         controller = self._controller
@@ -170,7 +170,7 @@ class ActiveController:
 
     # QuorumListener
 
-    def committed_up_to(self, end_offset: int) -> None:
+    def on_commit(self, end_offset: int) -> None:
         assert end_offset >= self._committed_end, f"committed end {self._committed_end} became {end_offset}"
         self._committed_end = end_offset
         while self._pending and self._pending[0][0] < end_offset:
@@ -178,22 +178,22 @@ class ActiveController:
             if not committed.done():
                 committed.set_result(None)
 
-    def snapshot_loaded(self, image: ClusterImage) -> None:
+    def on_snapshot_loaded(self, image: ClusterImage) -> None:
         """Only a follower loads a snapshot; it has no active controller."""
 
-    def became_controller(self, epoch: int) -> None:
+    def on_leadership(self, epoch: int) -> None:
         self._epoch = epoch
         self._activating = asyncio.ensure_future(self._activate(epoch))
 
-    def lost_leadership(self, epoch: int) -> None:
+    def on_leadership_lost(self, epoch: int) -> None:
         if self._activating is not None:
             self._activating.cancel()
             self._activating = None
         self._resign()
 
-    def broke(self, error: Exception) -> None:
+    def on_failure(self, error: Exception) -> None:
         self._failure = error if isinstance(error, OSError) else None
-        self.lost_leadership(self._epoch)
+        self.on_leadership_lost(self._epoch)
 
     def _error(self) -> KafkaError:
         """Why this node's controller runs no commands."""
@@ -236,7 +236,7 @@ class ActiveController:
                 self._append(abort_unfinished())
             if bootstrap:
                 self._append(first_records(bootstrap, self._config.topic_defaults.min_insync_replicas))
-            controller.begin_sessions(self._clock.monotonic())
+            controller.start_sessions(self._clock.monotonic())
             logger.info("Became active controller: epoch=%d, metadataOffset=%d", epoch, image.offset)
             self._notify(controller)
         except KafkaError as error:

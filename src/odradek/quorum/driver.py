@@ -1,8 +1,8 @@
-"""Hosts this node's replica of the metadata log: carries out, in order, what consensus wants done.
+"""Drives this node's replica of the metadata log: executes the effects of the raft state machine in order.
 
-The machine in `raft/` decides, and this file talks: to the disk through the store, to the other replicas through
-their peers, to the clock through timers. An effect that has to wait for the disk holds up those behind it; only the
-sync of appended batches goes on beside them, one at a time, and serves all that was appended before it began.
+Effects reach the disk through the store, the other replicas through their peers, and the clock through timers. An
+effect that waits for the disk delays those behind it. Only the sync of appended batches runs beside them: one at a
+time, for everything that was appended before it started.
 """
 
 import asyncio
@@ -17,14 +17,13 @@ from odradek.base.ports import Clock, Executor
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.snapshot import SnapshotId
-from odradek.core.raft import effects as do
-from odradek.core.raft import events as hear
+from odradek.core.raft import effects, events
 from odradek.core.raft.errors import BrokenQuorum
-from odradek.core.raft.machine import RaftMachine
 from odradek.core.raft.messages import FetchSnapshotResponse
+from odradek.core.raft.state_machine import RaftStateMachine
 from odradek.core.raft.voters import Quorum
 from odradek.quorum import wire
-from odradek.quorum.misfits import Misfits
+from odradek.quorum.misconfiguration import MisconfigurationLog
 from odradek.quorum.peers import Peers
 from odradek.quorum.store import OffsetOutOfLog, QuorumStore
 from odradek.records.batch import CorruptBatch
@@ -34,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 LANE: Final = "metadata"
 REQUESTS_MAX: Final = 10_000
-"""Open ones, of other nodes. A replica has one at a time; anything like this number is an attack or a fault."""
+"""Open requests of other nodes. A replica has one at a time, so this many mean an attack or a bug."""
 
 
 class LeaderAddress(NamedTuple):
@@ -45,181 +44,181 @@ class LeaderAddress(NamedTuple):
 
 
 class _Clean(NamedTuple):
-    """A chore of the host's own, which takes its turn among the effects."""
+    """The driver's own clean-up of the log, which runs in order with the effects."""
 
     config: NodeConfig
     now_ms: int
     done: "asyncio.Future[None]"
 
 
-class Follower(Protocol):
-    """Who wants to know what becomes of this replica. Called in the order in which things happen."""
+class QuorumListener(Protocol):
+    """Receives this replica's role and commit events, in order."""
 
-    def committed_up_to(self, end_offset: int) -> None: ...
+    def on_commit(self, end_offset: int) -> None: ...
 
-    def snapshot_loaded(self, image: ClusterImage) -> None:
-        """Everything before its end is committed and stands in it; the log begins behind it."""
+    def on_snapshot_loaded(self, image: ClusterImage) -> None:
+        """The snapshot replaces the log before its end, which is committed."""
 
-    def became_controller(self, epoch: int) -> None:
-        """Everything in the log before this moment is committed."""
+    def on_leadership(self, epoch: int) -> None:
+        """Everything in the log is committed."""
 
-    def lost_leadership(self, epoch: int) -> None: ...
+    def on_leadership_lost(self, epoch: int) -> None: ...
 
-    def broke(self, error: Exception) -> None:
-        """Nothing more will be heard from this replica."""
+    def on_failure(self, error: Exception) -> None:
+        """The last event: this replica has failed."""
 
 
 class QuorumDriver:
     def __init__(
         self,
-        machine: RaftMachine,
+        machine: RaftStateMachine,
         store: QuorumStore,
         peers: Peers,
-        misfits: Misfits,
+        misconfiguration: MisconfigurationLog,
         *,
         clock: Clock,
         executor: Executor,
-        failed: Callable[[Exception], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
-        self._machine: Final = machine
+        self._state_machine: Final = machine
         self._store: Final = store
         self._peers: Final = peers
-        self._misfits: Final = misfits
+        self._misconfiguration: Final = misconfiguration
         self._clock: Final = clock
         self._executor: Final = executor
-        self._failed: Final = failed
-        self._followers: Final[list[Follower]] = []
+        self._on_failure: Final = on_failure
+        self._listeners: Final[list[QuorumListener]] = []
         self._leader_listeners: Final[list[Callable[[], None]]] = []
-        self._waiting: Final[deque[do.Effect | _Clean]] = deque()
-        self._is_carrying_out = False
-        self._carrying: asyncio.Task[None] | None = None
+        self._waiting: Final[deque[effects.Effect | _Clean]] = deque()
+        self._is_executing = False
+        self._executing: asyncio.Task[None] | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._appended_change = 0
         self._synced_change = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._answers: Final[dict[int, asyncio.Future[Any]]] = {}
+        self._responses: Final[dict[int, asyncio.Future[Any]]] = {}
         self._last_request_id = 0
         self._ready_to_stop: Final = asyncio.get_running_loop().create_future()
-        self._is_over = False
+        self._is_stopped = False
 
     # Views
 
     @property
-    def machine(self) -> RaftMachine:
-        """To look at. Only `step` may change it."""
-        return self._machine
+    def state_machine(self) -> RaftStateMachine:
+        """For reading only: `step` is the only way to change it."""
+        return self._state_machine
 
     @property
     def is_leader(self) -> bool:
-        return self._machine.is_leader
+        return self._state_machine.is_leader
 
     @property
     def epoch(self) -> int:
-        return self._machine.epoch
+        return self._state_machine.epoch
 
     @property
     def log_end_offset(self) -> int:
-        return self._machine.log_end_offset
+        return self._state_machine.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        return self._machine.high_watermark
+        return self._state_machine.high_watermark
 
     @property
     def leader(self) -> LeaderAddress | None:
-        """None while nobody leads, or nobody has said where the leader is."""
-        leader_id = self._machine.leader_id
+        """None while there is no leader, or its address is unknown."""
+        leader_id = self._state_machine.leader_id
         if leader_id is None:
             return None
-        address = self._peers.address_of(leader_id, self._machine.leader_endpoints)
-        return None if address is None else LeaderAddress(leader_id, self._machine.epoch, *address)
+        address = self._peers.address_of(leader_id, self._state_machine.leader_endpoints)
+        return None if address is None else LeaderAddress(leader_id, self._state_machine.epoch, *address)
 
-    def on_leader_change(self, told: Callable[[], None]) -> None:
-        self._leader_listeners.append(told)
+    def on_leader_change(self, listener: Callable[[], None]) -> None:
+        self._leader_listeners.append(listener)
 
-    def follow(self, follower: Follower) -> None:
-        self._followers.append(follower)
+    def add_listener(self, listener: QuorumListener) -> None:
+        self._listeners.append(listener)
 
     def fetched_recently(self, within_seconds: float) -> bool:
-        """Of a leader: a majority of the voters, this one included, has fetched within that time."""
-        status = self._machine.describe()
+        """Whether this node leads, and a majority of the voters, including itself, has fetched within that time."""
+        status = self._state_machine.describe()
         if status.error is not ErrorCode.none:
             return False
         since_ms = self._now_ms() - within_seconds * 1000
         recent = sum(voter.last_fetch_ms >= since_ms for voter in status.voters)
         return recent > len(status.voters) // 2
 
-    # Life
+    # Start and stop
 
     def start(self) -> None:
         self._peers.use(self.step)
-        self._take(self._machine.start(self._now_ms()))
+        self._enqueue(self._state_machine.start(self._now_ms()))
 
     async def stop(self, seconds_max: float) -> None:
-        """Hands leadership over, as far as somebody takes it, and ends. Nothing is written any more."""
-        if not self._is_over:
-            self.step(hear.StopRequested())
+        """Hands over leadership, if another node takes it in time, and stops. Nothing is written afterwards."""
+        if not self._is_stopped:
+            self.step(events.StopRequested())
             await asyncio.wait([self._ready_to_stop], timeout=seconds_max)
         self._end()
-        tasks = [task for task in (self._carrying, self._flushing) if task is not None]
+        tasks = [task for task in (self._executing, self._flushing) if task is not None]
         if tasks:
             await asyncio.wait(tasks)
         await self._peers.close()
 
     def _end(self) -> None:
-        self._is_over = True
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
         for effect in self._waiting:
             if isinstance(effect, _Clean):
                 effect.done.cancel()
         self._waiting.clear()
-        for answer in self._answers.values():
-            answer.cancel()
-        self._answers.clear()
+        for pending in self._responses.values():
+            pending.cancel()
+        self._responses.clear()
 
     def _fail(self, error: Exception) -> None:
-        """After a failed write nobody knows what the disk holds: this replica says nothing more."""
-        if self._is_over:
+        """After a failed write the contents of the disk are unknown, so this replica stops."""
+        if self._is_stopped:
             return
-        for follower in self._followers:
-            follower.broke(error)
+        for listener in self._listeners:
+            listener.on_failure(error)
         self._end()
-        self._failed(error)
+        self._on_failure(error)
 
-    # Into the machine
+    # Events
 
-    def step(self, event: hear.Event) -> tuple[do.Effect, ...]:
-        if self._is_over:
+    def step(self, event: events.Event) -> tuple[effects.Effect, ...]:
+        if self._is_stopped:
             return ()
         try:
-            effects = self._machine.step(event, self._now_ms())
+            new_effects = self._state_machine.step(event, self._now_ms())
         except BrokenQuorum as error:
             self._fail(error)
             return ()
-        self._take(effects)
-        return effects
+        self._enqueue(new_effects)
+        return new_effects
 
-    def offer(self, epoch: int, record_count: int, data: bytes) -> int:
+    def append(self, epoch: int, record_count: int, data: bytes) -> int:
         """Appends one batch as the leader of this epoch; returns its first offset. Raises KafkaError otherwise."""
-        for effect in self.step(hear.RecordsOffered(epoch, record_count, data)):
-            if isinstance(effect, do.Append):
+        for effect in self.step(events.AppendRequested(epoch, record_count, data)):
+            if isinstance(effect, effects.Append):
                 return effect.batches[0].base_offset
         raise KafkaError(ErrorCode.not_controller)
 
     def raise_kraft_version(self, epoch: int, kraft_version: int) -> int:
-        """Returns the offset of the last record that says so. Raises KafkaError where the quorum cannot take it now."""
-        for effect in self.step(hear.KRaftVersionWanted(epoch, kraft_version)):
-            if isinstance(effect, do.Append):
+        """Returns the offset of the last control record. Raises KafkaError if the quorum cannot be upgraded now."""
+        for effect in self.step(events.KRaftVersionRequested(epoch, kraft_version)):
+            if isinstance(effect, effects.Append):
                 return effect.batches[0].last_offset
-            if isinstance(effect, do.RecordsRefused):
+            if isinstance(effect, effects.AppendRejected):
                 raise KafkaError(ErrorCode.invalid_update_version, effect.reason)
         raise KafkaError(ErrorCode.not_controller)
 
-    async def answer(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
-        """A request of another node, or of somebody who looks at the quorum."""
+    async def handle(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
+        """Handles a request of another node or of a client."""
         messages = schema(api_key, version)
-        if self._is_over or len(self._answers) >= REQUESTS_MAX:
+        if self._is_stopped or len(self._responses) >= REQUESTS_MAX:
             return wire.refuse(api_key, messages, ErrorCode.broker_not_available)
         try:
             message = wire.read_request(api_key, request, messages)
@@ -227,145 +226,143 @@ class QuorumDriver:
             return refused.response
         self._last_request_id += 1
         request_id = self._last_request_id
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._answers[request_id] = answer
+        pending: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._responses[request_id] = pending
         try:
-            self.step(hear.RequestReceived(request_id, message))
-            response, records = await answer
+            self.step(events.RequestReceived(request_id, message))
+            response, records = await pending
         finally:
-            self._answers.pop(request_id, None)
-        self._misfits.asked(message, response.error)
+            self._responses.pop(request_id, None)
+        self._misconfiguration.on_request(message, response.error)
         return wire.write_response(
             api_key, messages, response, records=records, listener_name=listener_name, wall_ms_of=self._wall_ms_of
         )
 
     def resign(self, epoch: int) -> None:
-        """For a controller that cannot go on, while its replica can."""
-        self.step(hear.ResignRequested(epoch))
+        """For a controller that fails while its replica does not."""
+        self.step(events.ResignRequested(epoch))
 
     def snapshot_taken(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
-        # While it was written, the leader's own may have taken the place of the whole log.
-        if snapshot_id.end_offset >= self._machine.log_start_offset:
-            self.step(hear.SnapshotTaken(snapshot_id, size_bytes))
+        # A snapshot of the leader may have replaced the whole log meanwhile.
+        if snapshot_id.end_offset >= self._state_machine.log_start_offset:
+            self.step(events.SnapshotTaken(snapshot_id, size_bytes))
 
     async def clean(self, config: NodeConfig, now_ms: int) -> None:
-        """Removes what retention has passed. The log has one writer at a time, and this is a kind of writing."""
-        if self._is_over:
+        """Deletes what exceeds the retention. It runs in order with the effects because the log has a single writer."""
+        if self._is_stopped:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._take((_Clean(config, now_ms, done),))
+        self._enqueue((_Clean(config, now_ms, done),))
         await done
 
     def quorum_at(self, end_offset: int) -> Quorum:
-        return self._machine.quorum_at(end_offset)
+        return self._state_machine.quorum_at(end_offset)
 
-    # Out of the machine
+    # Effects
 
-    def _take(self, effects: Iterable["do.Effect | _Clean"]) -> None:
-        self._waiting.extend(effects)
-        # Whoever is told of an effect may bring about others: they are for later.
-        if not self._is_carrying_out:
-            self._is_carrying_out = True
-            self._carry_out_at_once()
+    def _enqueue(self, new_effects: Iterable["effects.Effect | _Clean"]) -> None:
+        self._waiting.extend(new_effects)
+        # A listener may cause further effects, which are executed later.
+        if not self._is_executing:
+            self._is_executing = True
+            self._execute_now()
 
-    def _carry_out_at_once(self) -> None:
-        """Everything up to the first that has to wait for the disk."""
-        while self._waiting and not self._is_over:
+    def _execute_now(self) -> None:
+        """Executes effects up to the first one that waits for the disk."""
+        while self._waiting and not self._is_stopped:
             effect = self._waiting.popleft()
             try:
-                is_done = self._do(effect)
+                is_done = self._execute(effect)
             except OSError as error:
-                # Not to be heard by whoever happens to be here: a node that asks for something, or this one's timer.
+                # The caller, such as a request or a timer, is not responsible for a disk error.
                 self._fail(error)
                 break
             if not is_done:
-                self._carrying = asyncio.ensure_future(self._carry_out(effect))
+                self._executing = asyncio.ensure_future(self._execute_from(effect))
                 return
-        self._is_carrying_out = False
+        self._is_executing = False
 
-    async def _carry_out(self, first: "do.Effect | _Clean") -> None:
+    async def _execute_from(self, first: "effects.Effect | _Clean") -> None:
         try:
-            await self._do_slowly(first)
-            while self._waiting and not self._is_over:
+            await self._execute_slow(first)
+            while self._waiting and not self._is_stopped:
                 effect = self._waiting.popleft()
-                if not self._do(effect):
-                    await self._do_slowly(effect)
+                if not self._execute(effect):
+                    await self._execute_slow(effect)
         except (OSError, CorruptBatch, ValueError) as error:
             self._fail(error)
         finally:
-            self._carrying = None
-            self._is_carrying_out = False
+            self._executing = None
+            self._is_executing = False
 
-    def _do(self, effect: "do.Effect | _Clean") -> bool:
-        """False: it has to wait for the disk, and what comes behind it waits with it."""
+    def _execute(self, effect: "effects.Effect | _Clean") -> bool:
+        """False: the effect must wait for the disk, and later effects wait for it."""
         match effect:
-            case do.Send():
+            case effects.Send():
                 self._peers.send(effect)
-            case do.Respond(request_id, message):
+            case effects.Respond(request_id, message):
                 self._respond(request_id, message)
-            case do.Append(change, batches):
+            case effects.Append(change, batches):
                 self._store.append(batches, self._clock.wall_ms())
                 self._appended_change = change
                 self._flush()
-            case do.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
+            case effects.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
                 records = self._read(self._store.read_cached, start_offset, end_offset, max_bytes)
                 if records is None:
                     return False
                 self._respond(request_id, message, records)
-            case do.HighWatermarkMoved(offset):
-                for follower in self._followers:
-                    follower.committed_up_to(offset)
-            case do.LeadershipConfirmed(epoch):
-                for follower in self._followers:
-                    follower.became_controller(epoch)
-            case do.LostLeadership(epoch):
-                for follower in self._followers:
-                    follower.lost_leadership(epoch)
-            case do.LeaderChanged(leader_id, epoch):
-                logger.info(
-                    "the quorum's leader of epoch %d is %s", epoch, leader_id if leader_id >= 0 else "not known"
-                )
-                for told in self._leader_listeners:
-                    told()
-            case do.SetTimer(at_ms):
+            case effects.HighWatermarkAdvanced(offset):
+                for listener in self._listeners:
+                    listener.on_commit(offset)
+            case effects.LeadershipConfirmed(epoch):
+                for listener in self._listeners:
+                    listener.on_leadership(epoch)
+            case effects.LeadershipLost(epoch):
+                for listener in self._listeners:
+                    listener.on_leadership_lost(epoch)
+            case effects.LeaderChanged(leader_id, epoch):
+                logger.info("Quorum leader changed: epoch=%d, leaderId=%d", epoch, leader_id)
+                for notify in self._leader_listeners:
+                    notify()
+            case effects.SetTimer(at_ms):
                 self._set_timer(at_ms)
-            case do.ReadyToStop():
+            case effects.ReadyToStop():
                 if not self._ready_to_stop.done():
                     self._ready_to_stop.set_result(None)
-            case do.BecameLeader() | do.RecordsRefused():
-                # Whoever offered records sees it among the effects of its own step.
+            case effects.BecameLeader() | effects.AppendRejected():
+                # `append` finds it among the effects of its own step.
                 pass
             case _:
                 return False
         return True
 
-    async def _do_slowly(self, effect: "do.Effect | _Clean") -> None:
+    async def _execute_slow(self, effect: "effects.Effect | _Clean") -> None:
         store, run = self._store, self._executor.run
         match effect:
-            case do.PersistQuorumState(state, kraft_version, voter_ids):
+            case effects.PersistQuorumState(state, kraft_version, voter_ids):
                 await run(lambda: store.write_quorum_state(state, kraft_version, voter_ids), lane=LANE)
-            case do.Truncate(change, end_offset):
+            case effects.Truncate(change, end_offset):
                 now_ms = self._clock.wall_ms()
                 await run(lambda: store.truncate(end_offset, now_ms), lane=LANE)
-                self._note_synced(change)
-            case do.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
+                self._on_synced(change)
+            case effects.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
                 records = await run(lambda: self._read(store.read, start_offset, end_offset, max_bytes), lane=LANE)
                 self._respond(request_id, message, records or b"")
-            case do.RespondWithSnapshot(request_id, message, max_bytes):
+            case effects.RespondWithSnapshot(request_id, message, max_bytes):
                 await self._respond_with_snapshot(request_id, message, max_bytes)
-            case do.WriteSnapshotPiece(snapshot_id, position, data):
+            case effects.WriteSnapshotPiece(snapshot_id, position, data):
                 await run(lambda: store.write_piece(snapshot_id, position, data), lane=LANE)
-            case do.AbandonSnapshot(snapshot_id):
+            case effects.AbandonSnapshot(snapshot_id):
                 await run(lambda: store.abandon_pieces(snapshot_id), lane=LANE)
-            case do.LoadSnapshot(change, snapshot_id):
+            case effects.LoadSnapshot(change, snapshot_id):
                 await self._load_snapshot(change, snapshot_id)
             case _Clean(config, now_ms, done):
                 try:
                     cleaned_up_to = await run(lambda: store.clean(config, now_ms), lane=LANE)
                     if cleaned_up_to is not None:
-                        self.step(hear.LogStartAdvanced(cleaned_up_to))
+                        self.step(events.LogStartAdvanced(cleaned_up_to))
                 finally:
-                    # Whatever became of it: its failure is this replica's, and somebody waits.
+                    # A failure stops the replica; the caller must not wait forever.
                     done.set_result(None)
 
     # The log
@@ -376,32 +373,32 @@ class QuorumDriver:
 
     async def _flush_all(self) -> None:
         try:
-            while self._synced_change < self._appended_change and not self._is_over:
+            while self._synced_change < self._appended_change and not self._is_stopped:
                 change = self._appended_change
                 await self._executor.run(self._store.flush, lane=LANE)
-                self._note_synced(change)
+                self._on_synced(change)
         except OSError as error:
             self._fail(error)
         finally:
             self._flushing = None
 
-    def _note_synced(self, change: int) -> None:
+    def _on_synced(self, change: int) -> None:
         if change > self._synced_change:
             self._synced_change = change
             self._appended_change = max(self._appended_change, change)
-            self.step(hear.LogSynced(change))
+            self.step(events.LogSynced(change))
 
     async def _load_snapshot(self, change: int, snapshot_id: SnapshotId) -> None:
         now_ms = self._clock.wall_ms()
         store = self._store
         image, quorum, size_bytes = await self._executor.run(lambda: store.load_pieces(snapshot_id, now_ms), lane=LANE)
         self._synced_change = self._appended_change = change
-        logger.info("loaded metadata snapshot %s", snapshot_id.file_name)
-        for follower in self._followers:
-            follower.snapshot_loaded(image)
-        self.step(hear.SnapshotLoaded(snapshot_id, size_bytes, quorum))
+        logger.info("Metadata snapshot loaded: file=%s", snapshot_id.file_name)
+        for listener in self._listeners:
+            listener.on_snapshot_loaded(image)
+        self.step(events.SnapshotLoaded(snapshot_id, size_bytes, quorum))
 
-    # Answers
+    # Responses
 
     @staticmethod
     def _read(
@@ -410,22 +407,22 @@ class QuorumDriver:
         try:
             return read(start_offset, end_offset, max_bytes)
         except OffsetOutOfLog:
-            # Cleaned since it was decided to send them: the next Fetch is told of a snapshot.
+            # Deleted meanwhile: the next Fetch gets a snapshot ID.
             return b""
 
     def _respond(self, request_id: int, message: Any, records: bytes = b"") -> None:
-        answer = self._answers.pop(request_id, None)
-        if answer is not None and not answer.done():
-            answer.set_result((message, records))
+        pending = self._responses.pop(request_id, None)
+        if pending is not None and not pending.done():
+            pending.set_result((message, records))
 
     async def _respond_with_snapshot(self, request_id: int, message: FetchSnapshotResponse, max_bytes: int) -> None:
         store, snapshot_id, position = self._store, message.snapshot_id, message.position
-        if request_id not in self._answers or snapshot_id is None:
+        if request_id not in self._responses or snapshot_id is None:
             return
         try:
             data = await self._executor.run(lambda: store.read_snapshot(snapshot_id, position, max_bytes), lane=LANE)
         except FileNotFoundError:
-            # Cleaned since it was decided to send it: the next Fetch is told of another.
+            # Deleted meanwhile: the next Fetch gets the ID of another snapshot.
             self._respond(request_id, replace(message, error=ErrorCode.snapshot_not_found))
         else:
             self._respond(request_id, replace(message, data=data))
@@ -436,20 +433,20 @@ class QuorumDriver:
         return int(self._clock.monotonic() * 1000)
 
     def _wall_ms_of(self, at_ms: int) -> int:
-        """Of a moment in the machine's own time; -1 stands for never in both."""
+        """Converts the state machine's time; -1 means never in both."""
         return -1 if at_ms < 0 else self._clock.wall_ms() - (self._now_ms() - at_ms)
 
     def _set_timer(self, at_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        # In whole milliseconds, as the machine counts them: rounded otherwise, no time at all might be left to wait.
+        # In whole milliseconds, like the state machine: other rounding could make a timer fire without end.
         delay_ms = max(0, at_ms - self._now_ms())
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._time_has_come, at_ms)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer, at_ms)
 
-    def _time_has_come(self, at_ms: int) -> None:
+    def _on_timer(self, at_ms: int) -> None:
         self._timer = None
         if self._now_ms() < at_ms:
-            # Loops are free to be a little early; the machine would not be asked again.
+            # Event loops may call a little early, and the state machine would set no other timer.
             self._set_timer(at_ms)
         else:
-            self.step(hear.TimePassed())
+            self.step(events.TimePassed())

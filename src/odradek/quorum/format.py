@@ -1,4 +1,4 @@
-"""Formatting: the files by which empty directories become the log dirs of one node of one cluster.
+"""Formatting: writes the files that make empty directories the log dirs of one node of one cluster.
 
 Each gets `meta.properties` and `bootstrap.checkpoint`; the metadata log's dir, for a quorum whose voters may change
 later, also a first snapshot that names the first of them. What is written is what Apache Kafka's own tool writes.
@@ -42,29 +42,29 @@ FIRST_SNAPSHOT = SnapshotId(0, 0)
 
 
 class FormatError(Exception):
-    """The directories cannot be formatted so; the message says what to do."""
+    """The directories cannot be formatted; the message states what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRequest:
     cluster_id: str
     is_standalone: bool = False
-    """The quorum starts with this node as its only voter, and others may join it later."""
+    """The quorum starts with this node as its only voter; others may be added later."""
     initial_controllers: tuple[InitialController, ...] = ()
-    """The quorum starts with these voters; every one of them is formatted with the same."""
+    """The quorum starts with these voters; all of them are formatted with the same value."""
     joins_later: bool = False
-    """The quorum is there already: this node learns of it, and may be made a voter."""
+    """The quorum exists: this node joins it as an observer, and may be added as a voter."""
     release: str | None = None
     """`4.3`, `4.3-IV0`: the metadata version to start with, by name. None: the latest."""
     feature_levels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Levels that are to differ from the release's own."""
+    """Levels that differ from the defaults of the release."""
     ignore_formatted: bool = False
 
 
 def format_directories(
     disk: Disk, config: NodeConfig, request: FormatRequest, *, random: Random, now_ms: int
 ) -> list[str]:
-    """Formats the directories that are not yet; returns a line for each. Raises FormatError, or OSError."""
+    """Formats the unformatted directories; returns a line for each. Raises FormatError or OSError."""
     _check_quorum(config, request)
     version, levels = _effective_levels(config, request)
     unformatted = _unformatted_directories(disk, config, request)
@@ -79,7 +79,7 @@ def format_directories(
         disk.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", bootstrap)
         if voters:
             _write_first_snapshot(disk, directory, config.controller_listener_names[0], voters, now_ms)
-        # Last: with it the directory counts as formatted.
+        # Last: this file marks the directory as formatted.
         write_meta_properties(disk, directory, MetaProperties(request.cluster_id, config.node_id, directory_id))
         lines.append(f"Formatting {kind} {directory} with metadata.version {version.name}.")
     return lines or ["All of the log directories are already formatted."]
@@ -109,7 +109,7 @@ def _check_quorum(config: NodeConfig, request: FormatRequest) -> None:
 
 
 def _has_dynamic_quorum(config: NodeConfig, request: FormatRequest) -> bool:
-    """Whether the voters are kept in the metadata log, and not in every node's configuration."""
+    """Whether the voters are in the metadata log, and not in the configuration."""
     return not config.controller_quorum_voters and (
         request.is_standalone or bool(request.initial_controllers) or request.joins_later
     )
@@ -118,7 +118,7 @@ def _has_dynamic_quorum(config: NodeConfig, request: FormatRequest) -> bool:
 def _part_of(
     directory: str, config: NodeConfig, request: FormatRequest, new_id: UUID
 ) -> tuple[str, UUID, tuple[InitialController, ...]]:
-    """What the directory is for, its id, and the first voters, where it is the one that keeps them."""
+    """The directory's purpose and ID, and the first voters if it is the metadata log dir."""
     if directory != config.metadata_log_dir:
         return "data directory", new_id, ()
     voters = request.initial_controllers
@@ -236,9 +236,9 @@ def _write_first_snapshot(
 
 
 def new_directory_id(random: Random) -> UUID:
-    """For a directory whose id has to be known before it is formatted, too."""
+    """Also for a directory whose ID must be known before it is formatted."""
     while True:
         directory_id = UUID(bytes=random.randbytes(16), version=4)
-        # Low numbers have a meaning of their own, and a leading '-' would read as an option on a command line.
+        # Low numbers are reserved, and a leading '-' would look like a command-line option.
         if directory_id.int >= RESERVED_MAX and not uuid_to_text(directory_id).startswith("-"):
             return directory_id

@@ -1,7 +1,7 @@
-"""From the committed log to the image that this node serves from, and to everybody who follows it.
+"""Applies the committed metadata log to this node's image and publishes every change to subscribers.
 
-Subscribers hear of every change in order, one at a time. What this node decided itself, as the active controller, is
-not read back from the log: its image is there already, and becomes the node's once the log is committed so far.
+Subscribers receive the changes in order, one at a time. Batches that this node's own active controller wrote are not
+read back from the log: their images exist already, and are published once the batches are committed.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ Subscriber = Callable[[ClusterImage, ImageDelta], Awaitable[None]]
 _READ_BYTES: Final = 1 << 20
 
 
-class DecidedStep(NamedTuple):
-    """A batch that this node's controller wrote, and what it makes of the image."""
+class PendingChange(NamedTuple):
+    """A batch that this node's controller wrote, and the image after it."""
 
     first_offset: int
     size_bytes: int
@@ -44,32 +44,32 @@ class MetadataLoader:
         *,
         clock: Clock,
         executor: Executor,
-        failed: Callable[[Exception], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self._store: Final = store
         self._policy: Final = policy
         self._clock: Final = clock
         self._executor: Final = executor
-        self._failed: Final = failed
+        self._on_failure: Final = on_failure
         self._replay = Replay(store.image)
         self._image = store.image
         self._committed_end = store.image.offset + 1
-        self._decided: Final[deque[DecidedStep]] = deque()
+        self._pending_changes: Final[deque[PendingChange]] = deque()
         self._loaded: ClusterImage | None = None
-        """A snapshot that is to take the place of the image."""
+        """A snapshot that will replace the image."""
         self._subscribers: Final[list[Subscriber]] = []
         self._joining: Final[deque[tuple[Subscriber, ClusterImage, asyncio.Future[None]]]] = deque()
         self._waiting: Final[list[tuple[int, int, asyncio.Future[None]]]] = []
-        """For offsets: a heap, in which the second number keeps the order of asking."""
-        self._asked = 0
+        """A heap of awaited offsets; the second number keeps the order of calls."""
+        self._waits = 0
         self._loading: asyncio.Task[None] | None = None
         self.on_snapshot_due: Callable[[], None] = lambda: None
         self.on_control: Callable[[Iterable[ControlMessage]], None] = lambda messages: None
-        """Told what the quorum says of itself in its log."""
+        """Receives the control records of the log."""
 
     @property
     def image(self) -> ClusterImage:
-        """What is committed and taken up by the subscribers."""
+        """The committed metadata that all subscribers have applied."""
         return self._image
 
     @property
@@ -84,21 +84,21 @@ class MetadataLoader:
         self._subscribers.append(subscriber)
 
     async def join(self, subscriber: Subscriber, since: ClusterImage) -> None:
-        """Subscribes somebody who has an image of an earlier time. Returns once it knows what happened meanwhile."""
+        """Subscribes with an earlier image. Returns once the subscriber has received the difference."""
         joined: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._joining.append((subscriber, since, joined))
-        self._begin()
+        self._start()
         await joined
 
-    def expect(self, step: DecidedStep) -> None:
-        self._decided.append(step)
+    def expect(self, step: PendingChange) -> None:
+        self._pending_changes.append(step)
 
     async def wait_until_applied(self, offset: int) -> None:
-        """Returns once everything up to this offset is committed and taken up."""
+        """Returns once everything up to this offset is committed and applied."""
         if self._image.offset < offset:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._asked += 1
-            heappush(self._waiting, (offset, self._asked, future))
+            self._waits += 1
+            heappush(self._waiting, (offset, self._waits, future))
             await future
 
     async def stop(self) -> None:
@@ -108,31 +108,31 @@ class MetadataLoader:
         for _, _, future in self._waiting:
             future.cancel()
 
-    # What the driver says
+    # QuorumListener
 
-    def committed_up_to(self, end_offset: int) -> None:
+    def on_commit(self, end_offset: int) -> None:
         if end_offset > self._committed_end:
             self._committed_end = end_offset
-            self._begin()
+            self._start()
 
-    def snapshot_loaded(self, image: ClusterImage) -> None:
+    def on_snapshot_loaded(self, image: ClusterImage) -> None:
         self._loaded = image
         self._committed_end = max(self._committed_end, image.offset + 1)
-        self._begin()
+        self._start()
 
-    def became_controller(self, epoch: int) -> None:
-        """Its decisions will be told by `expect`."""
+    def on_leadership(self, epoch: int) -> None:
+        """The controller announces its batches with `expect`."""
 
-    def lost_leadership(self, epoch: int) -> None:
-        """What was decided here, and is committed all the same, is read from the log."""
-        self._decided.clear()
+    def on_leadership_lost(self, epoch: int) -> None:
+        """Batches of the former controller are read from the log if they are committed."""
+        self._pending_changes.clear()
 
-    def broke(self, error: Exception) -> None:
-        """What is committed may still be taken up."""
+    def on_failure(self, error: Exception) -> None:
+        """Committed batches may still be applied."""
 
-    # Taking it up
+    # Applying
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._load())
 
@@ -140,60 +140,60 @@ class MetadataLoader:
         try:
             while True:
                 if self._joining:
-                    await self._let_join(*self._joining.popleft())
+                    await self._join(*self._joining.popleft())
                 elif self._loaded is not None:
-                    await self._take_snapshot(self._loaded)
+                    await self._apply_snapshot(self._loaded)
                 elif self._image.offset + 1 < self._committed_end:
-                    await self._take_log()
+                    await self._apply_log()
                 else:
                     return
         except OffsetOutOfLog:
-            # A snapshot is just taking the log's place; what it says comes next.
-            logger.debug("the log behind offset %d is gone", self._image.offset)
+            # A snapshot is replacing the log and is applied next.
+            logger.debug("Log after offset %d was replaced by a snapshot", self._image.offset)
         except (OSError, ValueError) as error:
-            self._failed(error)
+            self._on_failure(error)
         finally:
             self._loading = None
         if self._loaded is not None:
-            # It came before this was heard.
-            self._begin()
+            # The snapshot was loaded before the log read failed.
+            self._start()
 
-    async def _let_join(self, subscriber: Subscriber, since: ClusterImage, joined: asyncio.Future[None]) -> None:
+    async def _join(self, subscriber: Subscriber, since: ClusterImage, joined: asyncio.Future[None]) -> None:
         if since is not self._image:
-            await self._tell(subscriber, self._image, difference(since, self._image))
+            await self._notify(subscriber, self._image, difference(since, self._image))
         self._subscribers.append(subscriber)
         if not joined.done():
             joined.set_result(None)
 
-    async def _take_snapshot(self, image: ClusterImage) -> None:
+    async def _apply_snapshot(self, image: ClusterImage) -> None:
         self._loaded = None
-        self._decided.clear()
+        self._pending_changes.clear()
         self._policy.taken()
         if image.offset > self._image.offset:
             await self._publish(image, difference(self._image, image))
             self._replay = Replay(image)
 
-    async def _take_log(self) -> None:
+    async def _apply_log(self) -> None:
         position = self._image.offset + 1
-        while self._decided and self._decided[0].first_offset < position:
-            self._decided.popleft()
+        while self._pending_changes and self._pending_changes[0].first_offset < position:
+            self._pending_changes.popleft()
         end = self._committed_end
-        if self._decided:
-            step = self._decided[0]
+        if self._pending_changes:
+            step = self._pending_changes[0]
             if step.first_offset == position:
                 assert step.image.offset < end, "batches are committed as a whole"
-                self._decided.popleft()
-                await self._publish_step(step)
+                self._pending_changes.popleft()
+                await self._publish_pending(step)
                 return
             end = min(end, step.first_offset)
-        await self._take_batches(position, end)
+        await self._apply_batches(position, end)
 
-    async def _publish_step(self, step: DecidedStep) -> None:
+    async def _publish_pending(self, step: PendingChange) -> None:
         self._policy.note(step.size_bytes, self._clock.wall_ms())
         self._replay = Replay(step.image)
         await self._publish(step.image, step.delta)
 
-    async def _take_batches(self, position: int, end: int) -> None:
+    async def _apply_batches(self, position: int, end: int) -> None:
         store = self._store
         data = store.read_cached(position, end, _READ_BYTES)
         if data is None:
@@ -212,7 +212,7 @@ class MetadataLoader:
     async def _publish(self, image: ClusterImage, delta: ImageDelta) -> None:
         assert image.offset >= self._image.offset, f"image offset {self._image.offset} became {image.offset}"
         for subscriber in self._subscribers:
-            await self._tell(subscriber, image, delta)
+            await self._notify(subscriber, image, delta)
         self._image = image
         while self._waiting and self._waiting[0][0] <= image.offset:
             _, _, future = heappop(self._waiting)
@@ -222,9 +222,9 @@ class MetadataLoader:
             self.on_snapshot_due()
 
     @staticmethod
-    async def _tell(subscriber: Subscriber, image: ClusterImage, delta: ImageDelta) -> None:
+    async def _notify(subscriber: Subscriber, image: ClusterImage, delta: ImageDelta) -> None:
         try:
             await subscriber(image, delta)
         except Exception:
-            # What is committed stays so, whoever stumbles over it; the others must hear of it all the same.
-            logger.exception("a change of the metadata at offset %d was not taken up", image.offset)
+            # The change is committed, so the other subscribers must still receive it.
+            logger.exception("Metadata change not applied by a subscriber: offset=%d", image.offset)

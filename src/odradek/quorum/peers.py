@@ -1,7 +1,7 @@
-"""The other replicas, as consensus reaches them: who is where, requests out, responses back as events.
+"""Connections to the other replicas: sends requests and reports responses as events.
 
-Also the watch on a leader that may be dead. A connection that breaks is made again at once, whether or not there is
-something to send: a refused connect is the proof that nobody listens there any more.
+A connection that closes is opened again at once, even if there is nothing to send: a refused connection shows that no
+process listens there any more.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from odradek.core.raft.effects import Send
 from odradek.core.raft.events import ConnectionRefused, ConnectionUp, Event, RequestFailed, ResponseReceived
 from odradek.core.raft.messages import ApiVersionsRequest, ApiVersionsResponse, FetchRequest
 from odradek.quorum import wire
-from odradek.quorum.misfits import Misfits
+from odradek.quorum.misconfiguration import MisconfigurationLog
 from odradek.records.batch import CorruptBatch
 from odradek.records.control import KRaftVersionRange, VoterEndpoint
 from odradek.server.peer import NotServed, Peer, PeerError, Refused
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS_MAX: Final = 1.0
 BOOTSTRAP_ID_MAX: Final = -2
-"""Nodes of which only an address is known are numbered from here downward."""
+"""Nodes with a known address but an unknown ID get IDs from here downward."""
 
 
 def bootstrap_ids(addresses: Sequence[Address]) -> tuple[int, ...]:
@@ -37,15 +37,15 @@ def bootstrap_ids(addresses: Sequence[Address]) -> tuple[int, ...]:
 class Peers:
     def __init__(
         self,
-        misfits: Misfits,
+        misconfiguration: MisconfigurationLog,
         *,
         client_id: str,
         listener_name: str,
         bootstrap: Sequence[Address],
         request_timeout_seconds: float,
     ) -> None:
-        """`listener_name`: by which of its endpoints a node is reached."""
-        self._misfits: Final = misfits
+        """`listener_name` selects the endpoint of a node."""
+        self._misconfiguration: Final = misconfiguration
         self._client_id: Final = client_id
         self._listener_name: Final = listener_name
         self._bootstrap: Final = dict(zip(bootstrap_ids(bootstrap), bootstrap, strict=True))
@@ -53,12 +53,12 @@ class Peers:
         self._peers: Final[dict[int, Peer]] = {}
         self._addresses: Final[dict[int, Address]] = {}
         self._tasks: Final[dict[asyncio.Task[None], None]] = {}
-        # A fetch says how far this node's log reaches. One that has waited for its connection may not be true any more.
+        # A Fetch contains this node's log end, which is outdated if the Fetch waited for its connection.
         self._newest_fetch: Send | None = None
         self._step: Callable[[Event], Any] = lambda event: None
 
     def use(self, step: Callable[[Event], Any]) -> None:
-        """Where events go."""
+        """Sets the receiver of events."""
         self._step = step
 
     def address_of(self, node_id: int, endpoints: Sequence[VoterEndpoint]) -> Address | None:
@@ -69,8 +69,8 @@ class Peers:
         chosen = next((one for one in endpoints if one.name == self._listener_name), endpoints[0])
         return Address(chosen.host, chosen.port)
 
-    def not_reached(self) -> list[str]:
-        """Those that were tried, and to which there is no connection."""
+    def unreachable(self) -> list[str]:
+        """The nodes to which a connection was attempted and does not exist."""
         return [
             f"{f'{node_id} at ' if node_id >= 0 else ''}{self._addresses[node_id].host}:{self._addresses[node_id].port}"
             for node_id, peer in sorted(self._peers.items())
@@ -81,7 +81,7 @@ class Peers:
         if isinstance(effect.message, FetchRequest):
             self._newest_fetch = effect
         address = self.address_of(effect.destination, effect.endpoints)
-        self._begin(self._exchange(effect, address))
+        self._start(self._exchange(effect, address))
 
     async def close(self) -> None:
         for peer in self._peers.values():
@@ -98,7 +98,7 @@ class Peers:
         destination, message = effect.destination, effect.message
         failed = RequestFailed(destination, effect.correlation_id)
         if address is None:
-            # Later than the step that wanted it sent: events come one after the other.
+            # Reported after the step that sent it, since steps must not be nested.
             self._step(failed)
             return
         peer = self._peer(destination, address)
@@ -115,17 +115,18 @@ class Peers:
                 def build(messages: Schema) -> Any:
                     return wire.write_request(messages, message)
 
-                answer = await peer.request(
+                received = await peer.request(
                     api_key, build, timeout_seconds=self._request_timeout_seconds, highest=CONTROLLER_APIS[api_key].high
                 )
-                response = wire.read_response(api_key, answer, listener_name=self._listener_name)
+                response = wire.read_response(api_key, received, listener_name=self._listener_name)
         except (NotServed, wire.UnsupportedRequest):
             response = wire.refused_by_peer(wire.API_OF[type(message)], ErrorCode.unsupported_version)
         except (PeerError, CorruptBatch, ValueError) as error:
-            logger.debug("%s to node %d failed: %s", type(message).__name__, destination, error)
+            name = type(message).__name__
+            logger.debug("Raft request failed: type=%s, nodeId=%d, reason=%s", name, destination, error)
             self._step(failed)
             return
-        self._misfits.refused_by(destination, address, response.error)
+        self._misconfiguration.on_response(destination, address, response.error)
         self._step(ResponseReceived(destination, effect.correlation_id, response))
 
     async def _connect(self, destination: int, peer: Peer) -> None:
@@ -149,7 +150,7 @@ class Peers:
                 address.port,
                 client_id=self._client_id,
                 connect_timeout_seconds=CONNECT_SECONDS_MAX,
-                on_disconnect=lambda: self._begin(self._reconnect(destination, address)),
+                on_disconnect=lambda: self._start(self._reconnect(destination, address)),
             )
         return self._peers[destination]
 
@@ -160,9 +161,9 @@ class Peers:
         try:
             await self._connect(destination, peer)
         except PeerError as error:
-            logger.info("node %d at %s:%d is lost: %s", destination, address.host, address.port, error)
+            logger.info("Voter disconnected: nodeId=%d, reason=%s", destination, error)
 
-    def _begin(self, work: Any) -> None:
+    def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))

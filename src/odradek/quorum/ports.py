@@ -17,7 +17,7 @@ class QuorumPort(Protocol):
     def leader_id(self) -> int:
         """-1 while no leader is known."""
 
-    async def answer(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
+    async def handle(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
         """Takes and returns kio messages of this API and version. Endpoints in the response are of that listener."""
 
 

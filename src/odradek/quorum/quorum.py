@@ -1,6 +1,6 @@
-"""This node's part in the quorum, whole: its replica of the log, the image that follows it, and the controller.
+"""This node's part in the metadata quorum: its replica of the log, the image, and the controller.
 
-What a node without a vote has of it is the same, but that its replica only observes and its controller never wakes.
+A node that is not a voter has the same parts, but its replica is an observer and its controller is never active.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from odradek.core.metadata.features import KRAFT_VERSION, LATEST_METADATA_VERSIO
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.records import FeatureLevelRecord, MetadataRecord
 from odradek.core.metadata.snapshot import BOOTSTRAP_FILE, decode_snapshot
-from odradek.core.raft.machine import RaftMachine
 from odradek.core.raft.settings import FETCH_MAX_WAIT_MS, Identity, RaftSettings
 from odradek.core.raft.snapshot_policy import SnapshotPolicy
+from odradek.core.raft.state_machine import RaftStateMachine
 from odradek.core.raft.voter_set import VoterSet
 from odradek.core.raft.voters import SUPPORTED_KRAFT_VERSIONS
 from odradek.quorum.active_controller import ActiveController
 from odradek.quorum.driver import LANE, QuorumDriver
 from odradek.quorum.format import voter_endpoint
 from odradek.quorum.loader import MetadataLoader, Subscriber
-from odradek.quorum.misfits import LeaderlessWatch, Misfits
+from odradek.quorum.misconfiguration import MisconfigurationLog, NoLeaderWarning
 from odradek.quorum.peers import Peers, bootstrap_ids
 from odradek.quorum.store import QuorumStore
 from odradek.records.batch import CorruptBatch
@@ -35,12 +35,12 @@ from odradek.records.record import InvalidRecords
 logger = logging.getLogger(__name__)
 
 HAND_OVER_SECONDS_MAX: Final = 1.0
-"""Somebody else leads after two exchanges; where nobody is left who could, waiting changes nothing."""
+"""Another node becomes leader after two round trips; without one, waiting longer does not help."""
 MAINTENANCE_INTERVAL_MS: Final = 60_000
 
 
 class QuorumError(Exception):
-    """The quorum cannot start; the message is one line that says why."""
+    """The quorum cannot start; the message is one line with the reason."""
 
 
 class Quorum:
@@ -48,7 +48,7 @@ class Quorum:
         self,
         config: NodeConfig,
         store: QuorumStore,
-        machine: RaftMachine,
+        state_machine: RaftStateMachine,
         *,
         cluster_id: str,
         disk: Disk,
@@ -56,7 +56,7 @@ class Quorum:
         random: Random,
         executor: Executor,
     ) -> None:
-        """Not for callers: see `open`."""
+        """Use `open` instead."""
         self._config: Final = config
         self._store: Final = store
         self._disk: Final = disk
@@ -68,24 +68,24 @@ class Quorum:
         )
         self._maintenance: asyncio.Task[None] | None = None
         self.failed: Final[asyncio.Future[Exception]] = asyncio.get_running_loop().create_future()
-        """Done once this replica cannot go on, for its disk's sake or its log's: nor can the node."""
-        self.misfits: Final = Misfits(
+        """Done when this replica has failed because of its disk or log: the node must stop."""
+        self.misconfiguration: Final = MisconfigurationLog(
             config.node_id,
             cluster_id,
             (voter.node_id for voter in config.controller_quorum_voters),
-            machine.directory_id,
+            state_machine.directory_id,
         )
         peers = Peers(
-            self.misfits,
+            self.misconfiguration,
             client_id=f"raft-client-{config.node_id}",
             listener_name=config.controller_listener_names[0],
             bootstrap=config.controller_quorum_bootstrap_servers,
             request_timeout_seconds=config.controller_quorum_request_timeout_ms / 1000,
         )
         self.driver: Final = QuorumDriver(
-            machine, store, peers, self.misfits, clock=clock, executor=executor, failed=self._fail
+            state_machine, store, peers, self.misconfiguration, clock=clock, executor=executor, on_failure=self._fail
         )
-        self.loader: Final = MetadataLoader(store, self._policy, clock=clock, executor=executor, failed=self._fail)
+        self.loader: Final = MetadataLoader(store, self._policy, clock=clock, executor=executor, on_failure=self._fail)
         self.controller: Final = ActiveController(
             config,
             cluster_id,
@@ -96,14 +96,14 @@ class Quorum:
             executor=executor,
             read_bootstrap=self._read_bootstrap,
         )
-        # In this order: the controller counts on the image.
-        self.driver.follow(self.loader)
-        self.driver.follow(self.controller)
-        self.loader.on_snapshot_due = self._begin_maintenance
-        self.loader.on_control = self.misfits.committed
-        self.loader.subscribe(self.misfits.on_image)
-        self._watch: Final = LeaderlessWatch(lambda: self.leader_id >= 0, peers.not_reached)
-        self.driver.on_leader_change(self._watch.look)
+        # The loader is first, since the controller depends on its image.
+        self.driver.add_listener(self.loader)
+        self.driver.add_listener(self.controller)
+        self.loader.on_snapshot_due = self._start_maintenance
+        self.loader.on_control = self.misconfiguration.on_control
+        self.loader.subscribe(self.misconfiguration.on_image)
+        self._no_leader_warning: Final = NoLeaderWarning(lambda: self.leader_id >= 0, peers.unreachable)
+        self.driver.on_leader_change(self._no_leader_warning.on_leader_change)
 
     @classmethod
     async def open(
@@ -119,12 +119,13 @@ class Quorum:
         executor: Executor,
         had_clean_shutdown: bool = False,
     ) -> "Quorum":
-        """Reads what is on disk. `directory_id` is that of the metadata log's dir, `endpoints` are where this node is
-        reached as a controller. Raises QuorumError, and OSError when the disk fails.
+        """Reads the metadata log. `directory_id` is that of its log dir, `endpoints` are the controller listeners.
+
+        Raises QuorumError, and OSError if the disk fails.
         """
         static_voters = _static_voters(config)
 
-        def read() -> tuple[QuorumStore, RaftMachine]:
+        def read() -> tuple[QuorumStore, RaftStateMachine]:
             store = QuorumStore.open(disk, config, now_ms=clock.wall_ms(), had_clean_shutdown=had_clean_shutdown)
             identity = Identity(
                 node_id=config.node_id,
@@ -134,17 +135,17 @@ class Quorum:
                 kraft_versions=SUPPORTED_KRAFT_VERSIONS,
                 can_become_voter=config.is_controller,
             )
-            return store, RaftMachine(identity, raft_settings(config), random, store.found(static_voters))
+            return store, RaftStateMachine(identity, raft_settings(config), random, store.stored_state(static_voters))
 
         try:
-            store, machine = await executor.run(read, lane=LANE)
+            store, state_machine = await executor.run(read, lane=LANE)
         except (ValueError, CorruptBatch, InvalidRecords) as error:
-            raise QuorumError(f"the metadata log in {config.metadata_log_dir} cannot be read: {error}") from error
-        _check_membership(config, machine)
+            raise QuorumError(f"Cannot read the metadata log in {config.metadata_log_dir}: {error}") from error
+        _check_membership(config, state_machine)
         return cls(
             config,
             store,
-            machine,
+            state_machine,
             cluster_id=cluster_id,
             disk=disk,
             clock=clock,
@@ -154,48 +155,48 @@ class Quorum:
 
     @property
     def image(self) -> ClusterImage:
-        """What is committed and taken up by the subscribers."""
+        """The committed metadata that all subscribers have applied."""
         return self.loader.image
 
     @property
     def leader_id(self) -> int:
-        leader_id = self.driver.machine.leader_id
+        leader_id = self.driver.state_machine.leader_id
         return -1 if leader_id is None else leader_id
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Called with every committed change, in order, one at a time. It must not wait for a controller's answer."""
+        """Calls `subscriber` with every committed change, in order. It must not wait for the controller."""
         self.loader.subscribe(subscriber)
 
     def start(self) -> None:
         self.driver.start()
-        self._watch.look()
+        self._no_leader_warning.on_leader_change()
 
-    async def caught_up(self) -> None:
-        """Returns once somebody leads, and everything that is known to be committed then is taken up."""
-        led: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def wait_until_caught_up(self) -> None:
+        """Returns once there is a leader, and everything that is known to be committed then is applied."""
+        has_leader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def look() -> None:
-            if self.leader_id >= 0 and not led.done():
-                led.set_result(None)
+        def on_leader_change() -> None:
+            if self.leader_id >= 0 and not has_leader.done():
+                has_leader.set_result(None)
 
-        self.driver.on_leader_change(look)
-        look()
-        await led
+        self.driver.on_leader_change(on_leader_change)
+        on_leader_change()
+        await has_leader
         await self.loader.wait_until_applied(self.driver.high_watermark - 1)
 
-    async def answer(self, api_key: int, version: int, request: Any, listener_name: str) -> Any:
-        return await self.driver.answer(api_key, version, request, listener_name)
+    async def handle(self, api_key: int, version: int, request: Any, listener_name: str) -> Any:
+        return await self.driver.handle(api_key, version, request, listener_name)
 
     async def maintain(self) -> None:
-        """To be called now and then: snapshots that time has made due, and the removal of old ones."""
-        self._begin_maintenance()
+        """To be called periodically: writes due snapshots and deletes old ones."""
+        self._start_maintenance()
         if self._maintenance is not None:
             await asyncio.wait([self._maintenance])
 
     async def stop(self) -> None:
-        """Hands leadership over and closes the log. Raises OSError."""
+        """Hands over leadership and closes the log. Raises OSError."""
         await self.driver.stop(HAND_OVER_SECONDS_MAX)
-        self._watch.stop()
+        self._no_leader_warning.stop()
         await self.controller.stop()
         await self.loader.stop()
         if self._maintenance is not None:
@@ -204,13 +205,13 @@ class Quorum:
             await self._executor.run(self._store.close, lane=LANE)
 
     def _fail(self, error: Exception) -> None:
-        logger.error("the metadata log cannot go on: %s", error)
+        logger.error("Metadata log failed: %s", error)
         if not self.failed.done():
             self.failed.set_result(error)
 
     # Snapshots
 
-    def _begin_maintenance(self) -> None:
+    def _start_maintenance(self) -> None:
         if self._maintenance is None and not self.failed.done():
             self._maintenance = asyncio.ensure_future(self._maintain())
 
@@ -225,7 +226,7 @@ class Quorum:
                 taken = await self._executor.run(lambda: store.write_snapshot(image, quorum, now_ms))
                 if taken is not None:
                     driver.snapshot_taken(*taken)
-                    logger.info("metadata snapshot at offset %d", image.offset)
+                    logger.info("Metadata snapshot written: offset=%d", image.offset)
             await driver.clean(self._config, now_ms)
         except OSError as error:
             self._fail(error)
@@ -250,7 +251,7 @@ def raft_settings(config: NodeConfig) -> RaftSettings:
         election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
-        # A leader that has nothing to tell says so before its followers lose patience.
+        # A leader without new data responds before its followers' fetch timeout.
         fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, config.controller_quorum_fetch_timeout_ms // 2),
         fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
         fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
@@ -273,11 +274,11 @@ def _static_voters(config: NodeConfig) -> VoterSet:
     )
 
 
-def _check_membership(config: NodeConfig, machine: RaftMachine) -> None:
-    """Raises QuorumError where this node would wait for ever: the only voter is itself, with another directory."""
-    voters = machine.quorum.voters
-    if [voter.voter_id for voter in voters] == [config.node_id] and not machine.is_voter:
+def _check_membership(config: NodeConfig, state_machine: RaftStateMachine) -> None:
+    """Raises QuorumError if this node would wait forever: the only voter is itself, with another directory."""
+    voters = state_machine.quorum.voters
+    if [voter.voter_id for voter in voters] == [config.node_id] and not state_machine.is_voter:
         raise QuorumError(
-            f"node {config.node_id} is a voter with another directory than this one: the metadata directory was "
-            "replaced or formatted again"
+            f"Node {config.node_id} is the only voter, but with another directory ID: its metadata directory was "
+            "replaced or formatted again. Restore the original directory."
         )

@@ -1,7 +1,7 @@
 """The metadata log of this node on its disk: `__cluster_metadata-0` with its snapshots and `quorum-state`.
 
-Blocking calls, for whatever thread the caller chooses; it decides nothing about when to call them. Appending and
-reading may overlap with a flush; everything else needs the store to itself.
+All calls block; the caller chooses the thread. Appends and reads may overlap with a flush; all other calls need
+exclusive access.
 """
 
 import logging
@@ -25,10 +25,10 @@ from odradek.core.metadata.snapshot import (
 )
 from odradek.core.metadata.snapshot_file import write_snapshot_file
 from odradek.core.raft.batch import Batch
-from odradek.core.raft.durable import Durable
 from odradek.core.raft.log_view import BOOTSTRAP_SNAPSHOT
 from odradek.core.raft.quorum_state import FILE_NAME, QuorumState
 from odradek.core.raft.snapshot_policy import KeptSnapshot, oldest_to_keep
+from odradek.core.raft.stored_state import StoredState
 from odradek.core.raft.voter_set import VoterSet
 from odradek.core.raft.voters import Quorum
 from odradek.records.batch import parse_batches, patch_offset_and_epoch
@@ -44,7 +44,7 @@ _DELETE_DELAY_MS: Final = 60_000
 
 
 class OffsetOutOfLog(Exception):
-    """The log begins behind this offset."""
+    """The log starts after this offset."""
 
 
 class QuorumStore:
@@ -58,7 +58,7 @@ class QuorumStore:
         image: ClusterImage,
         quorum: Quorum,
     ) -> None:
-        """Not for callers: see `open`."""
+        """Use `open` instead."""
         self._disk = disk
         self._directory = directory
         self._log = log
@@ -66,13 +66,13 @@ class QuorumStore:
         self._quorum_state: Final = quorum_state
         self._latest_quorum: Final = quorum
         self.image: Final = image.with_kraft_version(quorum.kraft_version)
-        """Of the newest snapshot: of what the log holds beyond it nobody knows yet whether it is committed."""
+        """The image of the newest snapshot. Records after it may not be committed."""
 
     @classmethod
     def open(cls, disk: Disk, config: NodeConfig, *, now_ms: int, had_clean_shutdown: bool = False) -> "QuorumStore":
-        """Everything in it is synced once this returns: consensus takes what it finds for durable.
+        """Syncs everything that it finds, since consensus relies on it.
 
-        Raises ValueError, CorruptBatch or InvalidRecords for what cannot be read, and OSError.
+        Raises ValueError, CorruptBatch or InvalidRecords for unreadable files, and OSError.
         """
         directory = f"{config.metadata_log_dir}/{PARTITION}"
         disk.make_dirs(directory)
@@ -90,7 +90,7 @@ class QuorumStore:
             topic_partition=PARTITION,
             topic_id=METADATA_TOPIC_ID,
             config=_log_config(config),
-            # What a snapshot holds was synced before the snapshot was taken.
+            # The records of a snapshot were synced before it was written.
             recovery_point=0 if latest is None else latest.end_offset,
             had_clean_shutdown=had_clean_shutdown,
             now_ms=now_ms,
@@ -103,18 +103,18 @@ class QuorumStore:
             quorum = quorum.after(snapshot.quorum)
             image = snapshot.image(latest)
         if log.log_start_offset > 0:
-            # Whole segments go, but the log begins where a snapshot ends.
+            # Retention deletes whole segments, but the log must start at the end of a snapshot.
             log.advance_log_start(_first_after(log.log_start_offset, snapshots))
         log.flush()
         state_path = f"{directory}/{FILE_NAME}"
         state = QuorumState.decode(disk.read_bytes(state_path)) if disk.exists(state_path) else QuorumState()
         return cls(disk, directory, log, snapshots, state, image, quorum)
 
-    def found(self, static_voters: VoterSet) -> Durable:
-        """What consensus begins with."""
+    def stored_state(self, static_voters: VoterSet) -> StoredState:
+        """The initial state of the raft state machine."""
         start_offset = self._log.log_start_offset
         base = next((one for one in self._snapshots if one.end_offset == start_offset), BOOTSTRAP_SNAPSHOT)
-        return Durable.found(
+        return StoredState.build(
             quorum_state=self._quorum_state,
             static_voters=static_voters,
             base=base,
@@ -124,7 +124,7 @@ class QuorumStore:
         )
 
     def _quorum_in(self, snapshot_id: SnapshotId) -> Quorum:
-        """The newest one, which may be large, was read when the store was opened."""
+        """The newest snapshot, which may be large, was read by `open`."""
         if snapshot_id not in self._snapshots:
             return Quorum()
         if snapshot_id == max(self._snapshots):
@@ -132,7 +132,7 @@ class QuorumStore:
         return Quorum().after(decode_snapshot(self._disk.read_bytes(self._path(snapshot_id.file_name))).quorum)
 
     def _outlines(self) -> Iterator[Batch]:
-        """The log's batches as consensus needs them: without their records."""
+        """The log's batches without their records."""
         offset = self._log.log_start_offset
         while offset < self._log.log_end_offset:
             data = self.read(offset, self._log.log_end_offset, _READ_BYTES)
@@ -149,14 +149,14 @@ class QuorumStore:
     # Reading
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> bytes:
-        """Whole batches from this offset on, at least one. May wait for the disk. Raises OffsetOutOfLog."""
+        """Whole batches from this offset, at least one. May block on the disk. Raises OffsetOutOfLog."""
         try:
             return bytes(self._log.read(start_offset, max_bytes, end_offset_exclusive=end_offset).data)
         except KafkaError as error:
             raise OffsetOutOfLog from error
 
     def read_cached(self, start_offset: int, end_offset: int, max_bytes: int) -> bytes | None:
-        """As `read`, but None when that would have to wait for the disk."""
+        """Like `read`, but None if that would block on the disk."""
         try:
             read = self._log.read_cached(start_offset, max_bytes, end_offset_exclusive=end_offset)
         except KafkaError as error:
@@ -173,15 +173,15 @@ class QuorumStore:
     # Writing
 
     def write_quorum_state(self, state: QuorumState, kraft_version: int, voter_ids: tuple[int, ...]) -> None:
-        """Durable once it returns."""
+        """StoredState once it returns."""
         self._disk.write_atomically(self._path(FILE_NAME), state.encode(kraft_version, voter_ids))
 
     def append(self, batches: Iterable[Batch], now_ms: int) -> None:
-        """Durable only after `flush`."""
+        """StoredState only after `flush`."""
         for batch in batches:
             data = bytearray(batch.data) if batch.data else _control_bytes(batch, now_ms)
             headers = parse_batches(data)
-            # A leader's own batch was built before its place was known.
+            # A leader's batch was built before its offset was known.
             patch_offset_and_epoch(data, headers[0], batch.base_offset, batch.epoch)
             self._log.append_as_follower(data, headers, now_ms=now_ms)
 
@@ -189,7 +189,7 @@ class QuorumStore:
         self._log.flush()
 
     def truncate(self, end_offset: int, now_ms: int) -> None:
-        """Durable once it returns."""
+        """StoredState once it returns."""
         self._log.truncate_to(end_offset, now_ms)
         self._log.flush()
 
@@ -199,7 +199,7 @@ class QuorumStore:
     # Snapshots
 
     def write_snapshot(self, image: ClusterImage, quorum: Quorum, now_ms: int) -> tuple[SnapshotId, int] | None:
-        """Returns its id and size; None if it is there already, and stays as it is."""
+        """Returns its ID and size. None: it exists already."""
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         if snapshot_id in self._snapshots:
             return None
@@ -209,7 +209,7 @@ class QuorumStore:
         return snapshot_id, size_bytes
 
     def write_piece(self, snapshot_id: SnapshotId, position: int, data: bytes) -> None:
-        """Of a snapshot that comes from elsewhere. Position 0 begins the file anew."""
+        """Writes a piece of a downloaded snapshot. Position 0 starts a new file."""
         file = self._disk.open(self._path(_part_name(snapshot_id)), create=True)
         try:
             if position == 0:
@@ -238,7 +238,7 @@ class QuorumStore:
             file.sync()
         finally:
             file.close()
-        # With the name the snapshot counts; a log that is behind it is begun anew by the next start too.
+        # The rename makes the snapshot valid; the next start also replaces a log that ends before it.
         self._disk.rename(part, self._path(snapshot_id.file_name))
         kept = KeptSnapshot(snapshot_id, len(data), snapshot.last_contained_log_timestamp_ms)
         self._snapshots[snapshot_id] = kept
@@ -247,8 +247,8 @@ class QuorumStore:
         return image, quorum, len(data)
 
     def clean(self, config: NodeConfig, now_ms: int) -> SnapshotId | None:
-        """Lets go of snapshots, and the log below them, that retention has passed. Returns where the log begins now,
-        if that changed."""
+        """Deletes snapshots, and the log before them, that exceed the retention. Returns the snapshot at whose end
+        the log starts now, or None if nothing changed."""
         keep = oldest_to_keep(
             sorted(self._snapshots.values(), key=lambda snapshot: snapshot.id),
             log_size_bytes=self._log.size_bytes,
@@ -272,7 +272,7 @@ class QuorumStore:
 
 
 def read_committed(data: bytes) -> Iterator[MetadataBatch]:
-    """What the batches of a read say. Raises UnreadableRecord."""
+    """Decodes the batches. Raises UnreadableRecord."""
     for header in parse_batches(data):
         yield read_metadata_batch(data, header)
 
@@ -288,10 +288,10 @@ def _part_name(snapshot_id: SnapshotId) -> str:
 
 
 def _reaches(log: PartitionLog, snapshot_id: SnapshotId) -> bool:
-    """Whether the log goes on where the snapshot ends. One that was loaded in its place may have found it longer."""
+    """Whether the log contains the snapshot's end."""
     if log.log_end_offset < snapshot_id.end_offset:
         return False
-    # None: the log began at this snapshot's end before, and epochs below it are forgotten.
+    # None: the log starts at the snapshot's end and has no epochs before it.
     return log.epochs.epoch_for_offset(snapshot_id.end_offset - 1) in (None, snapshot_id.epoch)
 
 

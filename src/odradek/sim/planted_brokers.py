@@ -48,11 +48,11 @@ def _detect_all_the_same(sound: Any) -> Any:
 
 
 def _ignore_broker_epoch(sound: Any) -> Any:
-    def checked_broker(self: ControllerState, broker_id: int, broker_epoch: int) -> Any:
+    def check_broker_epoch(self: ControllerState, broker_id: int, broker_epoch: int) -> Any:
         broker = self.image.brokers.get(broker_id)
         return sound(self, broker_id, broker_epoch if broker is None else broker.epoch)
 
-    return checked_broker
+    return check_broker_epoch
 
 
 def _keep_epoch(sound: Any) -> Any:
@@ -117,7 +117,7 @@ BROKER_BUGS: Final = (
         "stale-broker-epoch-accepted",
         "heartbeats of a past registration count for the present one",
         ControllerState,
-        "checked_broker",
+        "check_broker_epoch",
         _ignore_broker_epoch,
     ),
     _bug(

@@ -35,19 +35,19 @@ def _leave_vote_in_memory(sound: Any) -> Any:
 
 
 def _forget_vote(sound: Any) -> Any:
-    def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
+    def choose_first_role(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
         sound(replica, epoch, leader_id, None)
 
-    return first_role
+    return choose_first_role
 
 
 def _lead_on(sound: Any) -> Any:
-    def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
+    def choose_first_role(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
         if leader_id == replica.identity.node_id:
             leader_id, voted = None, replica.key
         sound(replica, epoch, leader_id, voted)
 
-    return first_role
+    return choose_first_role
 
 
 def _keep_epoch_in_memory(sound: Any) -> Any:
@@ -59,13 +59,13 @@ def _keep_epoch_in_memory(sound: Any) -> Any:
     return election_state
 
 
-def _stand_without_pre_vote(sound: Any) -> Any:
-    def stand(replica: Replica) -> None:
+def _start_without_pre_vote(sound: Any) -> Any:
+    def start_election(replica: Replica) -> None:
         replica.become_prospective()
         replica.become_candidate()
         election._advance(replica)
 
-    return stand
+    return start_election
 
 
 # ---- commits
@@ -100,7 +100,7 @@ def _load_as_leader(sound: Any) -> Any:
         sound(self, snapshot_id, size_bytes)
         if self.is_leader and snapshot_id.end_offset < self.log_end_offset:
             quorum = self.quorum_at(snapshot_id.end_offset)
-            self._machine._replica.log.begin_loading(snapshot_id)
+            self._state_machine._replica.log.begin_loading(snapshot_id)
             self._store._log.truncate_fully_to(snapshot_id.end_offset, self._clock.wall_ms())
             self._store.flush()
             self.step(events.SnapshotLoaded(snapshot_id, size_bytes, quorum))
@@ -142,7 +142,7 @@ QUORUM_BUGS: Final = (
         "write_quorum_state",
         _leave_vote_in_memory,
     ),
-    _bug("vote-forgotten", "a voter that restarts can vote once more", election, "first_role", _forget_vote),
+    _bug("vote-forgotten", "a voter that restarts can vote once more", election, "choose_first_role", _forget_vote),
     _bug(
         "epoch-not-persisted",
         "an epoch without a vote or a leader is not written down",
@@ -154,7 +154,7 @@ QUORUM_BUGS: Final = (
         "stale-epoch-accepted",
         "whoever led, or stood, in a past epoch is obeyed",
         epochs,
-        "refusal_to_claimant",
+        "check_claimant_epoch",
         always(None),
     ),
     _bug(
@@ -171,12 +171,18 @@ QUORUM_BUGS: Final = (
         "synced_end",
         _as_property(lambda log: log.end),
     ),
-    _bug("pre-vote-ignored", "who hears no leader begins an epoch at once", election, "stand", _stand_without_pre_vote),
+    _bug(
+        "pre-vote-ignored",
+        "who hears no leader begins an epoch at once",
+        election,
+        "start_election",
+        _start_without_pre_vote,
+    ),
     _bug(
         "pre-vote-beside-a-live-leader",
         "a follower of a leader that answers helps to depose it",
         election,
-        "_is_content",
+        "_has_live_leader",
         always(False),
     ),
     _bug(
@@ -190,7 +196,7 @@ QUORUM_BUGS: Final = (
         "restarted-leader-leads-on",
         "a leader that restarts goes on in its old epoch",
         election,
-        "first_role",
+        "choose_first_role",
         _lead_on,
     ),
     _bug(
@@ -204,7 +210,7 @@ QUORUM_BUGS: Final = (
         "late-answers-believed",
         "an answer counts also when nobody waits for it any more",
         Requests,
-        "answered",
+        "complete",
         always(True),
     ),
     _bug(

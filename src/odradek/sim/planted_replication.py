@@ -186,7 +186,7 @@ def _keep_eligible(sound: Any) -> Any:
 
 def _take_for_clean(sound: Any) -> Any:
     def end_previous_incarnation(brokers: Brokers, registration: Any, existing: Any) -> list[MetadataRecord]:
-        return [*brokers._elections.without(registration.broker_id)]
+        return [*brokers._elections.remove_broker(registration.broker_id)]
 
     return end_previous_incarnation
 
@@ -350,6 +350,7 @@ REPLICATION_BUGS: Final = (
         PartitionChange,
         "_eligible",
         _keep_eligible,
+        (PartitionChange, "_check_sets", always(None)),
     ),
     _bug(
         "unclean-stop-taken-for-clean",

@@ -247,7 +247,7 @@ class TestTakingUp:
         def never(*arguments: object) -> Coroutine[None, None, None]:
             return asyncio.sleep(1000)
 
-        stage.nodes["c1"].quorum.answer = never  # type: ignore[method-assign,assignment]
+        stage.nodes["c1"].quorum.handle = never  # type: ignore[method-assign,assignment]
         outcome = create(stage)
         world.run_for(0.2)
         stage.machines["c1"].kill()

@@ -53,7 +53,7 @@ class Stage:
     def activate(self) -> None:
         def begin() -> None:
             self.cluster.now = self.clock.monotonic()
-            self.cluster.controller.begin_sessions(self.cluster.now)
+            self.cluster.controller.start_sessions(self.cluster.now)
             self.duties.on_activation(self.cluster.controller)
 
         self.do(begin)

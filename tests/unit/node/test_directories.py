@@ -91,7 +91,7 @@ def test_without_the_metadata_dir_there_is_no_start(tmp_path: Path) -> None:
                 raise OSError(errno.EIO, "Input/output error", path)
             return super().read_bytes(path)
 
-    with pytest.raises(LogDirError, match=r"the log dir of the metadata, .*/one, failed: free space or repair"):
+    with pytest.raises(LogDirError, match=r"The metadata log dir .*/one failed: .*Free space or repair the disk"):
         NodeDirectories.open(Broken(), config, new_ids().__next__)
     open_all(config).abandon()
 

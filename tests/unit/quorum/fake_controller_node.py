@@ -87,7 +87,7 @@ class ScriptedQuorum:
         self.asked: list[tuple[int, int, str]] = []
         self.answered: Message = None
 
-    async def answer(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
+    async def handle(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
         self.asked.append((api_key, version, listener_name))
         await asyncio.sleep(0)
         return self.answered

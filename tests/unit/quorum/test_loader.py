@@ -27,7 +27,7 @@ class GoneLog:
 
 
 class SlowThreads:
-    """What a thread has found out is heard of only after something else."""
+    """Calls `meanwhile` before the result of a thread arrives."""
 
     def __init__(self) -> None:
         self.meanwhile: Callable[[], None] = lambda: None
@@ -39,16 +39,16 @@ class SlowThreads:
             self.meanwhile()
 
 
-def test_a_snapshot_that_comes_before_its_log_is_known_to_be_gone() -> None:
+def test_snapshot_loaded_during_a_failing_log_read_is_applied() -> None:
     async def scenario() -> None:
         threads = SlowThreads()
         store: Any = GoneLog()
         failures: list[Exception] = []
         policy = SnapshotPolicy(max_bytes=1 << 20, max_interval_ms=0)
-        loader = MetadataLoader(store, policy, clock=SystemClock(), executor=threads, failed=failures.append)
+        loader = MetadataLoader(store, policy, clock=SystemClock(), executor=threads, on_failure=failures.append)
         snapshot = replace(EMPTY_IMAGE, offset=9, epoch=1)
-        threads.meanwhile = lambda: loader.snapshot_loaded(snapshot)
-        loader.committed_up_to(5)
+        threads.meanwhile = lambda: loader.on_snapshot_loaded(snapshot)
+        loader.on_commit(5)
         await asyncio.wait_for(loader.wait_until_applied(9), 20)
         assert loader.image is snapshot
         assert not failures

@@ -265,7 +265,7 @@ class TestRefusals:
     def test_another_directory(self, tmp_path: Path) -> None:
         host = Host(tmp_path)
         host.directory_id = UUID(int=77)
-        with pytest.raises(QuorumError, match="another directory"):
+        with pytest.raises(QuorumError, match="another directory ID"):
             host.run(_image_of)
 
     def test_a_broken_snapshot(self, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ class TestRefusals:
         snapshot = next(host.metadata.glob("*.checkpoint"))
         snapshot.chmod(0o600)
         snapshot.write_bytes(snapshot.read_bytes()[:-1])
-        with pytest.raises(QuorumError, match="cannot be read"):
+        with pytest.raises(QuorumError, match="Cannot read the metadata log"):
             host.run(_image_of)
 
     def test_a_broken_quorum_state(self, tmp_path: Path) -> None:
@@ -406,4 +406,4 @@ def _fetch(quorum: Quorum) -> FetchRequest:
 
 async def _ask(quorum: Quorum, api_key: int, message: Any) -> Any:
     version = CONTROLLER_APIS[api_key].high
-    return await quorum.answer(api_key, version, wire.write_request(schema(api_key, version), message), "CONTROLLER")
+    return await quorum.handle(api_key, version, wire.write_request(schema(api_key, version), message), "CONTROLLER")

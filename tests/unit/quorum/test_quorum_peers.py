@@ -10,7 +10,7 @@ from odradek.core.raft.effects import Send
 from odradek.core.raft.events import Event, RequestFailed
 from odradek.core.raft.messages import FetchRequest
 from odradek.core.raft.voter_set import ReplicaKey
-from odradek.quorum.misfits import Misfits
+from odradek.quorum.misconfiguration import MisconfigurationLog
 from odradek.quorum.peers import Peers, bootstrap_ids
 from tests.unit.server.peer_stage import API_VERSIONS, Node, Scenario, ScriptedNode, play, versions_response
 
@@ -47,7 +47,7 @@ def test_what_a_log_held_is_not_said_once_it_may_not_be_true_any_more(play: Play
             places = [Address("localhost", slow.port), Address("localhost", quick.port)]
             to_slow, to_quick = bootstrap_ids(places)
             peers = Peers(
-                Misfits(1, "", (), ZERO_UUID),
+                MisconfigurationLog(1, "", (), ZERO_UUID),
                 client_id="test",
                 listener_name="CONTROLLER",
                 bootstrap=places,

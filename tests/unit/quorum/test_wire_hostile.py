@@ -9,7 +9,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC_ID
-from odradek.core.raft.messages import NOBODY, FetchRequest, FetchResponse, LeaderNaming, VoteResponse
+from odradek.core.raft.messages import NO_NODE, FetchRequest, FetchResponse, LeaderNaming, VoteResponse
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum import wire
 from odradek.quorum.wire.endpoints import ENDPOINTS_MAX
@@ -49,7 +49,7 @@ def test_a_fetch_without_a_word_about_the_cluster_or_the_replica() -> None:
         request = read(ApiKey.FETCH, version, {"topics": topics, "max_wait": -(1 << 31), "max_bytes": -1})
         assert isinstance(request, FetchRequest)
         assert request.cluster_id is None
-        assert request.replica == ReplicaKey(NOBODY, None)
+        assert request.replica == ReplicaKey(NO_NODE, None)
         assert (request.current_leader_epoch, request.last_fetched_epoch) == (-1, -1)
         assert (request.max_wait_ms, request.max_bytes) == (-(1 << 31), -1)
 

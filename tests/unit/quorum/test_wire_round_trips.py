@@ -11,7 +11,7 @@ from odradek.core.metadata.snapshot import SnapshotId
 from odradek.core.raft.batch import OffsetAndEpoch
 from odradek.core.raft.messages import (
     ANY_HIGH_WATERMARK,
-    NOBODY,
+    NO_NODE,
     AddRaftVoterRequest,
     AddRaftVoterResponse,
     BeginQuorumEpochRequest,
@@ -144,9 +144,9 @@ def as_of(version: int, request: Request) -> Request:
     """What is left of a request in a version that has no room for all of it."""
     match request:
         case VoteRequest() if version == 0:
-            return replace(request, voter=ReplicaKey(NOBODY, None), replica=ReplicaKey(1, None))
+            return replace(request, voter=ReplicaKey(NO_NODE, None), replica=ReplicaKey(1, None))
         case BeginQuorumEpochRequest() if version == 0:
-            return replace(request, voter=ReplicaKey(NOBODY, None), leader_endpoints=())
+            return replace(request, voter=ReplicaKey(NO_NODE, None), leader_endpoints=())
         case EndQuorumEpochRequest() if version == 0:
             candidates = tuple(ReplicaKey(key.node_id, None) for key in request.preferred_candidates)
             return replace(request, preferred_candidates=candidates, leader_endpoints=())

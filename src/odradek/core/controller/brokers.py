@@ -24,14 +24,14 @@ from odradek.core.metadata.records import (
 FENCED, UNFENCED = 1, -1
 
 
-class Standing(Enum):
+class BrokerControlState(Enum):
     """A broker's, as the controller sees it from one heartbeat to the next."""
 
     FENCED = auto()
     UNFENCED = auto()
-    LEAVING = auto()
+    CONTROLLED_SHUTDOWN = auto()
     """In its controlled shutdown: its leaderships move away."""
-    MAY_STOP = auto()
+    SHUTDOWN_NOW = auto()
 
 
 class Brokers:
@@ -54,7 +54,7 @@ class Brokers:
         broker_id = registration.broker_id
         existing = state.image.brokers.get(broker_id)
         is_amended = existing is not None and existing.incarnation_id == registration.incarnation_id
-        if existing is not None and not is_amended and self._is_somebody_else(existing, registration, now):
+        if existing is not None and not is_amended and self._is_duplicate(existing, registration, now):
             raise KafkaError(
                 ErrorCode.duplicate_broker_registration,
                 "Another broker is registered with that broker id. If the broker was recently restarted this should "
@@ -62,7 +62,7 @@ class Brokers:
             )
         if registration.is_migrating_zk_broker:
             raise KafkaError(ErrorCode.broker_id_not_registered, "Controller does not support registering ZK brokers.")
-        if state.knows_directories:
+        if state.supports_directories:
             self._check_directories(registration)
         self._check_features(registration)
         records: list[MetadataRecord] = []
@@ -79,7 +79,7 @@ class Brokers:
                 rack=registration.rack,
                 fenced=existing.fenced if existing is not None and is_amended else True,
                 in_controlled_shutdown=existing is not None and is_amended and existing.in_controlled_shutdown,
-                log_dirs=registration.directories if state.knows_directories else (),
+                log_dirs=registration.directories if state.supports_directories else (),
             )
         )
         self._registered_at[broker_id] = next_offset + len(records) - 1
@@ -87,7 +87,7 @@ class Brokers:
             self._sessions.forget(broker_id)
         return ControllerResult(tuple(records), epoch, is_atomic=False)
 
-    def _is_somebody_else(self, existing: BrokerImage, registration: Registration, now: float) -> bool:
+    def _is_duplicate(self, existing: BrokerImage, registration: Registration, now: float) -> bool:
         """Is the registered broker still alive, and another one than the newcomer?
 
         A process that holds one of its directories holds its lock: the one before it is gone, whatever its session
@@ -108,7 +108,7 @@ class Brokers:
         )
         if self._state.elr_enabled and not was_clean:
             return [*self._elections.after_unclean_shutdown(registration.broker_id)]
-        return [*self._elections.without(registration.broker_id)]
+        return [*self._elections.remove_broker(registration.broker_id)]
 
     def _check_directories(self, registration: Registration) -> None:
         directories = registration.directories
@@ -138,44 +138,48 @@ class Brokers:
     # Heartbeats
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]:
-        broker = self._state.checked_broker(heartbeat.broker_id, heartbeat.broker_epoch)
+        broker = self._state.check_broker_epoch(heartbeat.broker_id, heartbeat.broker_epoch)
         registered_at = self._registered_at.get(broker.id, broker.epoch)
         is_caught_up = heartbeat.metadata_offset >= registered_at
         self._sessions.touch(broker.id, broker.epoch, now, heartbeat.metadata_offset)
-        current = _standing(broker)
-        following = self._following(broker, current, heartbeat, is_caught_up)
+        current = _control_state_of(broker)
+        following = self._next_control_state(broker, current, heartbeat, is_caught_up)
         records: list[MetadataRecord] = []
         if following != current:
-            if following is Standing.UNFENCED:
+            if following is BrokerControlState.UNFENCED:
                 records += self._unfence(broker)
-            elif following is Standing.LEAVING:
+            elif following is BrokerControlState.CONTROLLED_SHUTDOWN:
                 records += self._begin_shutdown(broker)
             elif not broker.fenced:
                 records += self._fence(broker)
         records += self._directory_changes(broker, heartbeat)
         answer = BrokerHeartbeatReply(
             is_caught_up=is_caught_up,
-            is_fenced=following in (Standing.FENCED, Standing.MAY_STOP),
-            in_controlled_shutdown=following is Standing.LEAVING,
-            should_shut_down=following is Standing.MAY_STOP,
+            is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
+            in_controlled_shutdown=following is BrokerControlState.CONTROLLED_SHUTDOWN,
+            should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
         )
         return ControllerResult(tuple(records), answer, is_atomic=False)
 
-    def _following(self, broker: BrokerImage, current: Standing, heartbeat: Heartbeat, is_caught_up: bool) -> Standing:
-        if current is Standing.FENCED:
+    def _next_control_state(
+        self, broker: BrokerImage, current: BrokerControlState, heartbeat: Heartbeat, is_caught_up: bool
+    ) -> BrokerControlState:
+        if current is BrokerControlState.FENCED:
             if heartbeat.want_shutdown:
-                return Standing.MAY_STOP
-            return Standing.UNFENCED if is_caught_up and not heartbeat.want_fence else Standing.FENCED
+                return BrokerControlState.SHUTDOWN_NOW
+            return (
+                BrokerControlState.UNFENCED if is_caught_up and not heartbeat.want_fence else BrokerControlState.FENCED
+            )
         leads = self._state.index.leads_something(broker.id)
-        if current is Standing.LEAVING:
+        if current is BrokerControlState.CONTROLLED_SHUTDOWN:
             staying = ((one.id, one.epoch) for one in self._serving() if not one.in_controlled_shutdown)
-            may_stop = not leads and self._sessions.have_seen_shutdown(broker.id, staying)
-            return Standing.MAY_STOP if may_stop else Standing.LEAVING
+            may_stop = not leads and self._sessions.have_applied_shutdown(broker.id, staying)
+            return BrokerControlState.SHUTDOWN_NOW if may_stop else BrokerControlState.CONTROLLED_SHUTDOWN
         if heartbeat.want_fence:
-            return Standing.MAY_STOP if heartbeat.want_shutdown else Standing.FENCED
+            return BrokerControlState.SHUTDOWN_NOW if heartbeat.want_shutdown else BrokerControlState.FENCED
         if heartbeat.want_shutdown:
-            return Standing.LEAVING if leads else Standing.MAY_STOP
-        return Standing.UNFENCED
+            return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
+        return BrokerControlState.UNFENCED
 
     def unregister(self, broker_id: int) -> ControllerResult[None]:
         broker = self._state.image.brokers.get(broker_id)
@@ -183,7 +187,7 @@ class Brokers:
             raise KafkaError(ErrorCode.broker_id_not_registered, f"Broker ID {broker_id} is not currently registered")
         self._sessions.forget(broker_id)
         self._registered_at.pop(broker_id, None)
-        changes = self._elections.without(broker_id, also_from_elr=True)
+        changes = self._elections.remove_broker(broker_id, also_from_elr=True)
         gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
         return ControllerResult((*changes, gone), None, is_atomic=False)
 
@@ -223,11 +227,11 @@ class Brokers:
 
     def _fence(self, broker: BrokerImage) -> list[MetadataRecord]:
         change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCED)
-        return [*self._elections.without(broker.id), change]
+        return [*self._elections.remove_broker(broker.id), change]
 
     def _unfence(self, broker: BrokerImage) -> list[MetadataRecord]:
         change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCED)
-        return [change, *self._elections.with_broker(broker.id)]
+        return [change, *self._elections.add_broker(broker.id)]
 
     def _begin_shutdown(self, broker: BrokerImage) -> list[MetadataRecord]:
         records: list[MetadataRecord] = []
@@ -235,15 +239,15 @@ class Brokers:
             records.append(
                 BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1)
             )
-            records += self._elections.without(broker.id)
+            records += self._elections.remove_broker(broker.id)
             self._sessions.begin_shutdown(broker.id, self._state.image.offset + len(records))
         return records
 
     def _directory_changes(self, broker: BrokerImage, heartbeat: Heartbeat) -> list[MetadataRecord]:
         records: list[MetadataRecord] = []
         lost = [directory for directory in broker.directories if directory in heartbeat.offline_directories]
-        if lost and self._state.knows_directories:
-            records += self._elections.without_directories(broker.id, lost)
+        if lost and self._state.supports_directories:
+            records += self._elections.remove_directories(broker.id, lost)
             left = tuple(directory for directory in broker.directories if directory not in lost)
             records.append(
                 BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
@@ -259,10 +263,10 @@ class Brokers:
         return records
 
 
-def _standing(broker: BrokerImage) -> Standing:
+def _control_state_of(broker: BrokerImage) -> BrokerControlState:
     if broker.fenced:
-        return Standing.FENCED
-    return Standing.LEAVING if broker.in_controlled_shutdown else Standing.UNFENCED
+        return BrokerControlState.FENCED
+    return BrokerControlState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerControlState.UNFENCED
 
 
 def _is_reserved(directory: UUID | None) -> bool:

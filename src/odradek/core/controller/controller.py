@@ -90,7 +90,7 @@ class Controller:
     def note_kraft_version(self, level: int) -> None:
         self._state.image = self._state.image.with_kraft_version(level)
 
-    def begin_sessions(self, now: float) -> None:
+    def start_sessions(self, now: float) -> None:
         """A controller that has just become active gives every registered broker a whole session to be heard of."""
         for broker in self._state.image.brokers.values():
             if not broker.fenced:

@@ -17,9 +17,9 @@ class Directories:
     def assign(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
     ) -> ControllerResult[Sequence[KafkaError | None]]:
-        if not self._state.knows_directories:
+        if not self._state.supports_directories:
             raise KafkaError(ErrorCode.unsupported_version, "Directory assignment is not supported yet.")
-        self._state.checked_broker(broker_id, broker_epoch)
+        self._state.check_broker_epoch(broker_id, broker_epoch)
         records: list[MetadataRecord] = []
         results: list[KafkaError | None] = []
         for assignment in assignments:

@@ -13,7 +13,7 @@ class Elections:
     def __init__(self, state: ControllerState) -> None:
         self._state = state
 
-    def without(self, broker_id: int, *, also_from_elr: bool = False) -> list[PartitionChangeRecord]:
+    def remove_broker(self, broker_id: int, *, also_from_elr: bool = False) -> list[PartitionChangeRecord]:
         """The broker is leaving, or gone: it leads nothing and is in no in-sync set."""
         index = self._state.index
         topics = index.topics_with_broker_in_isr(broker_id)
@@ -23,7 +23,7 @@ class Elections:
             changes += self._leave(topics, broker_id, lambda partition: broker_id in partition.elr)
         return changes
 
-    def without_directories(self, broker_id: int, directories: Iterable[UUID]) -> list[PartitionChangeRecord]:
+    def remove_directories(self, broker_id: int, directories: Iterable[UUID]) -> list[PartitionChangeRecord]:
         """As `without`, for the replicas of these directories only."""
         lost = set(directories)
         topics = self._state.index.topics_with_broker_in_isr(broker_id)
@@ -45,7 +45,7 @@ class Elections:
             unclean_shutdown=True,
         )
 
-    def with_broker(self, broker_id: int) -> list[PartitionChangeRecord]:
+    def add_broker(self, broker_id: int) -> list[PartitionChangeRecord]:
         """The broker has come (back): partitions without a leader may get one."""
         state = self._state
 

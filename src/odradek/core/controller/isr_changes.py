@@ -22,7 +22,7 @@ class IsrChanges:
     def alter(
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
     ) -> ControllerResult[Sequence[PartitionImage | KafkaError]]:
-        self._state.checked_broker(broker_id, broker_epoch)
+        self._state.check_broker_epoch(broker_id, broker_epoch)
         draft = Draft()
         results: list[PartitionImage | KafkaError] = []
         for change in changes:

@@ -82,7 +82,7 @@ class PartitionChange:
         if elr or target is not None:
             self._check_sets(replicas, isr, elr)
         leader_change = leader
-        if leader == before.leader and not self._begins_epoch(replicas, isr):
+        if leader == before.leader and not self._starts_new_epoch(replicas, isr):
             leader_change = NO_LEADER_CHANGE
         recovery_change = self._changed_recovery_state(is_lossy)
         last_known_leader = self._last_known_leader(replicas, leader_change)
@@ -161,7 +161,7 @@ class PartitionChange:
         yield self.before.leader
         yield from replicas
 
-    def _begins_epoch(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> bool:
+    def _starts_new_epoch(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> bool:
         """Whether the same leader goes on in a new epoch: one that lost a follower must not hear of it any more."""
         before = self.before
         if replicas is not before.replicas and not set(before.replicas).issubset(replicas):

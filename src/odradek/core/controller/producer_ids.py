@@ -16,7 +16,7 @@ class ProducerIds:
         self._state = state
 
     def allocate(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]:
-        self._state.checked_broker(broker_id, broker_epoch)
+        self._state.check_broker_epoch(broker_id, broker_epoch)
         first = self._state.image.next_producer_id
         if first > _LAST_FIRST_ID:
             raise KafkaError(

@@ -51,7 +51,7 @@ class Reassignments:
         change = self._elections.change(topic, wanted.partition, partition)
         now = Assignment.of(partition)
         if wanted.replicas is None:
-            self._call_off(change, topic)
+            self._cancel(change, topic)
         else:
             check_manual_assignment(self._state.image, wanted.replicas)
             if not allow_replication_factor_change:
@@ -65,7 +65,7 @@ class Reassignments:
                 raise KafkaError(ErrorCode.unknown_server_error)
             draft.add(partition, record)
 
-    def _call_off(self, change: PartitionChange, topic: TopicImage) -> None:
+    def _cancel(self, change: PartitionChange, topic: TopicImage) -> None:
         before = change.before
         if not before.is_reassigned:
             raise KafkaError(ErrorCode.no_reassignment_in_progress)

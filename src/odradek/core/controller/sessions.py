@@ -10,7 +10,7 @@ NO_OFFSET = -1
 @dataclass(slots=True)
 class _Session:
     broker_epoch: int
-    heard_at: float
+    last_heartbeat_at: float
     metadata_offset: int = NO_OFFSET
     shutdown_offset: int = NO_OFFSET
     """Where the log ended when the broker's controlled shutdown began."""
@@ -25,7 +25,7 @@ class BrokerSessions:
         session = self._sessions.get(broker_id)
         if session is None or session.broker_epoch != broker_epoch:
             session = self._sessions[broker_id] = _Session(broker_epoch, now)
-        session.heard_at = now
+        session.last_heartbeat_at = now
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
 
     def forget(self, broker_id: int) -> None:
@@ -38,18 +38,18 @@ class BrokerSessions:
     def ends_at(self, broker_id: int, broker_epoch: int) -> float | None:
         """When the session will be over if nothing more is heard. None: this registration never had one."""
         session = self._of(broker_id, broker_epoch)
-        return None if session is None else session.heard_at + self._timeout_s
+        return None if session is None else session.last_heartbeat_at + self._timeout_s
 
     def has_heartbeat_since(self, broker_id: int, broker_epoch: int, moment: float) -> bool:
         session = self._of(broker_id, broker_epoch)
-        return session is not None and session.heard_at > moment
+        return session is not None and session.last_heartbeat_at > moment
 
     def begin_shutdown(self, broker_id: int, log_end_offset: int) -> None:
         session = self._sessions.get(broker_id)
         if session is not None and session.shutdown_offset == NO_OFFSET:
             session.shutdown_offset = log_end_offset
 
-    def have_seen_shutdown(self, broker_id: int, others: Iterable[tuple[int, int]]) -> bool:
+    def have_applied_shutdown(self, broker_id: int, others: Iterable[tuple[int, int]]) -> bool:
         """These brokers, by id and epoch, have read up to where this one began to leave."""
         leaving = self._sessions.get(broker_id)
         if leaving is None:

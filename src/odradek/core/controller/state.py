@@ -45,10 +45,10 @@ class ControllerState:
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS) >= 1
 
     @property
-    def knows_directories(self) -> bool:
+    def supports_directories(self) -> bool:
         return self.metadata_version >= IV_3_7_DIRECTORIES
 
-    def checked_broker(self, broker_id: int, broker_epoch: int) -> BrokerImage:
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(ErrorCode.stale_broker_epoch, f"No broker registration found for broker id {broker_id}")
@@ -74,7 +74,7 @@ class ControllerState:
 
     def default_directory(self, broker_id: int) -> UUID | None:
         """Where a new replica lives: known at once when the broker has no choice."""
-        if not self.knows_directories:
+        if not self.supports_directories:
             return MIGRATING
         broker = self.image.brokers.get(broker_id)
         if broker is None:

@@ -1,1 +1,1 @@
-"""The quorum that keeps the metadata log. Pure: files, sockets and time are its host's."""
+"""KRaft consensus on the metadata log, as a pure state machine: files, sockets and time belong to its driver."""

@@ -1,4 +1,4 @@
-"""Votes for one replica in one round, and what they amount to."""
+"""The votes for one replica in one election."""
 
 from collections.abc import Set as AbstractSet
 
@@ -6,7 +6,7 @@ from odradek.core.raft.voter_set import ReplicaKey, VoterSet
 
 
 class Ballot:
-    """Opened with the own vote. Who is no voter is not counted, whatever it answers."""
+    """Starts with the replica's own vote. Only voters count."""
 
     def __init__(self, voters: VoterSet, own_id: int) -> None:
         self._keys = {key.node_id: key for key in voters.keys}
@@ -14,7 +14,7 @@ class Ballot:
         self._votes: dict[int, bool] = {own_id: True} if own_id in self._keys else {}
 
     def record(self, node_id: int, granted: bool) -> None:
-        """A voter that has granted cannot take it back: the later answer is to an older question."""
+        """A voter cannot revoke a vote: a later rejection belongs to an older request."""
         if node_id in self._keys:
             self._votes[node_id] = granted or self._votes.get(node_id, False)
 
@@ -34,7 +34,7 @@ class Ballot:
     def is_lost(self) -> bool:
         return self.is_lost_without(frozenset())
 
-    def is_lost_without(self, silent_ids: AbstractSet[int]) -> bool:
-        """Whether it cannot be won any more, if these voters will not answer."""
-        expected = [node_id for node_id in self._keys if node_id not in self._votes and node_id not in silent_ids]
+    def is_lost_without(self, unreachable_ids: AbstractSet[int]) -> bool:
+        """Whether it cannot be won any more if these voters do not respond."""
+        expected = [node_id for node_id in self._keys if node_id not in self._votes and node_id not in unreachable_ids]
         return len(self.granting) + len(expected) < self._majority

@@ -1,4 +1,4 @@
-"""Batches of the log as consensus sees them, and positions between them. What is in a batch is the host's."""
+"""Batches of the log as consensus sees them, and positions between them. The contents belong to the driver."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class OffsetAndEpoch(NamedTuple):
 
     @property
     def freshness(self) -> tuple[int, int]:
-        """A log is as good as another if it is not lower in this order."""
+        """A log is up to date with another one if it is not lower in this order."""
         return (self.epoch, self.offset)
 
 
@@ -24,6 +24,6 @@ class Batch:
     last_offset: int
     epoch: int
     control: tuple[ControlMessage, ...] = ()
-    """A control batch's messages, one per offset; the host encodes those that a leader makes."""
+    """A control batch's messages, one per offset; the driver encodes them."""
     data: bytes = b""
-    """A data batch's bytes. Its offsets and epoch are patched by the host where this replica leads."""
+    """A data batch's bytes. If this replica is the leader, the driver sets their offsets and epoch."""

@@ -1,6 +1,6 @@
-"""What is committed, as a leader counts it, and whether a majority still follows it."""
+"""How the leader advances the high watermark, and checks that a majority still fetches from it."""
 
-from odradek.core.raft import membership, parking
+from odradek.core.raft import membership, pending_fetches
 from odradek.core.raft.effects import LeadershipConfirmed
 from odradek.core.raft.events import LogSynced
 from odradek.core.raft.replica import Replica
@@ -15,7 +15,7 @@ def on_log_synced(replica: Replica, event: LogSynced) -> None:
 
 
 def advance(replica: Replica, leader: Leader) -> None:
-    """The high watermark, as far as a majority of the voters has the log synced, the leader's own disk included."""
+    """Advances the high watermark to the offset up to which a majority of voters, itself included, has synced."""
     leader.progress.of(replica.key, replica.now_ms).end_offset = own_end_offset(replica)
     end_offset = leader.progress.majority_end_offset()
     if end_offset is None or not may_commit(leader, end_offset):
@@ -27,29 +27,29 @@ def advance(replica: Replica, leader: Leader) -> None:
     if is_first:
         replica.emit(LeadershipConfirmed(leader.epoch))
     membership.on_high_watermark(replica, leader, end_offset)
-    parking.release(replica, leader)
+    pending_fetches.serve_ready(replica, leader)
 
 
 def own_end_offset(replica: Replica) -> int:
-    """A leader is no better than its followers: what it has not synced does not count."""
+    """As for followers, only synced records count."""
     return replica.log.synced_end_offset
 
 
 def may_commit(leader: Leader, end_offset: int) -> bool:
-    """An end within earlier epochs does not count, however many have it: another leader could still overwrite it."""
+    """Records of earlier epochs are not committed by counting replicas: another leader could still overwrite them."""
     if leader.high_watermark is None:
         return end_offset > leader.epoch_start_offset
     return end_offset > leader.high_watermark
 
 
 def note_fetch(replica: Replica, leader: Leader, key: ReplicaKey) -> None:
-    """A voter has shown that it follows. A majority that does not in time means that there may be another leader."""
+    """If no majority of voters fetches in time, there may be another leader."""
     if leader.progress.is_voter(key):
         leader.fetched_voters.add(key.node_id)
     voter_ids = leader.progress.voters.keys()
-    following = leader.fetched_voters & voter_ids
+    fetching = leader.fetched_voters & voter_ids
     if leader.progress.is_voter(replica.key):
-        following.add(replica.identity.node_id)
-    if len(following) > len(voter_ids) // 2:
+        fetching.add(replica.identity.node_id)
+    if len(fetching) > len(voter_ids) // 2:
         leader.fetched_voters.clear()
         leader.check_quorum_deadline_ms = replica.now_ms + replica.settings.check_quorum_timeout_ms

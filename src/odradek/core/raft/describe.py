@@ -1,4 +1,4 @@
-"""The quorum as its leader sees it: what DescribeQuorum answers."""
+"""The quorum as its leader describes it in DescribeQuorum."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ def describe(replica: Replica) -> DescribeQuorumResponse:
     leader = replica.role
     if not isinstance(leader, Leader):
         return DescribeQuorumResponse(error=ErrorCode.not_leader_or_follower)
-    leader.progress.forget_silent_observers(replica.now_ms)
+    leader.progress.remove_expired_observers(replica.now_ms)
     return DescribeQuorumResponse(
         leader_id=replica.identity.node_id,
         leader_epoch=leader.epoch,
@@ -30,7 +30,7 @@ def _statuses(replica: Replica, replicas: Iterable[ReplicaProgress]) -> tuple[Re
 
 def _status(replica: Replica, progress: ReplicaProgress) -> ReplicaStatus:
     if progress.key.node_id == replica.identity.node_id:
-        # A leader does not fetch from itself: it has everything it wrote, now.
+        # A leader does not fetch from itself: it is always caught up.
         return ReplicaStatus(
             replica=progress.key,
             log_end_offset=replica.log.end_offset,

@@ -1,8 +1,8 @@
-"""What a replica wants done, as values. The host carries them out in the order given, across steps.
+"""The effects of a replica's steps. The driver executes them in order, across steps.
 
-The order is a promise: nothing that follows a PersistQuorumState may happen before that is durable. A vote or an epoch
-that left this node would otherwise be forgotten in a crash. The log is different: its changes are only begun here, the
-replica hears of their durability by LogSynced and waits with what depends on it.
+The order is a guarantee: no effect after a PersistQuorumState may happen before that is durable. Otherwise a crash
+could lose a vote or an epoch that other nodes already know. Log changes are different: Append and Truncate only start
+them, LogSynced reports that they are durable, and the replica waits with what depends on it.
 """
 
 from odradek.base.values import value
@@ -12,14 +12,14 @@ from odradek.core.raft.messages import FetchResponse, FetchSnapshotResponse, Req
 from odradek.core.raft.quorum_state import QuorumState
 from odradek.records.control import VoterEndpoint
 
-# Talking
+# Messages
 
 
 @value
 class Send:
     destination: int
     endpoints: tuple[VoterEndpoint, ...]
-    """Where the destination is; empty for those of `bootstrap_ids`, whose address is the configuration's."""
+    """The destination's endpoints; empty for `bootstrap_ids`, whose addresses are configured."""
     correlation_id: int
     message: Request
 
@@ -32,8 +32,8 @@ class Respond:
 
 @value
 class RespondWithRecords:
-    """The host adds whole batches from its log to the response: at least one, of at most `max_bytes` if there are more.
-    It reads them before it carries out any later effect, so that they are of this leader's log."""
+    """The driver adds whole batches from its log to the response: at least one, and at most `max_bytes` if there are
+    more. It reads them before it executes any later effect, so that they belong to this leader's log."""
 
     request_id: int
     message: FetchResponse
@@ -44,14 +44,14 @@ class RespondWithRecords:
 
 @value
 class RespondWithSnapshot:
-    """The host adds the snapshot's bytes from the response's position on."""
+    """The driver adds the snapshot's bytes from the response's position."""
 
     request_id: int
     message: FetchSnapshotResponse
     max_bytes: int
 
 
-# Keeping
+# Disk
 
 
 @value
@@ -75,7 +75,7 @@ class Truncate:
 
 @value
 class WriteSnapshotPiece:
-    """Position 0 begins the file anew."""
+    """Position 0 starts a new file."""
 
     snapshot_id: SnapshotId
     position: int
@@ -84,20 +84,20 @@ class WriteSnapshotPiece:
 
 @value
 class AbandonSnapshot:
-    """Its last piece will not come."""
+    """The download was cancelled."""
 
     snapshot_id: SnapshotId
 
 
 @value
 class LoadSnapshot:
-    """The pieces are a whole snapshot now: it takes the place of the log. SnapshotLoaded is the answer."""
+    """The snapshot is complete: replace the log with it, then report SnapshotLoaded."""
 
     change: int
     snapshot_id: SnapshotId
 
 
-# Telling the host
+# Notifications of the driver
 
 
 @value
@@ -108,7 +108,7 @@ class LeaderChanged:
 
 @value
 class BecameLeader:
-    """Records may be offered. Those of earlier epochs are not known to be committed before LeadershipConfirmed."""
+    """The driver may append records. Earlier epochs count as committed only after LeadershipConfirmed."""
 
     epoch: int
     epoch_start_offset: int
@@ -116,39 +116,39 @@ class BecameLeader:
 
 @value
 class LeadershipConfirmed:
-    """A record of the own epoch is committed, and with it everything before: the controller may begin."""
+    """A record of this epoch is committed, and with it everything before: the controller may become active."""
 
     epoch: int
 
 
 @value
-class LostLeadership:
+class LeadershipLost:
     epoch: int
 
 
 @value
-class RecordsRefused:
-    """Of RecordsOffered and KRaftVersionWanted: not as leader of that epoch, or not now."""
+class AppendRejected:
+    """The result of an AppendRequested or KRaftVersionRequested that the replica does not execute."""
 
     reason: str
 
 
 @value
-class HighWatermarkMoved:
+class HighWatermarkAdvanced:
     offset: int
     """Everything before it is committed and may be applied."""
 
 
 @value
 class SetTimer:
-    """Takes the place of the timer set before."""
+    """Replaces the previous timer."""
 
     at_ms: int
 
 
 @value
 class ReadyToStop:
-    """After StopRequested: this node is not needed any more."""
+    """After StopRequested: the node may stop."""
 
 
 Effect = (
@@ -165,9 +165,9 @@ Effect = (
     | LeaderChanged
     | BecameLeader
     | LeadershipConfirmed
-    | LostLeadership
-    | RecordsRefused
-    | HighWatermarkMoved
+    | LeadershipLost
+    | AppendRejected
+    | HighWatermarkAdvanced
     | SetTimer
     | ReadyToStop
 )

@@ -1,6 +1,6 @@
-"""Epochs and leaders that others tell of: what a replica believes of them, and which requests it may serve.
+"""Epochs and leaders in requests and responses: what a replica accepts, and which requests it may serve.
 
-A higher epoch is always believed, a lower one never. Within one epoch there is one leader; two would be the end.
+A replica always adopts a higher epoch and never a lower one. An epoch has at most one leader; two stop the replica.
 """
 
 from enum import Enum, auto
@@ -15,28 +15,28 @@ from odradek.records.control import VoterEndpoint
 
 
 class Verdict(Enum):
-    GO_ON = auto()
-    """The response is of this epoch, and its own matter is to be looked at."""
-    SETTLED = auto()
-    """There is nothing more in it."""
+    CONTINUE = auto()
+    """The response is of this epoch: process its contents."""
+    DONE = auto()
+    """There is nothing more to process."""
     RETRY_LATER = auto()
 
 
-def refusal_by_cluster(replica: Replica, cluster_id: str | None) -> ErrorCode | None:
-    """Who does not say its cluster is not asked for it."""
+def check_cluster_id(replica: Replica, cluster_id: str | None) -> ErrorCode | None:
+    """A request without a cluster ID is accepted."""
     is_other = cluster_id is not None and cluster_id != replica.identity.cluster_id
     return ErrorCode.inconsistent_cluster_id if is_other else None
 
 
-def refusal_to_claimant(replica: Replica, node_id: int, epoch: int) -> ErrorCode | None:
-    """Of somebody that leads or wants to lead."""
+def check_claimant_epoch(replica: Replica, node_id: int, epoch: int) -> ErrorCode | None:
+    """Checks the epoch of a leader or candidate."""
     if epoch < replica.epoch:
         return ErrorCode.fenced_leader_epoch
     return ErrorCode.invalid_request if node_id < 0 or node_id == replica.identity.node_id else None
 
 
-def refusal_to_follower(replica: Replica, epoch: int) -> ErrorCode | None:
-    """Of somebody that takes this replica for the leader of this epoch."""
+def check_fetcher_epoch(replica: Replica, epoch: int) -> ErrorCode | None:
+    """Checks the epoch of a node that sends its request to the leader."""
     if epoch < replica.epoch:
         return ErrorCode.fenced_leader_epoch
     if epoch > replica.epoch:
@@ -47,12 +47,12 @@ def refusal_to_follower(replica: Replica, epoch: int) -> ErrorCode | None:
 
 
 def is_meant_for(replica: Replica, voter: ReplicaKey) -> bool:
-    """Not for the same node with another disk, which may have promised something else."""
+    """Not for the same node with another directory, which may have voted differently."""
     return voter.node_id < 0 or matches(voter, replica.key)
 
 
-def learn(replica: Replica, leader_id: int, epoch: int, endpoints: tuple[VoterEndpoint, ...]) -> None:
-    """Somebody says who leads in this epoch; negative: nobody yet. What it says of this replica itself is no news."""
+def observe_leader(replica: Replica, leader_id: int, epoch: int, endpoints: tuple[VoterEndpoint, ...]) -> None:
+    """A message names the leader of this epoch; a negative ID means none. Messages about this replica are ignored."""
     if epoch < replica.epoch or leader_id == replica.identity.node_id:
         return
     _check_consistency(replica, leader_id, epoch)
@@ -61,41 +61,41 @@ def learn(replica: Replica, leader_id: int, epoch: int, endpoints: tuple[VoterEn
             replica.become_unattached(epoch)
         return
     endpoints = endpoints or replica.voters.endpoints(leader_id)
-    is_news = epoch > replica.epoch or replica.leader_id is None
-    if endpoints and (is_news or len(endpoints) > len(replica.leader_endpoints)):
+    is_new = epoch > replica.epoch or replica.leader_id is None
+    if endpoints and (is_new or len(endpoints) > len(replica.leader_endpoints)):
         replica.become_follower(epoch, leader_id, endpoints)
-    elif is_news:
-        # Known, but not where: others will say.
+    elif is_new:
+        # The leader's endpoints are unknown: other nodes may know them.
         replica.become_unattached(epoch, leader_id=leader_id)
 
 
-def judge(replica: Replica, response: LeaderNaming) -> Verdict:
-    """What every response tells, whatever it answers."""
+def check_response(replica: Replica, response: LeaderNaming) -> Verdict:
+    """Processes what all responses have in common: error, epoch and leader."""
     error, epoch = response.error, response.leader_epoch
     if epoch < 0 or error is ErrorCode.unknown_leader_epoch or error is ErrorCode.broker_not_available:
         return Verdict.RETRY_LATER
     if response.leader_id == replica.identity.node_id != replica.leader_id:
-        # It led with a disk that is gone. Somebody else will lead before long.
+        # This node led with a directory that it has lost. Another node will be elected soon.
         return Verdict.RETRY_LATER
     if epoch < replica.epoch:
-        return Verdict.SETTLED
+        return Verdict.DONE
     if epoch > replica.epoch or error is ErrorCode.fenced_leader_epoch:
-        learn(replica, response.leader_id, epoch, response.leader_endpoints)
-        return Verdict.SETTLED
+        observe_leader(replica, response.leader_id, epoch, response.leader_endpoints)
+        return Verdict.DONE
     if error is ErrorCode.not_leader_or_follower:
         known = (replica.leader_id, replica.leader_endpoints)
-        learn(replica, response.leader_id, epoch, response.leader_endpoints)
-        is_news = known != (replica.leader_id, replica.leader_endpoints)
-        # A leader that has resigned still names itself: asking again at once would bring the same answer.
-        return Verdict.SETTLED if is_news else Verdict.RETRY_LATER
+        observe_leader(replica, response.leader_id, epoch, response.leader_endpoints)
+        is_new = known != (replica.leader_id, replica.leader_endpoints)
+        # A resigned leader still names itself: an immediate retry would get the same response.
+        return Verdict.DONE if is_new else Verdict.RETRY_LATER
     if error is ErrorCode.invalid_voter_key:
-        return Verdict.SETTLED
-    learn(replica, response.leader_id, epoch, response.leader_endpoints)
-    return Verdict.GO_ON if error is ErrorCode.none or _is_own_matter(error) else Verdict.RETRY_LATER
+        return Verdict.DONE
+    observe_leader(replica, response.leader_id, epoch, response.leader_endpoints)
+    return Verdict.CONTINUE if error is ErrorCode.none or _is_request_specific(error) else Verdict.RETRY_LATER
 
 
-def _is_own_matter(error: ErrorCode) -> bool:
-    """Of the request that was answered, and no obstacle to it for long."""
+def _is_request_specific(error: ErrorCode) -> bool:
+    """Errors that the sender of the request handles itself."""
     return error in (ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range)
 
 

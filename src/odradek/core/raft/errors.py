@@ -1,6 +1,6 @@
-"""What a replica cannot go on from."""
+"""The error that stops a replica."""
 
 
 class BrokenQuorum(Exception):
-    """Somebody has broken a promise that consensus stands on: two leaders of one epoch, committed records to be cut
-    off, a log that does not continue. Going on could lose what was acknowledged, so the node has to end."""
+    """A guarantee of consensus is violated: two leaders in one epoch, a truncation of committed records, a gap in the
+    log. Continuing could lose acknowledged records, so the node must stop."""

@@ -1,4 +1,4 @@
-"""What a replica hears: messages, its disk's progress, wishes of its host, and the passing of time."""
+"""The events of a replica: messages, completed disk writes, requests of its driver, and time."""
 
 from odradek.base.values import value
 from odradek.core.metadata.snapshot import SnapshotId
@@ -8,13 +8,13 @@ from odradek.core.raft.voters import Quorum
 
 @value
 class TimePassed:
-    """The deadline of the last SetTimer has come. Harmless at any other time."""
+    """The deadline of the last SetTimer has passed. It may also be sent at any other time."""
 
 
 @value
 class RequestReceived:
     request_id: int
-    """The host's own number, unique among open requests: the answer names it."""
+    """Unique among the driver's open requests; the response has the same ID."""
     message: Request
 
 
@@ -28,15 +28,15 @@ class ResponseReceived:
 
 @value
 class RequestFailed:
-    """No response will come: the connection broke, or could not be made."""
+    """There will be no response: the connection closed or could not be opened."""
 
     destination: int
     correlation_id: int
 
 
 @value
-class RecordsOffered:
-    """The host, believing that it leads in this epoch, wants one batch of records appended."""
+class AppendRequested:
+    """The driver requests the append of one batch as the leader of this epoch."""
 
     epoch: int
     record_count: int
@@ -45,14 +45,14 @@ class RecordsOffered:
 
 @value
 class LogSynced:
-    """Every change of the log up to this one would survive a power loss."""
+    """All log changes up to this one are durable."""
 
     change: int
 
 
 @value
 class SnapshotTaken:
-    """The host wrote a snapshot of its own state, which stands for the log before its end."""
+    """The driver has written a snapshot, which can replace the log before its end."""
 
     snapshot_id: SnapshotId
     size_bytes: int
@@ -60,31 +60,31 @@ class SnapshotTaken:
 
 @value
 class SnapshotLoaded:
-    """Done with LoadSnapshot, durably: the log is empty and begins at the snapshot's end."""
+    """LoadSnapshot is done and durable: the log is empty and starts at the snapshot's end."""
 
     snapshot_id: SnapshotId
     size_bytes: int
     quorum: Quorum
-    """What the snapshot says of it."""
+    """The voters in the snapshot."""
 
 
 @value
 class LogStartAdvanced:
-    """The host removed what this snapshot stands for, and the snapshots before it."""
+    """The driver has deleted the log before this snapshot's end, and the older snapshots."""
 
     snapshot_id: SnapshotId
 
 
 @value
 class ResignRequested:
-    """The host cannot go on as this epoch's leader. Nothing happens in any other epoch."""
+    """The driver cannot continue as the leader of this epoch. Ignored in any other epoch."""
 
     epoch: int
 
 
 @value
-class KRaftVersionWanted:
-    """An upgrade from fixed voters to voters in the log."""
+class KRaftVersionRequested:
+    """An upgrade from static voters to voters in the log."""
 
     epoch: int
     kraft_version: int
@@ -92,12 +92,12 @@ class KRaftVersionWanted:
 
 @value
 class StopRequested:
-    """The node ends soon: leadership is handed over, and no election is begun."""
+    """The node stops soon: it hands over leadership and starts no election."""
 
 
 @value
 class ConnectionRefused:
-    """A connect to this node was answered by a refusal: nobody listens there. Not: no answer, or no route."""
+    """A connection to this node was refused: no process listens. A timeout or a missing route is not a refusal."""
 
     node_id: int
 
@@ -112,13 +112,13 @@ Event = (
     | RequestReceived
     | ResponseReceived
     | RequestFailed
-    | RecordsOffered
+    | AppendRequested
     | LogSynced
     | SnapshotTaken
     | SnapshotLoaded
     | LogStartAdvanced
     | ResignRequested
-    | KRaftVersionWanted
+    | KRaftVersionRequested
     | StopRequested
     | ConnectionRefused
     | ConnectionUp

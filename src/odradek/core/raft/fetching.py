@@ -1,9 +1,9 @@
-"""Following: one Fetch at a time, sent only once everything before it is synced, and what its answer does to the log.
+"""The follower: it sends one Fetch at a time, once everything before it is synced, and appends what it fetches.
 
-An observer fetches as a voter does; it only never stands for election.
+An observer fetches like a voter, but never starts an election.
 """
 
-from odradek.core.raft import dead_leader, election, epochs, joining, snapshots
+from odradek.core.raft import dead_leader, election, epochs, self_registration, snapshots
 from odradek.core.raft.batch import Batch, OffsetAndEpoch
 from odradek.core.raft.effects import Append, Truncate
 from odradek.core.raft.epochs import Verdict
@@ -15,39 +15,39 @@ from odradek.core.raft.roles import Follower, Unattached
 
 def poll_unattached(replica: Replica, unattached: Unattached) -> None:
     if unattached.election_deadline_ms is None and replica.is_eligible:
-        # It became a voter by a snapshot that it loaded after its leader was gone.
+        # A snapshot that was loaded after the leader disappeared made this replica a voter.
         unattached.election_deadline_ms = replica.election_deadline_ms()
-    if unattached.election_deadline_ms is not None and replica.may_stand:
+    if unattached.election_deadline_ms is not None and replica.can_start_election:
         if replica.now_ms >= unattached.election_deadline_ms:
-            election.stand(replica)
+            election.start_election(replica)
             return
         replica.wake_at(unattached.election_deadline_ms)
-    _ask_anyone(replica)
+    _find_leader(replica)
 
 
 def poll_follower(replica: Replica, follower: Follower) -> None:
-    if replica.may_stand:
+    if replica.can_start_election:
         is_late = replica.now_ms >= follower.fetch_deadline_ms
         if dead_leader.should_start_election(replica, follower) or is_late:
-            election.stand(replica)
+            election.start_election(replica)
             return
         replica.wake_at(follower.fetch_deadline_ms)
-    if not joining.send_if_due(replica, follower):
-        _ask_leader_or_anyone(replica, follower)
+    if not self_registration.send_if_due(replica, follower):
+        _fetch_or_find_leader(replica, follower)
 
 
-def _ask_leader_or_anyone(replica: Replica, follower: Follower) -> None:
+def _fetch_or_find_leader(replica: Replica, follower: Follower) -> None:
     requests, now_ms = replica.requests, replica.now_ms
-    if requests.has_timed_out(follower.leader_id, now_ms) or requests.is_pausing(follower.leader_id, now_ms):
-        # There may be another leader by now: somebody else may know.
-        _ask_anyone(replica)
+    if requests.has_timed_out(follower.leader_id, now_ms) or requests.is_in_backoff(follower.leader_id, now_ms):
+        # Another node may know of a new leader.
+        _find_leader(replica)
     elif _may_fetch(replica):
         max_wait_ms = replica.settings.fetch_max_wait_ms
         request = snapshots.next_piece_request(replica, follower) or _fetch_request(replica, max_wait_ms)
         replica.send_if_ready(follower.leader_id, follower.leader_endpoints, request)
 
 
-def _ask_anyone(replica: Replica) -> None:
+def _find_leader(replica: Replica) -> None:
     if not _may_fetch(replica):
         return
     known_ids = dict.fromkeys((*replica.settings.bootstrap_ids, *replica.voters.ids))
@@ -57,7 +57,7 @@ def _ask_anyone(replica: Replica) -> None:
     first = replica.random.randrange(len(node_ids))
     for node_id in (*node_ids[first:], *node_ids[:first]):
         if replica.requests.is_ready(node_id, replica.now_ms):
-            # No long wait, neither there nor here: somebody silent must not keep it from a leader that answers.
+            # A short timeout: an unresponsive node must not delay the search.
             timeout_ms = replica.settings.discovery_timeout_ms
             replica.send_if_ready(node_id, replica.voters.endpoints(node_id), _fetch_request(replica, 0), timeout_ms)
             return
@@ -65,7 +65,7 @@ def _ask_anyone(replica: Replica) -> None:
 
 
 def _may_fetch(replica: Replica) -> bool:
-    """Only one request is under way, and it acknowledges everything before its offset: that must be synced."""
+    """One request at a time; since it acknowledges everything before its offset, that must be synced."""
     busy_until_ms = replica.requests.busy_until_ms(replica.now_ms)
     if busy_until_ms is not None:
         replica.wake_at(busy_until_ms)
@@ -87,10 +87,10 @@ def _fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
 
 
 def on_fetch_response(replica: Replica, source: int, response: FetchResponse) -> bool:
-    """False: the next one waits a little."""
-    verdict = epochs.judge(replica, response)
+    """False: the next Fetch waits for the backoff."""
+    verdict = epochs.check_response(replica, response)
     follower = replica.role
-    if verdict is not Verdict.GO_ON or not isinstance(follower, Follower):
+    if verdict is not Verdict.CONTINUE or not isinstance(follower, Follower):
         return verdict is not Verdict.RETRY_LATER
     if response.leader_id != follower.leader_id:
         return False
@@ -106,19 +106,19 @@ def on_fetch_response(replica: Replica, source: int, response: FetchResponse) ->
 
 
 def _append(replica: Replica, follower: Follower, batches: tuple[Batch, ...]) -> bool:
-    """What does not continue the log, or is of an epoch that has not begun, is left out with all that follows it."""
-    taken: list[Batch] = []
+    """Ignores a batch that does not continue the log or has an invalid epoch, and all batches after it."""
+    appended: list[Batch] = []
     change = 0
     for batch in batches:
         is_next = batch.base_offset == replica.log.end_offset <= batch.last_offset
         if not is_next or not replica.log.last_epoch <= batch.epoch <= follower.epoch:
             break
         change = replica.log.append(batch)
-        replica.quorum.note(batch.control, batch.base_offset)
-        taken.append(batch)
-    if taken:
-        replica.emit(Append(change, tuple(taken)))
-    return len(taken) == len(batches)
+        replica.quorum.on_append(batch.control, batch.base_offset)
+        appended.append(batch)
+    if appended:
+        replica.emit(Append(change, tuple(appended)))
+    return len(appended) == len(batches)
 
 
 def _truncate(replica: Replica, leader_end: OffsetAndEpoch) -> bool:
@@ -135,5 +135,5 @@ def _truncate(replica: Replica, leader_end: OffsetAndEpoch) -> bool:
 def check_truncation(replica: Replica, end_offset: int) -> None:
     if end_offset < replica.high_watermark:
         raise BrokenQuorum(
-            f"the leader wants the log cut at {end_offset}, below the high watermark {replica.high_watermark}"
+            f"the leader requests truncation to {end_offset}, below the high watermark {replica.high_watermark}"
         )

@@ -1,7 +1,7 @@
-"""Leading: the epoch's first record, telling the voters of it, and giving up."""
+"""The leader: the first record of its epoch, BeginQuorumEpoch to voters that do not fetch, and its resignation."""
 
 from odradek.base.errors import ErrorCode
-from odradek.core.raft import appending, epochs, membership, parking
+from odradek.core.raft import appending, epochs, membership, pending_fetches
 from odradek.core.raft.epochs import Verdict
 from odradek.core.raft.events import ResignRequested
 from odradek.core.raft.messages import (
@@ -17,7 +17,7 @@ from odradek.records.control import ControlMessage, KRaftVersion, LeaderChangeV0
 
 
 def begin(replica: Replica, granting_ids: tuple[int, ...]) -> None:
-    """The first record of the epoch is written at once: until it is committed, nothing before it counts as such."""
+    """Writes the epoch's first record at once: records of earlier epochs are committed only together with it."""
     candidate = replica.role
     assert isinstance(candidate, Candidate) and candidate.ballot.is_won, "only a candidate with a majority may lead"
     leader = replica.become_leader()
@@ -36,30 +36,30 @@ def begin(replica: Replica, granting_ids: tuple[int, ...]) -> None:
     appending.append_control(replica, leader, tuple(messages))
 
 
-# The leader's rounds
+# The leader's deadlines
 
 
 def poll_leader(replica: Replica, leader: Leader) -> None:
-    is_alone = replica.voters.is_only_voter(replica.key)
-    is_deserted = not is_alone and replica.now_ms >= leader.check_quorum_deadline_ms
-    if leader.is_resigning or replica.is_stopping or is_deserted:
+    is_only_voter = replica.voters.is_only_voter(replica.key)
+    has_lost_majority = not is_only_voter and replica.now_ms >= leader.check_quorum_deadline_ms
+    if leader.is_resigning or replica.is_stopping or has_lost_majority:
         replica.become_resigned(leader.progress.successors())
         return
-    if not is_alone:
+    if not is_only_voter:
         replica.wake_at(leader.check_quorum_deadline_ms)
     membership.expire(replica, leader)
-    parking.expire(replica, leader)
+    pending_fetches.expire(replica, leader)
     if replica.now_ms >= leader.begin_epoch_deadline_ms:
         leader.begin_epoch_deadline_ms = replica.now_ms + replica.settings.begin_epoch_interval_ms
-        _tell_silent_voters(replica, leader)
+        _notify_unresponsive_voters(replica, leader)
     replica.wake_at(leader.begin_epoch_deadline_ms)
 
 
-def _tell_silent_voters(replica: Replica, leader: Leader) -> None:
+def _notify_unresponsive_voters(replica: Replica, leader: Leader) -> None:
     interval_ms = replica.settings.begin_epoch_interval_ms
     for progress in leader.progress.voters.values():
-        is_silent = progress.last_fetch_ms < 0 or replica.now_ms - progress.last_fetch_ms >= interval_ms
-        if is_silent and progress.key.node_id != replica.identity.node_id:
+        is_unresponsive = progress.last_fetch_ms < 0 or replica.now_ms - progress.last_fetch_ms >= interval_ms
+        if is_unresponsive and progress.key.node_id != replica.identity.node_id:
             request = BeginQuorumEpochRequest(
                 cluster_id=replica.identity.cluster_id,
                 voter=progress.key,
@@ -71,23 +71,23 @@ def _tell_silent_voters(replica: Replica, leader: Leader) -> None:
 
 
 def on_begin_request(replica: Replica, request_id: int, request: BeginQuorumEpochRequest) -> None:
-    error = epochs.refusal_by_cluster(replica, request.cluster_id)
+    error = epochs.check_cluster_id(replica, request.cluster_id)
     if error is not None:
         replica.respond(request_id, BeginQuorumEpochResponse(error=error))
         return
-    error = epochs.refusal_to_claimant(replica, request.leader_id, request.leader_epoch)
+    error = epochs.check_claimant_epoch(replica, request.leader_id, request.leader_epoch)
     if error is None:
-        epochs.learn(replica, request.leader_id, request.leader_epoch, request.leader_endpoints)
+        epochs.observe_leader(replica, request.leader_id, request.leader_epoch, request.leader_endpoints)
         if not epochs.is_meant_for(replica, request.voter):
             error = ErrorCode.invalid_voter_key
-    replica.respond(request_id, replica.named(BeginQuorumEpochResponse(error=error or ErrorCode.none)))
+    replica.respond(request_id, replica.with_leader(BeginQuorumEpochResponse(error=error or ErrorCode.none)))
 
 
 def on_begin_response(replica: Replica, source: int, response: BeginQuorumEpochResponse) -> bool:
-    return epochs.judge(replica, response) is not Verdict.RETRY_LATER
+    return epochs.check_response(replica, response) is not Verdict.RETRY_LATER
 
 
-# Giving up
+# Resignation
 
 
 def on_resign_requested(replica: Replica, event: ResignRequested) -> None:
@@ -98,7 +98,7 @@ def on_resign_requested(replica: Replica, event: ResignRequested) -> None:
 
 def poll_resigned(replica: Replica, resigned: Resigned) -> None:
     if replica.now_ms >= resigned.election_deadline_ms and not replica.is_stopping:
-        # In a new epoch: in the old one others would still name this replica as the leader.
+        # In a new epoch: in the old one, this replica is still the leader for the others.
         replica.become_unattached(replica.epoch + 1, deadline_ms=replica.now_ms)
         return
     if not replica.is_stopping:
@@ -115,24 +115,23 @@ def poll_resigned(replica: Replica, resigned: Resigned) -> None:
 
 
 def on_end_request(replica: Replica, request_id: int, request: EndQuorumEpochRequest) -> None:
-    error = epochs.refusal_by_cluster(replica, request.cluster_id)
+    error = epochs.check_cluster_id(replica, request.cluster_id)
     if error is not None:
         replica.respond(request_id, EndQuorumEpochResponse(error=error))
         return
-    error = epochs.refusal_to_claimant(replica, request.leader_id, request.leader_epoch)
+    error = epochs.check_claimant_epoch(replica, request.leader_id, request.leader_epoch)
     if error is None:
-        epochs.learn(replica, request.leader_id, request.leader_epoch, request.leader_endpoints)
+        epochs.observe_leader(replica, request.leader_id, request.leader_epoch, request.leader_endpoints)
         follower = replica.role
         if isinstance(follower, Follower) and follower.leader_id == request.leader_id:
             follower.fetch_deadline_ms = replica.now_ms + _succession_delay_ms(replica, request.preferred_candidates)
-            # The leader itself has said so: whoever wants to follow it need not wait for this replica's patience.
+            # The leader has resigned itself, so this replica may grant pre-votes at once.
             follower.has_fetched = False
-    replica.respond(request_id, replica.named(EndQuorumEpochResponse(error=error or ErrorCode.none)))
+    replica.respond(request_id, replica.with_leader(EndQuorumEpochResponse(error=error or ErrorCode.none)))
 
 
 def _succession_delay_ms(replica: Replica, candidates: tuple[ReplicaKey, ...]) -> int:
-    """None for the best candidate, and twice as long for each further one, so that they do not get in each other's
-    way."""
+    """0 for the best candidate, then doubled for each further one, so that they do not compete."""
     delay_max_ms = replica.settings.election_backoff_max_ms
     positions = [position for position, key in enumerate(candidates) if matches(key, replica.key)]
     position = positions[0] if positions else len(candidates)
@@ -144,7 +143,7 @@ def _succession_delay_ms(replica: Replica, candidates: tuple[ReplicaKey, ...]) -
 
 
 def on_end_response(replica: Replica, source: int, response: EndQuorumEpochResponse) -> bool:
-    verdict = epochs.judge(replica, response)
-    if verdict is Verdict.GO_ON and isinstance(replica.role, Resigned):
+    verdict = epochs.check_response(replica, response)
+    if verdict is Verdict.CONTINUE and isinstance(replica.role, Resigned):
         replica.role.unacknowledged.discard(source)
     return verdict is not Verdict.RETRY_LATER

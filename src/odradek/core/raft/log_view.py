@@ -1,7 +1,7 @@
-"""What a replica knows of its log: where it begins and ends, its epochs, its snapshots, and how far it is synced.
+"""A replica's view of its log: start and end, epochs, snapshots, and the synced end.
 
-Bookkeeping only: the records themselves are the host's. Every change of the log has a number; the host tells up to
-which change everything is synced. What was truncated since then is not confused with what took its place.
+The records themselves belong to the driver. Every log change has a number, and the driver reports up to which number
+all changes are synced, so that truncated records are not mistaken for those that replaced them.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from odradek.core.raft.batch import Batch, OffsetAndEpoch
 from odradek.core.raft.errors import BrokenQuorum
 
 BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
-"""What a directory is formatted with. It is never replicated: the first leader writes its content into the log."""
+"""The snapshot of a formatted directory. It is not replicated: the first leader writes its records to the log."""
 
 
 class EpochStart(NamedTuple):
@@ -30,7 +30,7 @@ class Valid:
 @dataclass(frozen=True, slots=True)
 class Diverging:
     end: OffsetAndEpoch
-    """The largest epoch here that is not larger than the fetcher's last one, and where it ends."""
+    """The end of the largest local epoch that is not larger than the fetcher's last epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class LogView:
         self.synced_end_offset = 0
         self.epochs: list[EpochStart] = [EpochStart(0, 0)]
         self.snapshots: dict[SnapshotId, int] = {}
-        """With their sizes in bytes."""
+        """Sizes in bytes."""
         self.loading: SnapshotId | None = None
-        """A snapshot that the host is putting in place of the log."""
+        """A snapshot with which the driver is replacing the log."""
         self._last_change = 0
         self._unsynced: deque[tuple[int, int]] = deque()
-        """Changes that are not known to be synced, with the end offset that each one left."""
+        """Changes that may not be synced yet, with the log end offset after each."""
 
     # Reading
 
@@ -66,7 +66,7 @@ class LogView:
 
     @property
     def synced_end(self) -> OffsetAndEpoch:
-        """What would still be there after a power loss."""
+        """The log end after a power loss."""
         return OffsetAndEpoch(self.synced_end_offset, self.epoch_before(self.synced_end_offset))
 
     @property
@@ -78,21 +78,21 @@ class LogView:
         return max(self.snapshots, default=None)
 
     def epoch_before(self, offset: int) -> int:
-        """Of the record at `offset - 1`, or of the record before the log's start."""
+        """The epoch of the record at `offset - 1`, or of the record before the log start."""
         index = bisect_right(self.epochs, offset - 1, lo=1, key=lambda start: start.offset)
         return self.epochs[index - 1].epoch
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Of the largest epoch that is not larger than this one."""
+        """The end of the largest epoch that is not larger than this one."""
         index = max(1, bisect_right(self.epochs, epoch, key=lambda start: start.epoch))
         end_offset = self.epochs[index].offset if index < len(self.epochs) else self.end_offset
         return OffsetAndEpoch(end_offset, self.epochs[index - 1].epoch)
 
     def compare(self, offset: int, epoch: int) -> Valid | Diverging | BehindSnapshot:
-        """Of a fetcher whose log ends at `offset` with a record of `epoch`."""
+        """Compares with a fetcher whose log ends at `offset` with a record of `epoch`."""
         latest = self.latest_snapshot
         if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT:
-            # An empty log: a snapshot is quicker than all the records it stands for.
+            # For an empty log, a snapshot is faster than all the records before its end.
             return BehindSnapshot(latest)
         if self.start_offset == 0 and offset == 0:
             return Valid()
@@ -101,17 +101,17 @@ class LogView:
         is_other_start = offset == self.start_offset and epoch != base.epoch
         if self.start_offset > 0 and (is_before_start or is_other_start):
             if latest is None:
-                raise BrokenQuorum(f"the log starts at {self.start_offset}, and there is no snapshot before it")
+                raise BrokenQuorum(f"the log starts at {self.start_offset} without a snapshot before it")
             return BehindSnapshot(latest)
         end = self.end_of_epoch(epoch)
         return Valid() if end.epoch == epoch and offset <= end.offset else Diverging(end)
 
     def truncation_point(self, leader_end: OffsetAndEpoch) -> int:
-        """Up to where this log may agree with a leader's that says this of its diverging epoch."""
+        """The largest offset up to which this log can equal the log of a leader with this epoch end."""
         own = self.end_of_epoch(leader_end.epoch)
         return min(own.offset, leader_end.offset) if own.epoch == leader_end.epoch else own.offset
 
-    # Changing: each change gets a number
+    # Changes: each has a number
 
     def append(self, batch: Batch) -> int:
         if batch.base_offset != self.end_offset or batch.epoch < self.last_epoch:
@@ -124,7 +124,9 @@ class LogView:
 
     def truncate(self, end_offset: int) -> int:
         if not self.start_offset <= end_offset <= self.end_offset:
-            raise BrokenQuorum(f"the log has {self.start_offset} to {self.end_offset}, and cannot end at {end_offset}")
+            raise BrokenQuorum(
+                f"the log from {self.start_offset} to {self.end_offset} cannot be truncated to {end_offset}"
+            )
         while len(self.epochs) > 1 and self.epochs[-1].offset >= end_offset:
             self.epochs.pop()
         self.end_offset = end_offset
@@ -138,7 +140,7 @@ class LogView:
         return self._last_change
 
     def loaded(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
-        """The log is empty now, and begins where the snapshot ends; all of it synced."""
+        """The log is empty now, starts at the snapshot's end, and is synced."""
         self.loading = None
         self.start_offset = self.end_offset = self.synced_end_offset = snapshot_id.end_offset
         self.epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset)]
@@ -151,9 +153,9 @@ class LogView:
         self._check()
 
     def advance_start(self, snapshot_id: SnapshotId) -> None:
-        """Records before the end of the snapshot are gone, and older snapshots too. The snapshot is durable."""
+        """The driver has deleted the log before the snapshot's end, and older snapshots. The snapshot is durable."""
         if snapshot_id not in self.snapshots or self.epoch_before(snapshot_id.end_offset) != snapshot_id.epoch:
-            raise BrokenQuorum(f"the log cannot begin at the end of {snapshot_id}, which it does not have")
+            raise BrokenQuorum(f"the log cannot start at the end of {snapshot_id}, which it does not contain")
         self.start_offset = snapshot_id.end_offset
         self.synced_end_offset = max(self.synced_end_offset, snapshot_id.end_offset)
         later = [start for start in self.epochs[1:] if start.offset >= snapshot_id.end_offset]

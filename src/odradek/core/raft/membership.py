@@ -1,16 +1,16 @@
-"""Changes of the voters, as their leader makes them: one at a time (KIP-853).
+"""Voter changes by the leader, one at a time (KIP-853).
 
-A change is a Voters record, and holds from its append on. The next one waits until it is committed, and the first one
-of an epoch until a record of that epoch is: two changes that both are undecided could make two disjoint majorities.
+A change is a Voters record, which takes effect when it is appended. The next change waits until it is committed, and
+the first change of an epoch until a record of that epoch is: two uncommitted changes could have disjoint majorities.
 
-Refusals are in Kafka's own words, to the letter: `kafka-metadata-quorum` shows them to people.
+The error messages are exactly Kafka's, since `kafka-metadata-quorum` prints them.
 """
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import uuid_to_text
 from odradek.core.raft import appending, epochs
-from odradek.core.raft.effects import RecordsRefused
-from odradek.core.raft.events import KRaftVersionWanted
+from odradek.core.raft.effects import AppendRejected
+from odradek.core.raft.events import KRaftVersionRequested
 from odradek.core.raft.messages import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -27,12 +27,12 @@ from odradek.core.raft.voter_set import ReplicaKey, VoterSet
 from odradek.records.control import KRaftVersion, KRaftVersionRange, VoterEndpoint, VoterRegistration, Voters
 
 Refusal = tuple[ErrorCode, str | None]
-"""With what is said about it. None: what Kafka says of this error wherever it comes up."""
+"""Error code and message. None: Kafka's default message for the error code."""
 NO_KRAFT_VERSIONS = KRaftVersionRange(min_supported_version=0, max_supported_version=0)
 
 
-def refusal_to_change(replica: Replica, leader: Leader, verb: str) -> Refusal | None:
-    """Why the voters cannot be changed now."""
+def check_voter_change(replica: Replica, leader: Leader, verb: str) -> Refusal | None:
+    """Returns the reason why the voters cannot be changed now, or None."""
     if leader.change is not None:
         return (
             ErrorCode.request_timed_out,
@@ -60,12 +60,12 @@ def has_open_change(replica: Replica, high_watermark: int) -> bool:
     return last is None or last >= high_watermark
 
 
-def _leader_or_refusal(replica: Replica, cluster_id: str | None) -> Leader | Refusal:
-    if epochs.refusal_by_cluster(replica, cluster_id) is not None:
+def _leader_or_error(replica: Replica, cluster_id: str | None) -> Leader | Refusal:
+    if epochs.check_cluster_id(replica, cluster_id) is not None:
         own = replica.identity.cluster_id
         message = f'The given id "{cluster_id}" doesn\'t match the cluster id "{own}"'
         return ErrorCode.inconsistent_cluster_id, message
-    error = epochs.refusal_to_follower(replica, replica.epoch)
+    error = epochs.check_fetcher_epoch(replica, replica.epoch)
     if error is not None or not isinstance(replica.role, Leader):
         return error or ErrorCode.not_leader_or_follower, ""
     return replica.role
@@ -79,8 +79,8 @@ def _has_default_listener(replica: Replica, endpoints: tuple[VoterEndpoint, ...]
 
 
 def on_add_request(replica: Replica, request_id: int, request: AddRaftVoterRequest) -> None:
-    leader = _leader_or_refusal(replica, request.cluster_id)
-    refusal = leader if isinstance(leader, tuple) else _refusal_to_add(replica, leader, request)
+    leader = _leader_or_error(replica, request.cluster_id)
+    refusal = leader if isinstance(leader, tuple) else _check_add(replica, leader, request)
     if isinstance(leader, tuple) or refusal is not None:
         _respond_add(replica, request_id, refusal)
         return
@@ -92,13 +92,13 @@ def on_add_request(replica: Replica, request_id: int, request: AddRaftVoterReque
         ack_when_committed=request.ack_when_committed,
         deadline_ms=replica.now_ms + replica.settings.request_timeout_ms,
     )
-    # It answers on_versions_response: nobody is made a voter that cannot be reached, or does not know how.
+    # Continues in on_versions_response: a new voter must be reachable and support the kraft.version.
     if not replica.send_if_ready(request.voter.node_id, request.endpoints, ApiVersionsRequest()):
         message = f"New voter {_text(request.voter)} is not ready to receive requests"
         _finish(replica, leader, ErrorCode.request_timed_out, message)
 
 
-def _refusal_to_add(replica: Replica, leader: Leader, request: AddRaftVoterRequest) -> Refusal | None:
+def _check_add(replica: Replica, leader: Leader, request: AddRaftVoterRequest) -> Refusal | None:
     if request.voter.node_id < 0 or request.voter.directory_id is None:
         return ErrorCode.invalid_request, "Add voter request didn't include a valid voter"
     if not _has_default_listener(replica, request.endpoints):
@@ -108,7 +108,7 @@ def _refusal_to_add(replica: Replica, leader: Leader, request: AddRaftVoterReque
             f"ListenerName({listener})"
         )
         return ErrorCode.invalid_request, message
-    refusal = refusal_to_change(replica, leader, "adding")
+    refusal = check_voter_change(replica, leader, "adding")
     if refusal is None and replica.voters.get(request.voter.node_id) is not None:
         message = f"The voter id for {_text(request.voter)} is already part of the set of voters {_voters(replica)}."
         return ErrorCode.duplicate_voter, message
@@ -116,7 +116,7 @@ def _refusal_to_add(replica: Replica, leader: Leader, request: AddRaftVoterReque
 
 
 def on_versions_response(replica: Replica, source: int, response: ApiVersionsResponse) -> bool:
-    """The new voter is there. If it is fit, it is one from now on."""
+    """The new voter has responded. If it is suitable, it becomes a voter now."""
     leader = replica.role
     change = leader.change if isinstance(leader, Leader) else None
     if not isinstance(leader, Leader) or change is None or change.is_removal or change.record_offset is not None:
@@ -130,7 +130,7 @@ def on_versions_response(replica: Replica, source: int, response: ApiVersionsRes
         kraft_version_feature=response.kraft_versions or NO_KRAFT_VERSIONS,
     )
     voters = replica.voters.add(voter)
-    refusal = _refusal_of_unfit(replica, leader, change, response)
+    refusal = _check_new_voter(replica, leader, change, response)
     if refusal is not None or voters is None:
         _finish(replica, leader, *(refusal or (ErrorCode.duplicate_voter, None)))
         return response.error is ErrorCode.none
@@ -141,7 +141,7 @@ def on_versions_response(replica: Replica, source: int, response: ApiVersionsRes
     return True
 
 
-def _refusal_of_unfit(
+def _check_new_voter(
     replica: Replica, leader: Leader, change: VoterChange, response: ApiVersionsResponse
 ) -> Refusal | None:
     if response.error is not ErrorCode.none:
@@ -174,8 +174,8 @@ def _respond_add(replica: Replica, request_id: int, refusal: Refusal | None) -> 
 
 
 def on_remove_request(replica: Replica, request_id: int, request: RemoveRaftVoterRequest) -> None:
-    leader = _leader_or_refusal(replica, request.cluster_id)
-    refusal = leader if isinstance(leader, tuple) else _refusal_to_remove(replica, leader, request)
+    leader = _leader_or_error(replica, request.cluster_id)
+    refusal = leader if isinstance(leader, tuple) else _check_remove(replica, leader, request)
     voters = replica.voters.remove(request.voter)
     if isinstance(leader, tuple) or refusal is not None or voters is None:
         _respond_remove(replica, request_id, refusal)
@@ -189,10 +189,10 @@ def on_remove_request(replica: Replica, request_id: int, request: RemoveRaftVote
     )
 
 
-def _refusal_to_remove(replica: Replica, leader: Leader, request: RemoveRaftVoterRequest) -> Refusal | None:
+def _check_remove(replica: Replica, leader: Leader, request: RemoveRaftVoterRequest) -> Refusal | None:
     if request.voter.node_id < 0 or request.voter.directory_id is None:
         return ErrorCode.invalid_request, "Remove voter request didn't include a valid voter"
-    refusal = refusal_to_change(replica, leader, "removing")
+    refusal = check_voter_change(replica, leader, "removing")
     if refusal is None and replica.voters.remove(request.voter) is None:
         message = f"Cannot remove voter {_text(request.voter)} from the set of voters {_voters(replica)}"
         return ErrorCode.voter_not_found, message
@@ -208,14 +208,14 @@ def _respond_remove(replica: Replica, request_id: int, refusal: Refusal | None) 
 
 
 def on_update_request(replica: Replica, request_id: int, request: UpdateRaftVoterRequest) -> None:
-    """Endpoints or versions of a voter have changed. Answered at once: the voter asks again if it does not commit."""
-    error = epochs.refusal_by_cluster(replica, request.cluster_id)
+    """A voter has new endpoints or versions. The response does not wait for the commit: the voter retries if needed."""
+    error = epochs.check_cluster_id(replica, request.cluster_id)
     if error is None:
-        error = epochs.refusal_to_follower(replica, request.current_leader_epoch)
+        error = epochs.check_fetcher_epoch(replica, request.current_leader_epoch)
     leader = replica.role
     if error is None and isinstance(leader, Leader):
         error = _update(replica, leader, request)
-    replica.respond(request_id, replica.named(UpdateRaftVoterResponse(error=error or ErrorCode.none)))
+    replica.respond(request_id, replica.with_leader(UpdateRaftVoterResponse(error=error or ErrorCode.none)))
 
 
 def _update(replica: Replica, leader: Leader, request: UpdateRaftVoterRequest) -> ErrorCode | None:
@@ -250,29 +250,29 @@ def _update(replica: Replica, leader: Leader, request: UpdateRaftVoterRequest) -
     return None
 
 
-# From fixed voters to voters in the log
+# Upgrade from static voters to voters in the log
 
 
-def on_kraft_version_wanted(replica: Replica, event: KRaftVersionWanted) -> None:
+def on_kraft_version_requested(replica: Replica, event: KRaftVersionRequested) -> None:
     leader = replica.role
     if not isinstance(leader, Leader) or leader.epoch != event.epoch:
-        replica.emit(RecordsRefused(f"this node does not lead in epoch {event.epoch}"))
+        replica.emit(AppendRejected(f"this node is not the leader of epoch {event.epoch}"))
         return
     current, wanted = replica.quorum.kraft_version, event.kraft_version
     if wanted == current:
         return
     voters = leader.described_voters
     if voters is None or wanted < current:
-        replica.emit(RecordsRefused(f"kraft.version cannot go from {current} to {wanted}"))
+        replica.emit(AppendRejected(f"kraft.version cannot change from {current} to {wanted}"))
     elif not voters.supports(wanted) or any(key.directory_id is None for key in voters.keys):
-        replica.emit(RecordsRefused(f"not all of the voters are known to support kraft.version {wanted}"))
+        replica.emit(AppendRejected(f"not all of the voters are known to support kraft.version {wanted}"))
     else:
         leader.described_voters = None
         messages = (KRaftVersion(kraft_version=wanted), Voters(voters=voters.voters))
         appending.append_control(replica, leader, messages)
 
 
-# What becomes of a change
+# Completion of a change
 
 
 def on_high_watermark(replica: Replica, leader: Leader, high_watermark: int) -> None:
@@ -280,12 +280,12 @@ def on_high_watermark(replica: Replica, leader: Leader, high_watermark: int) -> 
     if change is not None and change.record_offset is not None and change.record_offset < high_watermark:
         _finish(replica, leader, ErrorCode.none, None)
     if not replica.is_voter and not has_open_change(replica, high_watermark):
-        # It has led until its own removal was committed.
+        # The removal of this leader is committed, so it resigns.
         leader.is_resigning = True
 
 
 def expire(replica: Replica, leader: Leader) -> None:
-    """Whoever waits is told; a record that was appended may still be committed, and holds back the next change."""
+    """Responds with a timeout. An appended record may still be committed, and blocks the next change until then."""
     if leader.change is None:
         return
     if replica.now_ms >= leader.change.deadline_ms:

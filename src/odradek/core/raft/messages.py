@@ -1,6 +1,6 @@
-"""What replicas say to each other: Kafka's RPCs on `__cluster_metadata`, one partition's part of each.
+"""The messages between replicas: the parts of Kafka's RPCs that are about `__cluster_metadata`.
 
-Plain values; the host translates them from and to the wire. Where Kafka writes -1 for "none", so do these.
+Plain values; `quorum/wire` translates them from and to the wire format. As in Kafka, -1 means "none".
 """
 
 from odradek.base.errors import ErrorCode
@@ -10,20 +10,20 @@ from odradek.core.raft.batch import Batch, OffsetAndEpoch
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.records.control import KRaftVersionRange, VoterEndpoint
 
-NOBODY = -1
+NO_NODE = -1
 UNKNOWN_OFFSET = -1
 ANY_HIGH_WATERMARK = (1 << 63) - 1
-"""What a fetcher says that does not want to be told of a new high watermark alone."""
+"""The high watermark of a fetcher that does not want a response for a new high watermark alone."""
 
 
 @named_value
 class LeaderNaming:
-    """Base of the responses that tell which leader and epoch the answering replica knows."""
+    """Base of the responses that contain the leader and epoch of the responding replica."""
 
     error: ErrorCode = ErrorCode.none
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = -1
-    """-1 in refusals that come before anything of the quorum was looked at."""
+    """-1 in errors that do not depend on the quorum."""
     leader_endpoints: tuple[VoterEndpoint, ...] = ()
 
 
@@ -34,14 +34,14 @@ class LeaderNaming:
 class VoteRequest:
     cluster_id: str | None
     voter: ReplicaKey
-    """Whom the request is meant for: not the same node with another disk."""
+    """The intended voter: the same node with another directory rejects the request."""
     replica: ReplicaKey
     replica_epoch: int
     last_offset: int
-    """Where the asking replica's log ends, as far as it is synced."""
+    """The synced log end of the candidate."""
     last_offset_epoch: int
     pre_vote: bool
-    """Only asks whether a vote would be granted; nobody is bound by the answer."""
+    """Whether the voter would grant its vote; it does not use up the vote."""
 
 
 @named_value
@@ -69,7 +69,7 @@ class EndQuorumEpochRequest:
     leader_id: int
     leader_epoch: int
     preferred_candidates: tuple[ReplicaKey, ...]
-    """The best first."""
+    """Best candidate first."""
     leader_endpoints: tuple[VoterEndpoint, ...]
 
 
@@ -87,7 +87,7 @@ class FetchRequest:
     replica: ReplicaKey
     current_leader_epoch: int
     fetch_offset: int
-    """Everything before it is synced on the fetcher's disk: the request is its acknowledgement."""
+    """Everything before it is synced on the fetcher's disk: the request acknowledges it."""
     last_fetched_epoch: int
     high_watermark: int
     max_bytes: int
@@ -166,7 +166,7 @@ class UpdateRaftVoterResponse(LeaderNaming):
 
 @named_value
 class ApiVersionsRequest:
-    """Asks a new voter which kraft.versions it knows."""
+    """Queries the kraft.versions that a new voter supports."""
 
 
 @named_value
@@ -175,7 +175,7 @@ class ApiVersionsResponse:
     kraft_versions: KRaftVersionRange | None = None
 
 
-# Looking at the quorum
+# Description
 
 
 @named_value
@@ -188,20 +188,20 @@ class ReplicaStatus:
     replica: ReplicaKey
     log_end_offset: int
     last_fetch_ms: int
-    """In the machine's own time; -1: never."""
+    """In the state machine's time; -1: never."""
     last_caught_up_ms: int
 
 
 @named_value
 class DescribeQuorumResponse:
     error: ErrorCode = ErrorCode.none
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = -1
     high_watermark: int = UNKNOWN_OFFSET
     voters: tuple[ReplicaStatus, ...] = ()
     observers: tuple[ReplicaStatus, ...] = ()
     endpoints: tuple[tuple[int, tuple[VoterEndpoint, ...]], ...] = ()
-    """Of the voters, by id."""
+    """The voters' endpoints, by ID."""
 
 
 Request = (

@@ -1,7 +1,7 @@
-"""The file `quorum-state`: which epoch a voter has seen, whom it follows or voted for. JSON, as Kafka writes it.
+"""The file `quorum-state`: a voter's epoch, leader and vote. JSON, as Kafka writes it.
 
-Version 0 belongs to kraft.version 0, where voters are numbers fixed by configuration; version 1 to kraft.version 1,
-where a voter is known by number and directory.
+Version 0 belongs to kraft.version 0, where the voters are configured IDs; version 1 to kraft.version 1, where a voter
+has an ID and a directory.
 """
 
 import json
@@ -12,7 +12,7 @@ from uuid import UUID
 from odradek.base.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME: Final = "quorum-state"
-NOBODY: Final = -1
+NO_NODE: Final = -1
 
 
 class UnreadableQuorumState(ValueError):
@@ -21,9 +21,9 @@ class UnreadableQuorumState(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = 0
-    voted_id: int = NOBODY
+    voted_id: int = NO_NODE
     voted_directory_id: UUID = ZERO_UUID
 
     def encode(self, kraft_version: int, voter_ids: tuple[int, ...]) -> bytes:

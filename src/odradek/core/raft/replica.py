@@ -1,4 +1,4 @@
-"""One replica's memory, and how it passes from role to role. What each role does is in the modules named after it."""
+"""One replica's state, and the transitions between its roles. What a replica does in each role is in other modules."""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -8,21 +8,20 @@ from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Random
 from odradek.core.liveness.dead_leader import RefusedNodes
 from odradek.core.raft.ballot import Ballot
-from odradek.core.raft.durable import Durable
 from odradek.core.raft.effects import (
     AbandonSnapshot,
     BecameLeader,
     Effect,
-    HighWatermarkMoved,
+    HighWatermarkAdvanced,
     LeaderChanged,
-    LostLeadership,
+    LeadershipLost,
     PersistQuorumState,
     Respond,
     Send,
 )
 from odradek.core.raft.errors import BrokenQuorum
 from odradek.core.raft.messages import (
-    NOBODY,
+    NO_NODE,
     AddRaftVoterResponse,
     FetchResponse,
     LeaderNaming,
@@ -45,6 +44,7 @@ from odradek.core.raft.roles import (
     Unattached,
 )
 from odradek.core.raft.settings import Identity, RaftSettings
+from odradek.core.raft.stored_state import StoredState
 from odradek.core.raft.voter_set import ReplicaKey, VoterSet
 from odradek.records.control import VoterEndpoint, VoterRegistration
 
@@ -52,7 +52,7 @@ NamingT = TypeVar("NamingT", bound=LeaderNaming)
 
 
 class Replica:
-    def __init__(self, identity: Identity, settings: RaftSettings, random: Random, durable: Durable) -> None:
+    def __init__(self, identity: Identity, settings: RaftSettings, random: Random, durable: StoredState) -> None:
         self.identity = identity
         self.settings = settings
         self.random = random
@@ -65,18 +65,18 @@ class Replica:
         self.now_ms = 0
         newest = durable.log.latest_snapshot
         self.high_watermark = durable.log.start_offset if newest is None else newest.end_offset
-        """What this replica knows to be committed. Grows only, whatever role it is in."""
+        """Everything before this offset is committed. It never decreases, in any role."""
         self.is_stopping = False
         self.refused_nodes = RefusedNodes(is_enabled=settings.fast_detection, random=random)
         self.last_leader_id: int | None = None
-        """The last other leader, of whatever epoch."""
+        """The last leader other than this replica, of any epoch."""
         self.next_wake_ms: int | None = None
         self._persisted = durable.quorum_state
-        self._announced = (NOBODY, -1)
+        self._announced = (NO_NODE, -1)
         self._effects: list[Effect] = []
         self.role: Role = Unattached(epoch=durable.quorum_state.leader_epoch, election_deadline_ms=None)
 
-    # What is known
+    # Views
 
     @property
     def epoch(self) -> int:
@@ -92,8 +92,8 @@ class Replica:
 
     @property
     def is_eligible(self) -> bool:
-        """A voter, or one whose removal is not known to be committed: it may be the only one that has that record, and
-        without it the others could not elect anybody."""
+        """Whether it may be elected: it is a voter, or its removal may not be committed yet. In that case it may be the
+        only replica with that record, and the others could not elect a leader without it."""
         return self.is_voter or self.quorum.voters_before_change(self.high_watermark).is_voter(self.key)
 
     @property
@@ -118,8 +118,8 @@ class Replica:
         return None if isinstance(role, Leader | Resigned) else role.voted
 
     @property
-    def may_stand(self) -> bool:
-        """For election. Not while a snapshot takes the log's place: a leader's log must not be swapped under it."""
+    def can_start_election(self) -> bool:
+        """Not while a snapshot replaces the log: a leader's log must not be replaced."""
         return self.is_eligible and not self.is_stopping and self.log.loading is None
 
     @property
@@ -136,7 +136,7 @@ class Replica:
     def emit(self, effect: Effect) -> None:
         self._effects.append(effect)
 
-    def take_effects(self) -> tuple[Effect, ...]:
+    def drain_effects(self) -> tuple[Effect, ...]:
         effects = tuple(self._effects)
         self._effects.clear()
         return effects
@@ -144,9 +144,9 @@ class Replica:
     def respond(self, request_id: int, message: Response) -> None:
         self.emit(Respond(request_id, message))
 
-    def named(self, response: NamingT) -> NamingT:
-        """The response, with the leader and the epoch that this replica knows."""
-        leader_id = NOBODY if self.leader_id is None else self.leader_id
+    def with_leader(self, response: NamingT) -> NamingT:
+        """Returns the response with this replica's leader and epoch."""
+        leader_id = NO_NODE if self.leader_id is None else self.leader_id
         return replace(response, leader_id=leader_id, leader_epoch=self.epoch, leader_endpoints=self.leader_endpoints)
 
     def send_if_ready(
@@ -156,7 +156,7 @@ class Replica:
         message: Request,
         timeout_ms: int | None = None,
     ) -> bool:
-        """False while an earlier request is under way or a pause lasts; the replica then wakes when that ends."""
+        """False while a request is in flight or in backoff; the replica then wakes when that ends."""
         is_ready = self.requests.is_ready(destination, self.now_ms)
         if is_ready:
             correlation_id = self.requests.sent(destination, self.now_ms, timeout_ms)
@@ -169,16 +169,16 @@ class Replica:
         if self.next_wake_ms is None or at_ms < self.next_wake_ms:
             self.next_wake_ms = at_ms
 
-    def forget_wake(self) -> None:
+    def clear_wake(self) -> None:
         self.next_wake_ms = None
 
     def advance_high_watermark(self, offset: int) -> None:
         assert offset <= self.log.end_offset, f"high watermark {offset} is beyond the log end {self.log.end_offset}"
         if offset > self.high_watermark:
             self.high_watermark = offset
-            self.emit(HighWatermarkMoved(offset))
+            self.emit(HighWatermarkAdvanced(offset))
 
-    # Roles to begin with
+    # New roles
 
     def unattached_role(
         self, epoch: int, *, leader_id: int | None = None, voted: ReplicaKey | None = None
@@ -213,12 +213,12 @@ class Replica:
     def begin(self, role: Role) -> None:
         """The first role after a start."""
         self.role = role
-        self._settle_in()
+        self._persist_and_announce()
 
     # Transitions
 
     def become_unattached(self, epoch: int, *, leader_id: int | None = None, deadline_ms: int | None = None) -> None:
-        """Without a deadline, one that already runs goes on: hearing of elections must not put off the own one."""
+        """Without `deadline_ms` a running election deadline stays: other elections must not postpone it."""
         role = self.unattached_role(epoch, leader_id=leader_id, voted=self.voted if epoch == self.epoch else None)
         if deadline_ms is None:
             deadline_ms = self._running_deadline_ms()
@@ -229,10 +229,10 @@ class Replica:
     def become_prospective(self) -> None:
         self._become(self._prospective_role(self.voted))
 
-    def give_vote(self, candidate: ReplicaKey) -> None:
-        """In the own epoch, with which it is used up. The own candidacy is put off: this one has as good a chance."""
+    def grant_vote(self, candidate: ReplicaKey) -> None:
+        """Grants this epoch's only vote, and postpones the replica's own election."""
         if self.voted is not None or not isinstance(self.role, Unattached | Prospective):
-            raise BrokenQuorum(f"there is no vote left for {candidate} in epoch {self.epoch}")
+            raise BrokenQuorum(f"the vote of epoch {self.epoch} is not available for {candidate}")
         if isinstance(self.role, Prospective):
             self._become(self._prospective_role(candidate))
         else:
@@ -291,25 +291,25 @@ class Replica:
         if role.epoch < former.epoch:
             raise BrokenQuorum(f"epoch {role.epoch} is lower than {former.epoch}")
         self.role = role
-        self._settle_in()
+        self._persist_and_announce()
         if isinstance(former, Leader):
-            self._dismiss(former)
+            self._fail_pending_requests(former)
         elif isinstance(former, Follower) and former.download is not None and self.log.loading is None:
             self.emit(AbandonSnapshot(former.download.snapshot_id))
 
-    def _settle_in(self) -> None:
-        """What is durable comes first: everything emitted after it may tell of the new role."""
+    def _persist_and_announce(self) -> None:
+        """PersistQuorumState comes first: effects after it may reveal the new role to others."""
         state = self._election_state()
         _check_succession(self._persisted, state)
         if state != self._persisted:
             self._persisted = state
             self.emit(PersistQuorumState(state, self.quorum.kraft_version, self.voters.ids))
-        self.requests.forget_all()
+        self.requests.clear()
         leader_id = self.leader_id
         if leader_id is not None and leader_id != self.identity.node_id:
             self.last_leader_id = leader_id
-        announcement = (NOBODY if leader_id is None else leader_id, self.epoch)
-        # A resigned leader is still its epoch's leader for others, but not for its own host.
+        announcement = (NO_NODE if leader_id is None else leader_id, self.epoch)
+        # For others, a resigned leader is still the leader of its epoch; for its own driver it is not.
         if announcement != self._announced and not isinstance(self.role, Resigned):
             self._announced = announcement
             self.emit(LeaderChanged(*announcement))
@@ -317,31 +317,31 @@ class Replica:
     def _election_state(self) -> QuorumState:
         leader_id, voted = self.leader_id, self.voted
         return QuorumState(
-            leader_id=NOBODY if leader_id is None else leader_id,
+            leader_id=NO_NODE if leader_id is None else leader_id,
             leader_epoch=self.epoch,
-            voted_id=NOBODY if voted is None else voted.node_id,
+            voted_id=NO_NODE if voted is None else voted.node_id,
             voted_directory_id=ZERO_UUID if voted is None else voted.directory_id or ZERO_UUID,
         )
 
-    def _dismiss(self, leader: Leader) -> None:
-        """Nobody is left waiting for a leader that is none any more."""
-        self.emit(LostLeadership(leader.epoch))
-        refusal = self.named(FetchResponse(error=ErrorCode.not_leader_or_follower))
-        for request_id in leader.parked:
-            self.respond(request_id, refusal)
+    def _fail_pending_requests(self, leader: Leader) -> None:
+        """Responds to all requests that wait for a leader which has lost its leadership."""
+        self.emit(LeadershipLost(leader.epoch))
+        response = self.with_leader(FetchResponse(error=ErrorCode.not_leader_or_follower))
+        for request_id in leader.pending_fetches:
+            self.respond(request_id, response)
         change = leader.change
         if change is not None and change.request_id is not None:
             error = ErrorCode.not_leader_or_follower
-            answer = RemoveRaftVoterResponse(error=error) if change.is_removal else AddRaftVoterResponse(error=error)
-            self.respond(change.request_id, answer)
+            response_type = RemoveRaftVoterResponse if change.is_removal else AddRaftVoterResponse
+            self.respond(change.request_id, response_type(error=error))
 
 
 def _check_succession(former: QuorumState, state: QuorumState) -> None:
     assert state.leader_epoch >= former.leader_epoch, f"epoch {former.leader_epoch} became {state.leader_epoch}"
     if state.leader_epoch == former.leader_epoch:
-        assert NOBODY in (former.leader_id, state.leader_id) or former.leader_id == state.leader_id, (
+        assert NO_NODE in (former.leader_id, state.leader_id) or former.leader_id == state.leader_id, (
             f"epoch {state.leader_epoch} has two leaders: {former.leader_id} and {state.leader_id}"
         )
-        assert NOBODY in (former.voted_id, state.voted_id) or former.voted_id == state.voted_id, (
+        assert NO_NODE in (former.voted_id, state.voted_id) or former.voted_id == state.voted_id, (
             f"epoch {state.leader_epoch} has two votes: for {former.voted_id} and for {state.voted_id}"
         )

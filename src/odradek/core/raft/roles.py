@@ -1,8 +1,8 @@
 """The roles a replica can be in, what each one remembers, and every transition between them, in one table.
 
-An observer is a replica that is not among the voters: it is only ever Unattached or Follower.
+An observer is a replica that is not a voter: it is only ever Unattached or Follower.
 
-A role's fields are what is lost when it is left; what outlives it is the Replica's.
+A role's fields end with the role; state that outlives it is in Replica.
 """
 
 from dataclasses import dataclass, field
@@ -17,19 +17,19 @@ from odradek.records.control import VoterEndpoint
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Unattached:
-    """Knows the epoch, but nobody to fetch from: it looks for a leader, and will stand for election itself."""
+    """Knows the epoch but no leader to fetch from: it looks for one, and starts an election after a timeout."""
 
     epoch: int
     leader_id: int | None = None
-    """Known, but not where it is."""
+    """A known leader whose endpoints are unknown."""
     voted: ReplicaKey | None = None
     election_deadline_ms: int | None
-    """None: an observer never stands."""
+    """None: an observer never starts an election."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Prospective:
-    """Asks by pre-votes whether it would win. The epoch does not grow, and the leader, if there is one, is kept."""
+    """Requests pre-votes to find out whether it would win. It keeps its epoch, and its leader if it has one."""
 
     epoch: int
     leader_id: int | None
@@ -41,7 +41,7 @@ class Prospective:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Candidate:
-    """Has voted for itself in a new epoch, and asks the others to."""
+    """Has voted for itself in a new epoch, and requests the votes of the others."""
 
     epoch: int
     ballot: Ballot
@@ -49,8 +49,8 @@ class Candidate:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class ParkedFetch:
-    """A Fetch that found nothing new, and waits for it."""
+class PendingFetch:
+    """A Fetch that waits for new data."""
 
     request: FetchRequest
     deadline_ms: int
@@ -58,16 +58,16 @@ class ParkedFetch:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class VoterChange:
-    """The one change of the voters that is under way."""
+    """The voter change in progress; there is at most one."""
 
     request_id: int | None
-    """None: already answered."""
+    """None: the response has been sent."""
     is_removal: bool
     voter: ReplicaKey
     endpoints: tuple[VoterEndpoint, ...] = ()
     ack_when_committed: bool = True
     record_offset: int | None = None
-    """Of the Voters record; None while a new voter is still asked which kraft.versions it knows."""
+    """Offset of the Voters record. None while the leader waits for the new voter's ApiVersions response."""
     deadline_ms: int
 
 
@@ -75,19 +75,19 @@ class VoterChange:
 class Leader:
     epoch: int
     epoch_start_offset: int
-    """Of the first record of the own epoch. Only an end of the majority beyond it may become the high watermark."""
+    """Offset of this epoch's first record. The high watermark may advance only beyond it."""
     progress: ReplicationProgress
     high_watermark: int | None = None
-    """None until a record of the own epoch is committed: before, nothing is known for sure."""
+    """None until a record of this epoch is committed: before that, the commit point is unknown."""
     fetched_voters: set[int] = field(default_factory=set)
-    """Since the last time they were a majority."""
+    """Voters that have fetched since they last were a majority."""
     check_quorum_deadline_ms: int
     begin_epoch_deadline_ms: int
-    parked: dict[int, ParkedFetch] = field(default_factory=dict)
-    """By request id; one per replica."""
+    pending_fetches: dict[int, PendingFetch] = field(default_factory=dict)
+    """By request ID; at most one per replica."""
     change: VoterChange | None = None
     described_voters: VoterSet | None = None
-    """With kraft.version 0: the fixed voters as they have described themselves, for the day of the upgrade."""
+    """With kraft.version 0: the static voters with the details that they have sent, for an upgrade to version 1."""
     is_resigning: bool = False
 
 
@@ -96,7 +96,7 @@ class SnapshotDownload:
     snapshot_id: SnapshotId
     position: int = 0
     size_bytes: int | None = None
-    """As the first piece told it."""
+    """As in the first response."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -107,7 +107,7 @@ class Follower:
     voted: ReplicaKey | None
     fetch_deadline_ms: int
     has_fetched: bool = False
-    """The leader has answered in this epoch: whoever wants to depose it has to wait."""
+    """Whether the leader has responded in this epoch: then this replica grants no pre-votes."""
     update_voter_deadline_ms: int
     has_described_itself: bool = False
     download: SnapshotDownload | None = None
@@ -117,11 +117,11 @@ class Follower:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Resigned:
-    """Was the leader of this epoch, and is so no more: after giving up, or after a restart. It cannot vote in it."""
+    """Was the leader of this epoch before it resigned or restarted. It cannot vote in this epoch."""
 
     epoch: int
     unacknowledged: set[int]
-    """Voters that have not confirmed the end of the epoch."""
+    """Voters that have not acknowledged the end of the epoch."""
     preferred_candidates: tuple[ReplicaKey, ...]
     election_deadline_ms: int
 
@@ -131,38 +131,38 @@ RoleType = type[Unattached] | type[Prospective] | type[Candidate] | type[Leader]
 
 TRANSITIONS: dict[RoleType, dict[RoleType, str]] = {
     Unattached: {
-        Unattached: "a higher epoch is heard of, or a vote is given",
-        Prospective: "the election timeout has passed, or this is the only voter",
-        Follower: "a leader of this or a higher epoch is found",
+        Unattached: "it learns of a higher epoch, or grants a vote",
+        Prospective: "the election timeout has expired, or this is the only voter",
+        Follower: "it finds a leader of this or a higher epoch",
     },
     Prospective: {
-        Unattached: "a higher epoch is heard of, or pre-votes are not enough and no leader is known",
-        Prospective: "a vote is given",
+        Unattached: "it learns of a higher epoch, or loses the pre-vote and no leader is known",
+        Prospective: "it grants a vote",
         Candidate: "a majority would vote for it",
-        Follower: "a leader is found, or pre-votes are not enough and the old leader is known",
+        Follower: "it finds a leader, or loses the pre-vote and the old leader is known",
     },
     Candidate: {
-        Unattached: "a higher epoch is heard of",
-        Prospective: "the election timeout has passed",
+        Unattached: "it learns of a higher epoch",
+        Prospective: "the election timeout has expired",
         Leader: "a majority has voted for it",
-        Follower: "a leader of this or a higher epoch is found",
+        Follower: "it finds a leader of this or a higher epoch",
     },
     Leader: {
-        Unattached: "a higher epoch is heard of",
-        Resigned: "no majority has fetched in time, it is no voter any more, or it is asked to",
-        Follower: "a leader of a higher epoch is found",
+        Unattached: "it learns of a higher epoch",
+        Resigned: "no majority has fetched in time, it was removed from the voters, or it is requested to resign",
+        Follower: "it finds a leader of a higher epoch",
     },
     Follower: {
-        Unattached: "a higher epoch is heard of",
-        Prospective: "the fetch timeout has passed, the leader has ended its epoch, or refuses connections",
-        Follower: "a leader of a higher epoch is found, or more of its endpoints",
+        Unattached: "it learns of a higher epoch",
+        Prospective: "the fetch timeout has expired, or the leader has resigned or refuses connections",
+        Follower: "it finds a leader of a higher epoch, or more of its endpoints",
     },
     Resigned: {
-        Unattached: "a higher epoch is heard of, or the election timeout has passed",
+        Unattached: "it learns of a higher epoch, or the election timeout has expired",
         Prospective: "this is the only voter",
-        Follower: "a leader of a higher epoch is found",
+        Follower: "it finds a leader of a higher epoch",
     },
 }
 
 VOTERS_ONLY: frozenset[RoleType] = frozenset({Prospective, Candidate, Leader})
-"""Not Resigned: a leader that has removed itself from the voters passes through it."""
+"""Not Resigned: a leader that was removed from the voters becomes Resigned first."""

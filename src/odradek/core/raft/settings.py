@@ -1,4 +1,4 @@
-"""Who a replica is, and the times it keeps. Named after Kafka's `controller.quorum.*`, with its defaults."""
+"""A replica's identity and timeouts. The timeouts have the names and defaults of Kafka's `controller.quorum.*`."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 from odradek.records.control import KRaftVersionRange, VoterEndpoint
 
 FETCH_MAX_WAIT_MS = 500
-"""For which a leader may keep a fetcher that it has nothing to tell, as Kafka's."""
+"""How long a leader may delay a Fetch without new data, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,10 +15,10 @@ class Identity:
     directory_id: UUID
     cluster_id: str
     endpoints: tuple[VoterEndpoint, ...]
-    """Where this node is reached as a voter. The first listener is the one that voters use among themselves."""
+    """The endpoints of this node as a voter. Voters use the first listener among themselves."""
     kraft_versions: KRaftVersionRange
     can_become_voter: bool = True
-    """A controller may be added to the voters; a broker only observes."""
+    """True for a controller; a broker is always an observer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +33,18 @@ class RaftSettings:
     fetch_snapshot_max_bytes: int = 8 << 20
     auto_join: bool = False
     bootstrap_ids: tuple[int, ...] = ()
-    """Whom to ask for the leader besides the voters; negative where only an address is known."""
+    """Nodes to query for the leader besides the voters; negative if only the address is known."""
     fast_detection: bool = True
-    """A leader whose port refuses connections is taken for dead at once, if a majority finds it so. Off: as Kafka."""
+    """Whether a leader is replaced at once when its port refuses the connections of a majority. Off: as in Kafka."""
 
     @property
     def check_quorum_timeout_ms(self) -> int:
-        """Longer than a follower's patience, so that a leader does not give up before its followers do."""
+        """Longer than the fetch timeout, so that a leader does not resign before its followers time out."""
         return self.fetch_timeout_ms * 3 // 2
 
     @property
     def discovery_timeout_ms(self) -> int:
-        """For an answer of somebody who may know the leader: several can be asked within a follower's patience."""
+        """For a query for the leader: several nodes can be queried within the fetch timeout."""
         return self.fetch_timeout_ms // 8
 
     @property

@@ -1,4 +1,4 @@
-"""When a snapshot of the log is due, and which of the old ones may go."""
+"""When to write a snapshot, and which old snapshots to delete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from odradek.core.metadata.snapshot import SnapshotId
 class SnapshotPolicy:
     max_bytes: int
     max_interval_ms: int
-    """0: never because of time alone."""
+    """0: no time limit."""
     bytes_since: int = 0
     changed_at_ms: int | None = None
-    """When the first record came that is not in the last snapshot."""
+    """When the first record after the last snapshot was appended."""
 
     def note(self, size_bytes: int, now_ms: int) -> None:
         self.bytes_since += size_bytes
@@ -47,9 +47,9 @@ def oldest_to_keep(
     retention_bytes: int,
     retention_ms: int,
 ) -> KeptSnapshot | None:
-    """From the oldest on, snapshots go while log and snapshots are too large, or the next has no use for them.
+    """The oldest snapshot that retention by size and time keeps. The newest one is always kept.
 
-    The newest always stays. None: there is none at all.
+    None: there are no snapshots.
     """
     if not snapshots:
         return None

@@ -1,4 +1,4 @@
-"""Snapshots: fetched from the leader piece by piece and put in the log's place, or taken by the host itself."""
+"""Snapshots: downloaded from the leader in pieces to replace the log, or written by this node itself."""
 
 from odradek.base.errors import ErrorCode
 from odradek.core.metadata.snapshot import SnapshotId
@@ -11,7 +11,7 @@ from odradek.core.raft.messages import FetchSnapshotRequest, FetchSnapshotRespon
 from odradek.core.raft.replica import Replica
 from odradek.core.raft.roles import Follower, SnapshotDownload
 
-# Fetching one
+# Downloading
 
 
 def begin_download(replica: Replica, follower: Follower, snapshot_id: SnapshotId) -> bool:
@@ -38,12 +38,12 @@ def next_piece_request(replica: Replica, follower: Follower) -> FetchSnapshotReq
 
 def on_fetch_snapshot_response(replica: Replica, source: int, response: FetchSnapshotResponse) -> bool:
     if response.error is ErrorCode.unknown_server_error and isinstance(replica.role, Follower):
-        # All that Apache Kafka 4.3.1 says of a snapshot that it has no more.
+        # The only error that Apache Kafka 4.3.1 returns for a snapshot that it has deleted.
         _abandon(replica, replica.role)
         return False
-    verdict = epochs.judge(replica, response)
+    verdict = epochs.check_response(replica, response)
     follower = replica.role
-    if verdict is not Verdict.GO_ON or not isinstance(follower, Follower):
+    if verdict is not Verdict.CONTINUE or not isinstance(follower, Follower):
         return verdict is not Verdict.RETRY_LATER
     download = follower.download
     if download is None or response.leader_id != follower.leader_id:
@@ -52,7 +52,7 @@ def on_fetch_snapshot_response(replica: Replica, source: int, response: FetchSna
     follower.has_fetched = True
     is_other = download.size_bytes not in (None, response.size_bytes)
     if response.error is not ErrorCode.none or response.snapshot_id is None or is_other:
-        # The leader has let go of it meanwhile; the next Fetch will name another one.
+        # The leader has deleted it meanwhile; the next Fetch response names another snapshot.
         _abandon(replica, follower)
         return True
     is_next = response.snapshot_id == download.snapshot_id and response.position == download.position
@@ -75,13 +75,13 @@ def _abandon(replica: Replica, follower: Follower) -> None:
 
 def on_snapshot_loaded(replica: Replica, event: SnapshotLoaded) -> None:
     if replica.log.loading != event.snapshot_id:
-        raise BrokenQuorum(f"{event.snapshot_id} was loaded, and {replica.log.loading} was to be")
+        raise BrokenQuorum(f"{event.snapshot_id} was loaded instead of {replica.log.loading}")
     replica.log.loaded(event.snapshot_id, event.size_bytes)
     replica.quorum.load(event.quorum, event.snapshot_id.end_offset)
     replica.advance_high_watermark(event.snapshot_id.end_offset)
 
 
-# Taking one
+# Writing
 
 
 def on_snapshot_taken(replica: Replica, event: SnapshotTaken) -> None:
@@ -90,10 +90,10 @@ def on_snapshot_taken(replica: Replica, event: SnapshotTaken) -> None:
 
 
 def check_snapshot(replica: Replica, snapshot_id: SnapshotId) -> None:
-    """A snapshot outlives the log that it stands for, so only what is committed may be in it."""
+    """A snapshot replaces the log up to its end, so it may contain only committed records."""
     end_offset, epoch = snapshot_id
     if not replica.log.start_offset <= end_offset <= replica.high_watermark:
-        raise BrokenQuorum(f"{snapshot_id} is not within what is committed, up to {replica.high_watermark}")
+        raise BrokenQuorum(f"{snapshot_id} is not within the committed log, which ends at {replica.high_watermark}")
     if replica.log.epoch_before(end_offset) != epoch:
         raise BrokenQuorum(f"{snapshot_id} does not end with a record of epoch {epoch} in this log")
 

@@ -1,4 +1,4 @@
-"""Who may vote, and how that changed along the log. Knows offsets, but neither roles nor messages."""
+"""The voter set and its changes along the log. It knows offsets, but neither roles nor messages."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from odradek.records.control import ControlMessage, KRaftVersion, VoterEndpoint,
 
 
 class ReplicaKey(NamedTuple):
-    """A node with its disk: one that comes back with another directory is another replica."""
+    """A node with its directory: with another directory it is another replica."""
 
     node_id: int
     directory_id: UUID | None
@@ -21,7 +21,7 @@ class ReplicaKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class VoterSet:
     voters: tuple[VoterRegistration, ...] = ()
-    """In the order of their ids, which are unique."""
+    """Sorted by ID, which is unique."""
 
     @classmethod
     def of(cls, voters: Iterable[VoterRegistration]) -> "VoterSet":
@@ -60,20 +60,20 @@ class VoterSet:
         return () if voter is None else voter.endpoints
 
     def add(self, voter: VoterRegistration) -> "VoterSet | None":
-        """None: the id is taken, by whatever directory."""
+        """None: there is a voter with this ID."""
         return None if self.get(voter.voter_id) else VoterSet.of((*self.voters, voter))
 
     def remove(self, key: ReplicaKey) -> "VoterSet | None":
-        """None: no such voter, or it is the last one."""
+        """None: there is no such voter, or it is the only one."""
         rest = tuple(voter for voter in self.voters if key_of(voter) != key)
         return VoterSet(rest) if 0 < len(rest) < len(self.voters) else None
 
     def update(self, voter: VoterRegistration) -> "VoterSet | None":
-        """None: no such voter."""
+        """None: there is no such voter."""
         return self._replace(voter) if self.is_voter(key_of(voter)) else None
 
     def update_by_id(self, voter: VoterRegistration) -> "VoterSet | None":
-        """For kraft.version 0, where directories are not known until their voters tell them."""
+        """For kraft.version 0, where the directories are unknown until the voters send them."""
         return self._replace(voter) if self.get(voter.voter_id) else None
 
     def _replace(self, voter: VoterRegistration) -> "VoterSet":
@@ -93,23 +93,23 @@ def key_of(voter: VoterRegistration) -> ReplicaKey:
 
 
 def matches(known: ReplicaKey, claimed: ReplicaKey) -> bool:
-    """A voter whose directory is not known is known by its id alone."""
+    """A voter with an unknown directory matches by ID alone."""
     return known.node_id == claimed.node_id and known.directory_id in (None, claimed.directory_id)
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumAt:
-    """What the log says of the quorum from one offset on."""
+    """The quorum from one offset on."""
 
     offset: int
     kraft_version: int
     voters: VoterSet
     is_decided: bool = False
-    """The voters were decided by a leader, not only configured, maybe differently on each node."""
+    """Whether a leader wrote the voters to the log. Configured voters may differ between nodes."""
 
 
 class QuorumHistory:
-    """The quorum along the log. A change counts from its append on, committed or not, and goes with its record."""
+    """The quorum along the log. A change takes effect when it is appended, and ends when it is truncated."""
 
     def __init__(self, static_voters: VoterSet) -> None:
         self._static = static_voters
@@ -125,15 +125,15 @@ class QuorumHistory:
 
     @property
     def last_change_offset(self) -> int | None:
-        """-1: the quorum comes from what the directory was formatted with. None: it comes from the configuration."""
+        """-1: the quorum comes from the formatted directory. None: it comes from the configuration."""
         return self._entries[-1].offset if self._entries else None
 
     def voters_before_change(self, offset: int) -> VoterSet:
-        """Those that the changes from this offset on found."""
+        """The voters before the changes at or after this offset."""
         index = bisect_right(self._entries, offset - 1, key=lambda entry: entry.offset)
         return self._entries[index - 1].voters if index > 0 else self._static
 
-    def note(self, messages: Iterable[ControlMessage], first_offset: int) -> None:
+    def on_append(self, messages: Iterable[ControlMessage], first_offset: int) -> None:
         for offset, message in enumerate(messages, first_offset):
             last = self._entries[-1] if self._entries else QuorumAt(-1, 0, self._static)
             assert offset > last.offset, f"a voter change at {offset} cannot follow one at {last.offset}"
@@ -142,11 +142,11 @@ class QuorumHistory:
             elif isinstance(message, Voters):
                 voters = VoterSet.of(message.voters)
                 if last.is_decided and not last.voters.has_overlapping_majority(voters):
-                    raise BrokenQuorum(f"voters {voters.ids} cannot follow voters {last.voters.ids}")
+                    raise BrokenQuorum(f"voters {voters.ids} and voters {last.voters.ids} may have disjoint majorities")
                 self._entries.append(QuorumAt(offset, last.kraft_version, voters, is_decided=True))
 
     def load(self, quorum: Quorum, end_offset: int) -> None:
-        """From a snapshot that ends there."""
+        """From a snapshot with this end offset."""
         self._entries.clear()
         if quorum.kraft_version > 0:
             voters = VoterSet.of(quorum.voters)
@@ -157,11 +157,11 @@ class QuorumHistory:
             self._entries.pop()
 
     def forget_before(self, start_offset: int) -> None:
-        """The last entry before the offset stays: it is what holds there."""
+        """Keeps the last entry before the offset, which is still in effect there."""
         del self._entries[: max(0, bisect_right(self._entries, start_offset - 1, key=lambda entry: entry.offset) - 1)]
 
     def at(self, end_offset: int) -> Quorum:
-        """What a snapshot that ends there has to say of the quorum."""
+        """The quorum in a snapshot with this end offset."""
         index = bisect_right(self._entries, end_offset - 1, key=lambda entry: entry.offset)
         if index == 0:
             return Quorum()

@@ -1,4 +1,4 @@
-"""Who may vote, and the messages by which a quorum speaks of itself in its log."""
+"""The voters, and the control records that describe them in the log."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,11 +18,11 @@ SUPPORTED_KRAFT_VERSIONS = KRaftVersionRange(min_supported_version=0, max_suppor
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """What log and snapshots say of the quorum so far."""
+    """The kraft.version and the voters, as the log and its snapshots have them."""
 
     kraft_version: int = 0
     voters: tuple[VoterRegistration, ...] = ()
-    """Known from kraft.version 1 on; before that they are the configuration's."""
+    """Empty with kraft.version 0, where the voters are configured."""
 
     def after(self, messages: Iterable[ControlMessage]) -> "Quorum":
         quorum = self
@@ -34,14 +34,14 @@ class Quorum:
         return quorum
 
     def messages(self) -> tuple[ControlMessage, ...]:
-        """What a snapshot keeps of it."""
+        """The control records of a snapshot."""
         if self.kraft_version == 0:
             return ()
         return (KRaftVersion(kraft_version=self.kraft_version), Voters(voters=self.voters))
 
 
 def standalone(node_id: int, directory_id: UUID, endpoints: tuple[VoterEndpoint, ...]) -> Quorum:
-    """One voter, known by its directory: the quorum of a new cluster that can grow later."""
+    """A quorum with one voter, to which others can be added later."""
     voter = VoterRegistration(
         voter_id=node_id,
         voter_directory_id=directory_id,

@@ -15,7 +15,7 @@ from odradek.wire.schemas import Message, Schema
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
     # Only replicas fetch the metadata log; the other Raft APIs have one metric each.
     context.meter.count_as_follower()
-    return node.quorum.answer(context.api_key, context.version, request, context.listener_name)
+    return node.quorum.handle(context.api_key, context.version, request, context.listener_name)
 
 
 def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from odradek.base.errors import ErrorCode
 from odradek.core.raft.messages import (
-    NOBODY,
+    NO_NODE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -15,7 +15,13 @@ from odradek.core.raft.messages import (
 )
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum.wire.endpoints import are_reasonable, read_endpoints, write_endpoints
-from odradek.quorum.wire.leader_naming import Naming, named, read_node_endpoints, unnamed, write_node_endpoints
+from odradek.quorum.wire.leader_naming import (
+    Naming,
+    read_node_endpoints,
+    with_leader,
+    without_leader,
+    write_node_endpoints,
+)
 from odradek.quorum.wire.parts import only_partition, request_class, request_topics, response_topics
 from odradek.quorum.wire.refusals import UnsupportedRequest, invalid
 from odradek.wire.schemas import Message, Schema
@@ -159,7 +165,7 @@ def write_epoch_response(
 
 
 def _read_voter(request: Message, partition: Message) -> ReplicaKey:
-    return ReplicaKey(getattr(request, "voter_id", NOBODY), getattr(partition, "voter_directory_id", None))
+    return ReplicaKey(getattr(request, "voter_id", NO_NODE), getattr(partition, "voter_directory_id", None))
 
 
 def _write_leader_endpoints(
@@ -189,6 +195,6 @@ def _write_naming(schema: Schema, response: LeaderNaming, listener_name: str, **
 def _read_naming(kind: type[Naming], response: Message, listener_name: str) -> Naming:
     partition = only_partition(response.topics)
     if response.error_code is not ErrorCode.none or partition is None:
-        return unnamed(kind, response.error_code)
+        return without_leader(kind, response.error_code)
     endpoints = read_node_endpoints(response, partition.leader_id, listener_name)
-    return named(kind, partition.error_code, partition, endpoints)
+    return with_leader(kind, partition.error_code, partition, endpoints)

@@ -1,7 +1,7 @@
-"""Which leader and epoch a response tells of, and where that leader is.
+"""The leader, its epoch and its address in a response.
 
-There is room for one address: that of the listener on which the request came in. Whoever reads it takes it for the
-listener by which it reaches controllers itself.
+There is one address: that of the listener on which the request arrived. The reader uses it for the listener by which
+it connects to controllers.
 """
 
 from typing import Final, TypeVar
@@ -16,12 +16,12 @@ _PORT_MAX: Final = 65535
 Naming = TypeVar("Naming", bound=LeaderNaming)
 
 
-def unnamed(kind: type[Naming], error: ErrorCode) -> Naming:
-    """A refusal from before anything of the quorum was looked at, or an answer that is about something else."""
+def without_leader(kind: type[Naming], error: ErrorCode) -> Naming:
+    """A response without leader: an error that does not depend on the quorum, or a response about something else."""
     return kind(error=ErrorCode.unknown_server_error if error is ErrorCode.none else error)
 
 
-def named(kind: type[Naming], error: ErrorCode, leader: Message, endpoints: tuple[VoterEndpoint, ...]) -> Naming:
+def with_leader(kind: type[Naming], error: ErrorCode, leader: Message, endpoints: tuple[VoterEndpoint, ...]) -> Naming:
     return kind(error=error, leader_id=leader.leader_id, leader_epoch=leader.leader_epoch, leader_endpoints=endpoints)
 
 
@@ -45,7 +45,7 @@ def read_node_endpoints(response: Message, leader_id: int, listener_name: str) -
 
 
 def read_address(node: Message, listener_name: str) -> tuple[VoterEndpoint, ...]:
-    """None where there is nothing to connect to."""
+    """Empty if the address is invalid."""
     if not node.host or not 0 < node.port <= _PORT_MAX:
         return ()
     return (VoterEndpoint(name=listener_name, host=node.host, port=node.port),)

@@ -15,7 +15,7 @@ from odradek.core.raft.batch import OffsetAndEpoch
 from odradek.core.raft.messages import ANY_HIGH_WATERMARK, FetchRequest, FetchResponse
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum.wire.batches import read_batches
-from odradek.quorum.wire.leader_naming import named, read_node_endpoints, unnamed, write_node_endpoints
+from odradek.quorum.wire.leader_naming import read_node_endpoints, with_leader, without_leader, write_node_endpoints
 from odradek.quorum.wire.parts import PARTITION, only, request_class
 from odradek.quorum.wire.refusals import UnsupportedRequest, invalid
 from odradek.wire.schemas import Message, Schema
@@ -87,14 +87,14 @@ def read_fetch_response(response: Message, listener_name: str) -> FetchResponse:
     """Raises CorruptBatch."""
     partition = _only_partition(response.responses)
     if response.error_code is not ErrorCode.none or partition is None or partition.partition_index != PARTITION:
-        return unnamed(FetchResponse, response.error_code)
+        return without_leader(FetchResponse, response.error_code)
     leader, diverging, snapshot_id = partition.current_leader, partition.diverging_epoch, partition.snapshot_id
     is_diverging, is_behind = diverging.epoch >= 0, snapshot_id.epoch >= 0
     if is_diverging is not (diverging.end_offset >= 0) or is_behind is not (snapshot_id.end_offset >= 0):
-        return unnamed(FetchResponse, ErrorCode.none)
+        return without_leader(FetchResponse, ErrorCode.none)
     endpoints = read_node_endpoints(response, leader.leader_id, listener_name)
     return replace(
-        named(FetchResponse, partition.error_code, leader, endpoints),
+        with_leader(FetchResponse, partition.error_code, leader, endpoints),
         high_watermark=partition.high_watermark,
         log_start_offset=partition.log_start_offset,
         diverging_epoch=OffsetAndEpoch(diverging.end_offset, diverging.epoch) if is_diverging else None,

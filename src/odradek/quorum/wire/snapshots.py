@@ -12,7 +12,7 @@ from odradek.base.ids import METADATA_TOPIC
 from odradek.core.metadata.snapshot import SnapshotId
 from odradek.core.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from odradek.core.raft.voter_set import ReplicaKey
-from odradek.quorum.wire.leader_naming import named, read_node_endpoints, unnamed, write_node_endpoints
+from odradek.quorum.wire.leader_naming import read_node_endpoints, with_leader, without_leader, write_node_endpoints
 from odradek.quorum.wire.parts import PARTITION, only, request_class
 from odradek.quorum.wire.refusals import RefusedRequest, invalid
 from odradek.wire.schemas import Message, Schema
@@ -59,12 +59,12 @@ def read_snapshot_response(response: Message, listener_name: str) -> FetchSnapsh
     topic = only(response.topics)
     partition = only(topic.partitions) if topic is not None and topic.name == METADATA_TOPIC else None
     if response.error_code is not ErrorCode.none or partition is None or partition.index != PARTITION:
-        return unnamed(FetchSnapshotResponse, response.error_code)
+        return without_leader(FetchSnapshotResponse, response.error_code)
     leader, snapshot_id = partition.current_leader, partition.snapshot_id
     is_one = partition.error_code is ErrorCode.none and snapshot_id.end_offset >= 0 and snapshot_id.epoch >= 0
     endpoints = read_node_endpoints(response, leader.leader_id, listener_name)
     return replace(
-        named(FetchSnapshotResponse, partition.error_code, leader, endpoints),
+        with_leader(FetchSnapshotResponse, partition.error_code, leader, endpoints),
         snapshot_id=SnapshotId(snapshot_id.end_offset, snapshot_id.epoch) if is_one else None,
         size_bytes=partition.size,
         position=partition.position,

@@ -13,7 +13,7 @@ from odradek.core.raft.messages import (
 )
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum.wire.endpoints import are_reasonable, read_endpoints, write_endpoints
-from odradek.quorum.wire.leader_naming import address_on, named, read_address, unnamed
+from odradek.quorum.wire.leader_naming import address_on, read_address, with_leader, without_leader
 from odradek.quorum.wire.parts import request_class
 from odradek.quorum.wire.refusals import invalid, message_of
 from odradek.records.control import KRaftVersionRange
@@ -120,9 +120,9 @@ def write_update_request(schema: Schema, request: UpdateRaftVoterRequest) -> Mes
 def read_update_response(response: Message, listener_name: str) -> UpdateRaftVoterResponse:
     leader = response.current_leader
     if leader.leader_epoch < 0:
-        return unnamed(UpdateRaftVoterResponse, response.error_code)
+        return without_leader(UpdateRaftVoterResponse, response.error_code)
     endpoints = read_address(leader, listener_name) if leader.leader_id >= 0 else ()
-    return named(UpdateRaftVoterResponse, response.error_code, leader, endpoints)
+    return with_leader(UpdateRaftVoterResponse, response.error_code, leader, endpoints)
 
 
 def write_update_response(schema: Schema, response: UpdateRaftVoterResponse, listener_name: str) -> Message:

@@ -78,7 +78,7 @@ class TestRegistration:
     def test_a_new_controller_gives_every_broker_a_session(self) -> None:
         cluster = Cluster()
         cluster.now += 100
-        cluster.controller.begin_sessions(cluster.now)
+        cluster.controller.start_sessions(cluster.now)
         with pytest.raises(KafkaError, match="Another broker is registered"):
             cluster.register(1, incarnation=2, directories=(UUID(int=5000),))
 
@@ -324,7 +324,7 @@ class TestSessions:
     def test_a_new_controller_expires_nobody_before_a_whole_session(self) -> None:
         cluster = Cluster()
         cluster.now += 100
-        cluster.controller.begin_sessions(cluster.now)
+        cluster.controller.start_sessions(cluster.now)
         assert cluster.controller.expire_sessions(cluster.now + 9).response is None
         assert cluster.controller.expire_sessions(cluster.now + 9.1).response == 1
 

@@ -94,10 +94,10 @@ def test_nobodys_offset_is_lost_when_the_voters_change() -> None:
     progress = ReplicationProgress(voters(1, 2), key_of(1))
     progress.of(key_of(2), 0).end_offset = 4
     progress.of(key_of(3), 0).end_offset = 6
-    progress.follow(voters(1, 3))
+    progress.update_voters(voters(1, 3))
     assert progress.voters[3].end_offset == 6
     assert progress.observers[key_of(2)].end_offset == 4
-    progress.follow(voters(1, 2, 3))
+    progress.update_voters(voters(1, 2, 3))
     assert progress.voters[2].end_offset == 4
     assert not progress.observers
 
@@ -106,18 +106,18 @@ def test_a_replaced_disk_begins_anew() -> None:
     progress = ReplicationProgress(voters(1, 2), key_of(1))
     progress.of(key_of(2), 0).end_offset = 4
     other = VoterSet.of([registration(1, with_directory=True), registration(2, with_directory=False)])
-    progress.follow(other)
+    progress.update_voters(other)
     assert progress.voters[2].end_offset is None or progress.voters[2].key.directory_id is None
 
 
 def test_caught_up_means_now_or_when_it_last_asked() -> None:
     progress = ReplicationProgress(voters(1), key_of(1))
     replica = progress.of(key_of(2), 0)
-    replica.fetched(5, 10, now_ms=100)
+    replica.on_fetch(5, 10, now_ms=100)
     assert replica.last_caught_up_ms == -1
-    replica.fetched(10, 15, now_ms=200)
+    replica.on_fetch(10, 15, now_ms=200)
     assert replica.last_caught_up_ms == 100
-    replica.fetched(15, 15, now_ms=300)
+    replica.on_fetch(15, 15, now_ms=300)
     assert replica.last_caught_up_ms == 300
     assert progress.is_caught_up(key_of(2), 300)
     assert not progress.is_caught_up(key_of(2), 300 + 3_600_000)
@@ -148,19 +148,19 @@ def test_a_request_is_waited_for_and_then_not() -> None:
     assert requests.is_ready(3, 0)
     assert (requests.busy_until_ms(99), requests.has_timed_out(2, 100)) == (100, True)
     second = requests.sent(2, 100)
-    assert not requests.answered(2, first)
-    assert not requests.answered(3, second)
-    assert requests.answered(2, second)
-    assert not requests.answered(2, second)
+    assert not requests.complete(2, first)
+    assert not requests.complete(3, second)
+    assert requests.complete(2, second)
+    assert not requests.complete(2, second)
 
 
 def test_a_failure_is_followed_by_a_pause() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
-    assert requests.answered(2, requests.sent(2, 0))
-    requests.pause(2, 5)
-    assert (requests.is_ready(2, 24), requests.is_pausing(2, 24)) == (False, True)
-    assert (requests.is_ready(2, 25), requests.is_pausing(2, 25)) == (True, False)
-    requests.forget_all()
+    assert requests.complete(2, requests.sent(2, 0))
+    requests.back_off(2, 5)
+    assert (requests.is_ready(2, 24), requests.is_in_backoff(2, 24)) == (False, True)
+    assert (requests.is_ready(2, 25), requests.is_in_backoff(2, 25)) == (True, False)
+    requests.clear()
     assert requests.is_ready(2, 6)
 
 
@@ -168,4 +168,4 @@ def test_a_new_request_makes_late_answers_void() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
     late = requests.sent(2, 0)
     assert requests.busy_until_ms(100) is None
-    assert not requests.answered(2, late)
+    assert not requests.complete(2, late)

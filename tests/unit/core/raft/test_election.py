@@ -76,7 +76,7 @@ def test_a_higher_epoch_deposes_anybody() -> None:
     leader.become_leader()
     assert granted(leader, vote_request(epoch=2, end=(1, 1)))
     assert leader.machine.role_name == "Unattached"
-    assert leader.all(effects.LostLeadership)
+    assert leader.all(effects.LeadershipLost)
 
 
 def test_hostile_votes_are_refused() -> None:
@@ -139,7 +139,7 @@ def test_a_leader_grants_no_pre_vote_and_others_by_the_log_alone() -> None:
         assert not granted(single, vote_request(candidate=3, epoch=3, end=(0, 0), pre_vote=True)), found
 
 
-# Standing
+# BrokerControlState
 
 
 def test_pre_votes_then_votes_then_leadership() -> None:

@@ -39,7 +39,7 @@ def test_records_are_synced_before_the_next_fetch() -> None:
     receive(single, fetch_of(single)[0], batches=tuple(batches((1, 1))), high_watermark=1)
     append = single.one(effects.Append)
     assert len(append.batches) == 2
-    assert single.one(effects.HighWatermarkMoved).offset == 1
+    assert single.one(effects.HighWatermarkAdvanced).offset == 1
     assert not single.all(effects.Send)
     single.step(events.LogSynced(append.change - 1))
     assert not single.all(effects.Send)
@@ -50,10 +50,10 @@ def test_records_are_synced_before_the_next_fetch() -> None:
 def test_the_high_watermark_is_not_beyond_the_own_log_and_does_not_go_back() -> None:
     single = follower(log=(1,))
     receive(single, fetch_of(single)[0], high_watermark=9)
-    assert single.one(effects.HighWatermarkMoved).offset == 1
+    assert single.one(effects.HighWatermarkAdvanced).offset == 1
     for said in (0, -1):
         receive(single, fetch_of(single)[0], high_watermark=said)
-        assert not single.all(effects.HighWatermarkMoved)
+        assert not single.all(effects.HighWatermarkAdvanced)
     assert single.machine.high_watermark == 1
 
 

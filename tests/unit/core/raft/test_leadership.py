@@ -92,7 +92,7 @@ def test_a_leader_that_nobody_follows_resigns() -> None:
     assert single.machine.is_leader
     single.wait(1)
     assert single.machine.role_name == "Resigned"
-    assert single.one(effects.LostLeadership).epoch == 1
+    assert single.one(effects.LeadershipLost).epoch == 1
     assert {send.destination for send, _ in single.sent(messages.EndQuorumEpochRequest)} == {2, 3}
 
 
@@ -118,8 +118,8 @@ def test_resigning_names_the_best_successor_and_answers_all_who_wait() -> None:
     assert refusal.error is ErrorCode.not_leader_or_follower
     ended = [request for _, request in single.sent(messages.EndQuorumEpochRequest)]
     assert {tuple(key.node_id for key in request.preferred_candidates) for request in ended} == {(3, 2)}
-    single.step(events.RecordsOffered(1, 1, b""))
-    assert single.all(effects.RecordsRefused)
+    single.step(events.AppendRequested(1, 1, b""))
+    assert single.all(effects.AppendRejected)
 
 
 def test_the_end_of_an_epoch_is_told_until_it_is_heard() -> None:
@@ -174,12 +174,12 @@ def test_who_is_not_needed_stops_at_once(single: Single) -> None:
 
 def test_records_are_taken_only_in_the_own_epoch() -> None:
     single = leader()
-    single.step(events.RecordsOffered(1, 3, b"three"))
+    single.step(events.AppendRequested(1, 3, b"three"))
     batch = single.one(effects.Append).batches[0]
     assert (batch.base_offset, batch.last_offset, batch.epoch, batch.data) == (1, 3, 1, b"three")
     for epoch in (0, 2):
-        single.step(events.RecordsOffered(epoch, 1, b""))
-        assert single.one(effects.RecordsRefused)
+        single.step(events.AppendRequested(epoch, 1, b""))
+        assert single.one(effects.AppendRejected)
     follower = Single()
-    follower.step(events.RecordsOffered(0, 1, b""))
-    assert follower.one(effects.RecordsRefused)
+    follower.step(events.AppendRequested(0, 1, b""))
+    assert follower.one(effects.AppendRejected)

@@ -143,7 +143,7 @@ def test_a_removed_voter_counts_no_more() -> None:
     assert written_voters(single) == [1, 2]
     single.sync()
     fetch(single, 3)
-    assert not single.all(effects.HighWatermarkMoved)
+    assert not single.all(effects.HighWatermarkAdvanced)
     fetch(single, 2)
     assert single.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
 
@@ -186,7 +186,7 @@ def test_a_voter_with_an_uncommitted_removal_may_still_be_needed() -> None:
     single.receive(remove(1))
     single.sync()
     single.receive(vote_request(candidate=2, epoch=2, end=(3, 1)))
-    assert not single.all(effects.HighWatermarkMoved)
+    assert not single.all(effects.HighWatermarkAdvanced)
     single.wait(3000)
     assert single.machine.role_name == "Prospective"
     assert [send.destination for send, _ in single.sent(messages.VoteRequest)] == [2]
@@ -288,9 +288,9 @@ def test_hostile_updates(fields: dict[str, object], error: ErrorCode) -> None:
 
 def test_an_upgrade_needs_all_voters_to_have_described_themselves() -> None:
     single = leader(kraft_version=0)
-    wanted = events.KRaftVersionWanted(1, 1)
+    wanted = events.KRaftVersionRequested(1, 1)
     single.step(wanted)
-    assert "not all of the voters" in single.one(effects.RecordsRefused).reason
+    assert "not all of the voters" in single.one(effects.AppendRejected).reason
     for node_id in (2, 3):
         endpoints = registration(node_id, with_directory=True).endpoints
         single.receive(update(voter=key_of(node_id), endpoints=endpoints))
@@ -306,17 +306,17 @@ def test_an_upgrade_needs_all_voters_to_have_described_themselves() -> None:
     assert not single.all(effects.Append)
 
 
-@pytest.mark.parametrize("wanted", [events.KRaftVersionWanted(1, 0), events.KRaftVersionWanted(1, 2)])
-def test_no_way_back_and_no_way_too_far(wanted: events.KRaftVersionWanted) -> None:
+@pytest.mark.parametrize("wanted", [events.KRaftVersionRequested(1, 0), events.KRaftVersionRequested(1, 2)])
+def test_no_way_back_and_no_way_too_far(wanted: events.KRaftVersionRequested) -> None:
     single = leader()
     single.step(wanted)
-    assert single.one(effects.RecordsRefused)
+    assert single.one(effects.AppendRejected)
 
 
 def test_an_upgrade_is_the_leaders_matter() -> None:
     single = Single()
-    single.step(events.KRaftVersionWanted(0, 1))
-    assert single.one(effects.RecordsRefused)
+    single.step(events.KRaftVersionRequested(0, 1))
+    assert single.one(effects.AppendRejected)
 
 
 # A follower's side

@@ -32,9 +32,9 @@ def test_a_majority_commits() -> None:
     single = leader(voters=(1, 2, 3, 4, 5))
     for replica in (2, 9):
         answer(single, replica=replica, end=(1, 1), max_wait_ms=0)
-        assert not single.all(effects.HighWatermarkMoved)
+        assert not single.all(effects.HighWatermarkAdvanced)
     assert answer(single, replica=3, end=(1, 1), max_wait_ms=0).high_watermark == 1
-    assert single.one(effects.HighWatermarkMoved).offset == 1
+    assert single.one(effects.HighWatermarkAdvanced).offset == 1
     assert single.one(effects.LeadershipConfirmed).epoch == 1
 
 
@@ -46,17 +46,17 @@ def test_older_records_are_committed_only_with_one_of_the_own_epoch() -> None:
 
 def test_the_leaders_own_disk_counts_when_it_is_synced() -> None:
     single = leader()
-    single.step(events.RecordsOffered(1, 1, b""))
+    single.step(events.AppendRequested(1, 1, b""))
     change = single.one(effects.Append).change
     answer(single, replica=2, end=(2, 1), max_wait_ms=0)
     assert single.machine.high_watermark == 1
     single.step(events.LogSynced(change))
-    assert single.one(effects.HighWatermarkMoved).offset == 2
+    assert single.one(effects.HighWatermarkAdvanced).offset == 2
 
 
 def test_followers_may_be_ahead_of_the_leaders_disk() -> None:
     single = leader()
-    single.step(events.RecordsOffered(1, 1, b""))
+    single.step(events.AppendRequested(1, 1, b""))
     for replica in (2, 3):
         answer(single, replica=replica, end=(2, 1), max_wait_ms=0)
     assert single.machine.high_watermark == 2
@@ -75,7 +75,7 @@ def test_nothing_new_is_waited_for() -> None:
     single = leader()
     waiting = single.receive(fetch_request(end=(1, 1), high_watermark=1))
     assert not single.all(effects.Respond)
-    single.step(events.RecordsOffered(1, 2, b""))
+    single.step(events.AppendRequested(1, 2, b""))
     served = single.one(effects.RespondWithRecords)
     assert (served.request_id, served.start_offset, served.end_offset) == (waiting, 1, 3)
 

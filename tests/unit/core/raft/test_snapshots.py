@@ -53,7 +53,7 @@ def test_a_loaded_snapshot_takes_the_logs_place() -> None:
     single = loaded()
     voters = tuple(registration(node_id, with_directory=True) for node_id in (1, 2))
     single.step(events.SnapshotLoaded(ID, 10, Quorum(1, voters)))
-    assert single.one(effects.HighWatermarkMoved).offset == 10
+    assert single.one(effects.HighWatermarkAdvanced).offset == 10
     request = single.sent(messages.FetchRequest)[0][1]
     assert (request.fetch_offset, request.last_fetched_epoch) == (10, 1)
     assert single.machine.quorum == Quorum(1, voters)

@@ -42,7 +42,7 @@ def test_the_only_voter_leads_at_once(found: QuorumState) -> None:
     # Never twice in one epoch: what it wrote as leader may be lost. As candidate it had written nothing.
     assert single.machine.epoch == (found.leader_epoch if found.voted_id == 1 else found.leader_epoch + 1)
     single.sync()
-    assert single.one(effects.HighWatermarkMoved).offset == 1
+    assert single.one(effects.HighWatermarkAdvanced).offset == 1
 
 
 def test_the_candidate_of_before_asks_in_the_same_epoch() -> None:

@@ -75,9 +75,9 @@ def test_a_change_holds_from_its_record_on_and_goes_with_it() -> None:
     history = QuorumHistory(voters(1))
     assert (history.kraft_version, history.voters, history.last_change_offset) == (0, voters(1), None)
     change = LeaderChangeV0(leader_id=1, voters=(), granting_voters=())
-    history.note((change, KRaftVersion(kraft_version=1), Voters(voters=voters(1, 2).voters)), 10)
+    history.on_append((change, KRaftVersion(kraft_version=1), Voters(voters=voters(1, 2).voters)), 10)
     assert (history.kraft_version, history.voters, history.last_change_offset) == (1, voters(1, 2), 12)
-    history.note((Voters(voters=voters(1, 2, 3).voters),), 20)
+    history.on_append((Voters(voters=voters(1, 2, 3).voters),), 20)
     assert history.at(20) == Quorum(1, voters(1, 2).voters)
     assert history.at(21) == Quorum(1, voters(1, 2, 3).voters)
     assert history.at(10) == Quorum()
@@ -95,7 +95,7 @@ def test_what_a_snapshot_says_stays_when_the_log_before_it_goes() -> None:
     history.load(Quorum(1, voters(1).voters), 0)
     assert history.last_change_offset == -1
     for offset, ids in ((5, (1, 2)), (9, (1, 2, 3))):
-        history.note((Voters(voters=voters(*ids).voters),), offset)
+        history.on_append((Voters(voters=voters(*ids).voters),), offset)
     history.forget_before(8)
     assert history.at(8) == Quorum(1, voters(1, 2).voters)
     assert history.at(5) == Quorum()
@@ -103,11 +103,11 @@ def test_what_a_snapshot_says_stays_when_the_log_before_it_goes() -> None:
     assert (history.voters, history.kraft_version) == (VoterSet(), 0)
 
 
-def test_a_set_without_a_common_majority_cannot_follow() -> None:
+def test_voter_sets_with_disjoint_majorities_are_rejected() -> None:
     history = QuorumHistory(voters(7, 8, 9))
-    history.note((Voters(voters=voters(1, 2, 3).voters),), 0)
-    with pytest.raises(BrokenQuorum, match="cannot follow"):
-        history.note((Voters(voters=voters(1, 4, 5).voters),), 1)
+    history.on_append((Voters(voters=voters(1, 2, 3).voters),), 0)
+    with pytest.raises(BrokenQuorum, match="may have disjoint majorities"):
+        history.on_append((Voters(voters=voters(1, 4, 5).voters),), 1)
 
 
 def test_keys() -> None:

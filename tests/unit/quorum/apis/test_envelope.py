@@ -186,5 +186,5 @@ def test_an_error_that_no_inner_response_reports_is_the_envelopes(node: FakeCont
         await asyncio.sleep(0)
         raise KafkaError(ErrorCode.request_timed_out)
 
-    node.quorum.answer = handle  # type: ignore[method-assign]
+    node.quorum.handle = handle  # type: ignore[method-assign]
     assert forward(node, inner(DESCRIBE_QUORUM, 2, topics=[])).error_code is ErrorCode.request_timed_out

@@ -1,7 +1,7 @@
-"""A broker's membership in the cluster: registration, heartbeats, and the controlled way out.
+"""A broker's lifecycle in the cluster: registration, heartbeats and controlled shutdown.
 
-All of it goes through the controller's own requests, whether the controller is this process or another. A broker that
-was fenced, because nobody heard of it for a while, simply goes on: its next heartbeat takes the fence away.
+It sends Kafka's requests to the controller, in this process or in another. A broker that was fenced because its
+heartbeats did not arrive keeps running, and its next heartbeat unfences it.
 """
 
 import asyncio
@@ -29,32 +29,32 @@ BROKER_REGISTRATION: Final = (ApiKey.BROKER_REGISTRATION, 4)
 BROKER_HEARTBEAT: Final = (ApiKey.BROKER_HEARTBEAT, 1)
 
 CONTROLLED_SHUTDOWN_SECONDS_MAX: Final = 300.0
-"""As long as Kafka waits."""
-EAGER_SECONDS: Final = 0.01
-"""Between heartbeats of a broker that waits to be let in, at first."""
-LEAVING_SECONDS: Final = 0.05
-LEAVING_SILENCE_SECONDS_MAX: Final = 2.0
-"""A controller that does not answer for so long is not waited for: when a whole cluster stops, somebody is the last."""
+"""As in Kafka."""
+FIRST_RETRY_SECONDS: Final = 0.01
+"""The first interval between heartbeats of a broker that waits to be unfenced; it doubles."""
+SHUTDOWN_HEARTBEAT_SECONDS: Final = 0.05
+SHUTDOWN_RESPONSE_SECONDS_MAX: Final = 2.0
+"""When a whole cluster stops, the last broker finds no controller, and must not wait for one."""
 
 _REASONS: Final = {
-    ErrorCode.duplicate_broker_registration: "another broker with node.id={node_id} is alive; "
-    "give each node a number of its own",
-    ErrorCode.inconsistent_cluster_id: "this node's log dirs belong to cluster {cluster_id} and its controllers to "
-    "another; format them for that one, or correct the addresses of the controllers",
-    ErrorCode.unsupported_version: "the cluster uses features that this release does not know; "
-    "start the node with a newer one",
-    ErrorCode.invalid_registration: "the controllers do not take the ids of its log dirs: a meta.properties was copied "
-    "from another node or directory, take it out and format the directory",
-    ErrorCode.request_timed_out: "no active controller answered; a majority of the controllers must run, and be "
-    "reached from here at the addresses of controller.quorum.voters or controller.quorum.bootstrap.servers",
+    ErrorCode.duplicate_broker_registration: "another broker with node.id={node_id} is running. "
+    "Give each node a unique node.id.",
+    ErrorCode.inconsistent_cluster_id: "the log dirs of this node belong to cluster {cluster_id}, and its controllers "
+    "to another. Format the log dirs for that cluster, or correct the controller addresses.",
+    ErrorCode.unsupported_version: "the cluster uses features that this release does not support. "
+    "Start the node with a newer release.",
+    ErrorCode.invalid_registration: "the controllers reject the directory IDs of its log dirs: a meta.properties was "
+    "copied from another node or directory. Remove it and format the directory.",
+    ErrorCode.request_timed_out: "no active controller responded. A majority of the controllers must run, and this "
+    "node must reach them at the addresses of controller.quorum.voters or controller.quorum.bootstrap.servers.",
 }
 _FINAL: Final = frozenset(
     {ErrorCode.inconsistent_cluster_id, ErrorCode.unsupported_version, ErrorCode.invalid_registration}
 )
-"""No later attempt would fare better."""
+"""Errors that do not go away with a retry."""
 
 
-class Membership:
+class BrokerLifecycle:
     def __init__(
         self,
         config: NodeConfig,
@@ -78,59 +78,59 @@ class Membership:
         self._registration: Message = None
         self._must_register = False
         self._is_ready = False
-        self._is_leaving = False
-        self._eager_seconds = EAGER_SECONDS
+        self._is_shutting_down = False
+        self._retry_seconds = FIRST_RETRY_SECONDS
         self._offline_dirs: Final[dict[UUID, bool]] = {}
-        """Those that failed, and whether the controller has heard of it."""
-        self._wake: Final = asyncio.Event()
+        """Directories that failed, and whether they were reported to the controller."""
+        self._heartbeat_requested: Final = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._unfenced: Final[asyncio.Future[None]] = loop.create_future()
-        self._let_go: Final[asyncio.Future[None]] = loop.create_future()
-        self._living: asyncio.Task[None] | None = None
+        self._may_stop: Final[asyncio.Future[None]] = loop.create_future()
+        self._heartbeats: asyncio.Task[None] | None = None
         self.broker_epoch = -1
         self.failed: Final[asyncio.Future[str]] = loop.create_future()
-        """Done, with the reason, once this broker cannot be a member any more."""
+        """Done, with the reason, when this broker must stop."""
 
-    # Coming
+    # Registration
 
     async def register(
         self, listeners: Sequence[Listener], directory_ids: Collection[UUID], previous_broker_epoch: int
     ) -> None:
-        """Until the controller takes it; from then on it hears that this broker lives, and is not ready yet.
+        """Registers the broker, with retries, and starts its heartbeats. The broker stays fenced until `unfence`.
 
-        Raises KafkaError, with the reason, for what will not change or has not changed in time.
+        Raises KafkaError with the reason if it fails for good or for too long.
         """
         self._registration = self._registration_request(listeners, directory_ids, previous_broker_epoch)
         deadline = self._clock.monotonic() + self._config.initial_broker_registration_timeout_ms / 1000
         failures = 0
-        refused_for = ErrorCode.request_timed_out
+        last_error = ErrorCode.request_timed_out
         while (code := await self._try_to_register(deadline)) is not ErrorCode.none:
             failures += 1
             if code is not ErrorCode.request_timed_out:
-                # It stays the reason, if no time is left to hear it again.
-                refused_for = code
+                # A later timeout must not hide this reason.
+                last_error = code
             pause = backoff_seconds(failures, self._retry_seconds_max, self._random)
             if code in _FINAL or self._clock.monotonic() + pause > deadline:
-                raise self._refusal(refused_for)
+                raise self._error(last_error)
             if failures == 1:
-                logger.warning("the broker is not registered yet: %s", self._refusal(code))
+                logger.warning("Broker registration failed, retrying: %s", self._error(code))
             await asyncio.sleep(pause)
-        self._living = asyncio.ensure_future(self._live())
+        self._heartbeats = asyncio.ensure_future(self._send_heartbeats())
 
     async def unfence(self) -> None:
-        """Tells the controller that this broker is ready to serve. Returns once it is to."""
+        """Reports that this broker is ready. Returns once the controller has unfenced it."""
         self._is_ready = True
-        self.beat_now()
+        self.heartbeat_now()
         await asyncio.shield(self._unfenced)
 
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
         own = image.brokers.get(self._config.node_id)
         if own is not None and own.epoch > self.broker_epoch >= 0 and own.incarnation_id != self._incarnation_id:
             self._fail(
-                f"another process has taken the place of this broker, with node.id={self._config.node_id} and the ids "
-                "of these log dirs: was a data directory copied?"
+                f"Another process has registered with node.id={self._config.node_id} and the directory IDs of this "
+                "broker. Check whether a data directory was copied."
             )
-        # A cluster that has just learnt of log dirs has to be told of this broker's.
+        # The cluster supports directories from now on, so the broker registers those that it has.
         if (
             METADATA_VERSION in delta.features_changed
             and image.features.metadata_version >= IV_3_7_DIRECTORIES
@@ -139,84 +139,85 @@ class Membership:
             and not own.directories
         ):
             self._must_register = True
-            self.beat_now()
+            self.heartbeat_now()
 
-    # Living
+    # Heartbeats
 
-    def beat_now(self) -> None:
-        """Whoever is the active controller may not know this broker yet, or there is something to tell."""
-        self._wake.set()
+    def heartbeat_now(self) -> None:
+        """Sends a heartbeat at once: the active controller may be a new one, or there is something to report."""
+        self._heartbeat_requested.set()
 
     def report_offline_dirs(self, directory_ids: Collection[UUID]) -> None:
-        """Leaders of what was there are sought elsewhere. A broker that cannot say so in time must not go on."""
+        """The controller then elects other leaders. If the report does not arrive in time, the broker must stop."""
         loop = asyncio.get_running_loop()
         for directory_id in directory_ids:
             if directory_id not in self._offline_dirs:
                 self._offline_dirs[directory_id] = False
                 loop.call_later(self._config.log_dir_failure_timeout_ms / 1000, self._check_reported, directory_id)
-        self.beat_now()
+        self.heartbeat_now()
 
     def _check_reported(self, directory_id: UUID) -> None:
-        if not self._offline_dirs[directory_id] and self._living is not None and not self._living.done():
-            self._fail("a log dir failed, and no controller could be told of it within log.dir.failure.timeout.ms")
+        if not self._offline_dirs[directory_id] and self._heartbeats is not None and not self._heartbeats.done():
+            self._fail(
+                "A log dir failed, and the controller did not receive the report within log.dir.failure.timeout.ms."
+            )
 
     def _fail(self, reason: str) -> None:
         if not self.failed.done():
             self.failed.set_result(reason)
 
-    async def _live(self) -> None:
+    async def _send_heartbeats(self) -> None:
         failures = 0
         while True:
-            # What is asked for from here on asks for another heartbeat.
-            self._wake.clear()
+            # A request from here on needs another heartbeat.
+            self._heartbeat_requested.clear()
             try:
                 if self._must_register:
                     await self._register_again()
-                pause = self._digest(await self._beat())
+                pause = self._next_interval(await self._heartbeat())
                 failures = 0
             except KafkaError as error:
-                if self._is_leaving:
-                    logger.warning("leaving the cluster failed: %s; stopping all the same", error)
-                    _resolve(self._let_go)
+                if self._is_shutting_down:
+                    logger.warning("Controlled shutdown failed, stopping anyway: %s", error)
+                    _resolve(self._may_stop)
                     return
                 failures += 1
                 pause = backoff_seconds(failures, self._retry_seconds_max, self._random)
-                logger.warning("heartbeat refused: %s", error)
+                logger.warning("Heartbeat failed: %s", error)
             try:
                 async with asyncio.timeout(pause):
-                    await self._wake.wait()
+                    await self._heartbeat_requested.wait()
             except TimeoutError:
                 pass
 
-    def _digest(self, answer: Message) -> float:
-        """How long to wait before the next heartbeat."""
-        if self._is_leaving:
-            if answer.should_shut_down:
-                _resolve(self._let_go)
-            return min(LEAVING_SECONDS, self._interval_seconds)
-        if answer.is_caught_up and not (answer.is_fenced and self._is_ready):
-            if not answer.is_fenced:
+    def _next_interval(self, response: Message) -> float:
+        if self._is_shutting_down:
+            if response.should_shut_down:
+                _resolve(self._may_stop)
+            return min(SHUTDOWN_HEARTBEAT_SECONDS, self._interval_seconds)
+        if response.is_caught_up and not (response.is_fenced and self._is_ready):
+            if not response.is_fenced:
                 _resolve(self._unfenced)
-            self._eager_seconds = EAGER_SECONDS
+            self._retry_seconds = FIRST_RETRY_SECONDS
             return self._interval_seconds
-        pause = min(self._eager_seconds, self._interval_seconds)
-        self._eager_seconds = 2 * pause
+        pause = min(self._retry_seconds, self._interval_seconds)
+        self._retry_seconds = 2 * pause
         return pause
 
-    # Going
+    # Shutdown
 
-    async def leave(self, *, politely: bool) -> None:
-        """Ends the heartbeats; politely: gives up leadership first, as far as others can take it over."""
-        if self._living is None:
+    async def stop(self, *, controlled: bool) -> None:
+        """Ends the heartbeats. A controlled shutdown first moves leadership to other brokers, where possible."""
+        if self._heartbeats is None:
             return
-        if politely and self._config.controlled_shutdown_enable and self._unfenced.done():
-            self._is_leaving = True
-            self.beat_now()
-            await asyncio.wait((self._let_go,), timeout=CONTROLLED_SHUTDOWN_SECONDS_MAX)
-            if not self._let_go.done():
-                logger.warning("the controller did not let this broker go in time; stopping all the same")
-        self._living.cancel()
-        await asyncio.wait((self._living,))
+        if controlled and self._config.controlled_shutdown_enable and self._unfenced.done():
+            self._is_shutting_down = True
+            self.heartbeat_now()
+            await asyncio.wait((self._may_stop,), timeout=CONTROLLED_SHUTDOWN_SECONDS_MAX)
+            if not self._may_stop.done():
+                logger.warning("Controlled shutdown timed out, stopping anyway")
+        self._heartbeats.cancel()
+        await asyncio.wait((self._heartbeats,))
 
     # Requests
 
@@ -235,10 +236,10 @@ class Membership:
     async def _register_again(self) -> None:
         code = await self._try_to_register()
         if code is not ErrorCode.none:
-            raise self._refusal(code)
+            raise self._error(code)
         self._must_register = False
 
-    async def _beat(self) -> Message:
+    async def _heartbeat(self) -> Message:
         offline_dirs = tuple(self._offline_dirs)
         request = schema(*BROKER_HEARTBEAT).new(
             "BrokerHeartbeatRequest",
@@ -246,11 +247,11 @@ class Membership:
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset(),
             want_fence=not self._is_ready,
-            want_shut_down=self._is_leaving,
+            want_shut_down=self._is_shutting_down,
             offline_log_dirs=offline_dirs,
         )
         try:
-            async with asyncio.timeout(LEAVING_SILENCE_SECONDS_MAX if self._is_leaving else None):
+            async with asyncio.timeout(SHUTDOWN_RESPONSE_SECONDS_MAX if self._is_shutting_down else None):
                 response = await self._controller.handle(*BROKER_HEARTBEAT, request)
         except TimeoutError:
             raise KafkaError(ErrorCode.request_timed_out) from None
@@ -276,8 +277,8 @@ class Membership:
             previous_broker_epoch=previous_broker_epoch,
         )
 
-    def _refusal(self, code: ErrorCode) -> KafkaError:
-        reason = _REASONS.get(code, "the controller refused this broker's registration")
+    def _error(self, code: ErrorCode) -> KafkaError:
+        reason = _REASONS.get(code, "the controller rejected the registration of this broker")
         return KafkaError(code, reason.format(node_id=self._config.node_id, cluster_id=self._cluster_id))
 
 

@@ -1,6 +1,7 @@
-"""One replica of the metadata log as a machine: an event and the time go in, effects come out.
+"""One replica of the metadata log as a state machine: `step` takes an event and the time, and returns effects.
 
-It has no clock, disk, network or chance of its own. Kafka's KRaft: followers fetch, and a Fetch is an acknowledgement.
+It has no clock, disk, network or random source of its own. As in Kafka's KRaft, followers fetch, and a Fetch is the
+acknowledgement of what was fetched before.
 """
 
 from collections.abc import Callable
@@ -16,24 +17,23 @@ from odradek.core.raft import (
     describe,
     election,
     fetching,
-    joining,
     leadership,
     membership,
     messages,
+    self_registration,
     serving,
     snapshots,
 )
-from odradek.core.raft.durable import Durable
 from odradek.core.raft.effects import Effect, ReadyToStop, SetTimer
 from odradek.core.raft.errors import BrokenQuorum
 from odradek.core.raft.events import (
+    AppendRequested,
     ConnectionRefused,
     ConnectionUp,
     Event,
-    KRaftVersionWanted,
+    KRaftVersionRequested,
     LogStartAdvanced,
     LogSynced,
-    RecordsOffered,
     RequestFailed,
     RequestReceived,
     ResignRequested,
@@ -47,42 +47,43 @@ from odradek.core.raft.messages import DescribeQuorumRequest, DescribeQuorumResp
 from odradek.core.raft.replica import Replica
 from odradek.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from odradek.core.raft.settings import Identity, RaftSettings
+from odradek.core.raft.stored_state import StoredState
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.core.raft.voters import Quorum
 from odradek.records.control import VoterEndpoint
 
 _TRANSITIONS_MAX = 8
-"""In one step. No chain of roles is longer: a loop of them would be a fault."""
+"""Role changes in one step. More of them would be an endless loop."""
 
 
-class RaftMachine:
-    def __init__(self, identity: Identity, settings: RaftSettings, random: Random, durable: Durable) -> None:
+class RaftStateMachine:
+    def __init__(self, identity: Identity, settings: RaftSettings, random: Random, durable: StoredState) -> None:
         self._replica = Replica(identity, settings, random, durable)
         self._found = durable.quorum_state
         self._timer_ms: int | None = None
         self._is_ready_to_stop = False
 
     def start(self, now_ms: int) -> tuple[Effect, ...]:
-        """Before anything else, once."""
+        """To be called once, before the first `step`."""
         self._replica.now_ms = now_ms
         state = self._found
         voted_directory_id = None if state.voted_directory_id == ZERO_UUID else state.voted_directory_id
-        election.first_role(
+        election.choose_first_role(
             self._replica,
             state.leader_epoch,
             None if state.leader_id < 0 else state.leader_id,
             None if state.voted_id < 0 else ReplicaKey(state.voted_id, voted_directory_id),
         )
-        return self._settled()
+        return self._finish_step()
 
     def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
-        """Raises BrokenQuorum when the replica must not go on."""
+        """Raises BrokenQuorum if the replica must stop."""
         replica = self._replica
         replica.now_ms = max(now_ms, replica.now_ms)
         _EVENTS[type(event)](replica, event)
-        return self._settled()
+        return self._finish_step()
 
-    # Looking in
+    # Views
 
     @property
     def directory_id(self) -> UUID:
@@ -98,7 +99,7 @@ class RaftMachine:
 
     @property
     def leader_endpoints(self) -> tuple[VoterEndpoint, ...]:
-        """Empty while nobody has said where the leader is."""
+        """Empty while the leader's endpoints are unknown."""
         return self._replica.leader_endpoints
 
     @property
@@ -127,11 +128,11 @@ class RaftMachine:
 
     @property
     def quorum(self) -> Quorum:
-        """As the end of the log has it, committed or not."""
+        """The voters at the end of the log, committed or not."""
         return Quorum(self._replica.quorum.kraft_version, self._replica.voters.voters)
 
     def quorum_at(self, end_offset: int) -> Quorum:
-        """What a snapshot that ends there has to keep of it."""
+        """The voters that a snapshot with this end offset contains."""
         return self._replica.quorum.at(end_offset)
 
     def describe(self) -> DescribeQuorumResponse:
@@ -139,23 +140,23 @@ class RaftMachine:
 
     # After every event
 
-    def _settled(self) -> tuple[Effect, ...]:
+    def _finish_step(self) -> tuple[Effect, ...]:
         replica = self._replica
         for _ in range(_TRANSITIONS_MAX):
-            replica.forget_wake()
+            replica.clear_wake()
             role = replica.role
             _poll(replica)
             if replica.role is role:
                 break
         else:
-            raise BrokenQuorum(f"node {replica.identity.node_id} does not come to rest")
-        if replica.is_stopping and not self._is_ready_to_stop and _is_dispensable(replica):
+            raise BrokenQuorum(f"node {replica.identity.node_id} changes its role endlessly")
+        if replica.is_stopping and not self._is_ready_to_stop and _can_stop(replica):
             self._is_ready_to_stop = True
             replica.emit(ReadyToStop())
         if replica.next_wake_ms is not None and replica.next_wake_ms != self._timer_ms:
             replica.emit(SetTimer(replica.next_wake_ms))
             self._timer_ms = replica.next_wake_ms
-        return replica.take_effects()
+        return replica.drain_effects()
 
 
 def _poll(replica: Replica) -> None:
@@ -174,7 +175,7 @@ def _poll(replica: Replica) -> None:
             leadership.poll_resigned(replica, role)
 
 
-def _is_dispensable(replica: Replica) -> bool:
+def _can_stop(replica: Replica) -> bool:
     has_other_leader = replica.leader_id not in (None, replica.identity.node_id)
     return has_other_leader or not replica.is_voter or replica.voters.is_only_voter(replica.key)
 
@@ -184,19 +185,19 @@ def _on_request(replica: Replica, event: RequestReceived) -> None:
 
 
 def _on_response(replica: Replica, event: ResponseReceived) -> None:
-    if not replica.requests.answered(event.source, event.correlation_id):
+    if not replica.requests.complete(event.source, event.correlation_id):
         return
     if not _RESPONSES[type(event.message)](replica, event.source, event.message):
-        replica.requests.pause(event.source, replica.now_ms)
+        replica.requests.back_off(event.source, replica.now_ms)
 
 
 def _on_failure(replica: Replica, event: RequestFailed) -> None:
-    if replica.requests.answered(event.destination, event.correlation_id):
-        replica.requests.pause(event.destination, replica.now_ms)
+    if replica.requests.complete(event.destination, event.correlation_id):
+        replica.requests.back_off(event.destination, replica.now_ms)
 
 
 def _on_time_passed(replica: Replica, event: TimePassed) -> None:
-    """Whatever is due is done after every event."""
+    """Deadlines are checked after every event."""
 
 
 def _on_stop_requested(replica: Replica, event: StopRequested) -> None:
@@ -207,19 +208,19 @@ def _on_describe_request(replica: Replica, request_id: int, request: DescribeQuo
     replica.respond(request_id, describe.describe(replica))
 
 
-# The dispatch is by exact type, so each handler gets what its own annotation says.
+# Dispatch is by exact type, so each handler receives the type that it declares.
 _EVENTS: dict[type[Event], Callable[[Replica, Any], None]] = {
     TimePassed: _on_time_passed,
     RequestReceived: _on_request,
     ResponseReceived: _on_response,
     RequestFailed: _on_failure,
-    RecordsOffered: appending.on_records_offered,
+    AppendRequested: appending.on_append_requested,
     LogSynced: committing.on_log_synced,
     SnapshotTaken: snapshots.on_snapshot_taken,
     SnapshotLoaded: snapshots.on_snapshot_loaded,
     LogStartAdvanced: snapshots.on_log_start_advanced,
     ResignRequested: leadership.on_resign_requested,
-    KRaftVersionWanted: membership.on_kraft_version_wanted,
+    KRaftVersionRequested: membership.on_kraft_version_requested,
     StopRequested: _on_stop_requested,
     ConnectionRefused: dead_leader.on_connection_refused,
     ConnectionUp: dead_leader.on_connection_up,
@@ -241,8 +242,8 @@ _RESPONSES: dict[type[messages.Response], Callable[[Replica, int, Any], bool]] =
     messages.EndQuorumEpochResponse: leadership.on_end_response,
     messages.FetchResponse: fetching.on_fetch_response,
     messages.FetchSnapshotResponse: snapshots.on_fetch_snapshot_response,
-    messages.AddRaftVoterResponse: joining.on_join_response,
-    messages.RemoveRaftVoterResponse: joining.on_join_response,
-    messages.UpdateRaftVoterResponse: joining.on_update_response,
+    messages.AddRaftVoterResponse: self_registration.on_join_response,
+    messages.RemoveRaftVoterResponse: self_registration.on_join_response,
+    messages.UpdateRaftVoterResponse: self_registration.on_update_response,
     messages.ApiVersionsResponse: membership.on_versions_response,
 }

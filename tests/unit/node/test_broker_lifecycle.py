@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode
 from odradek.config.listeners import Listener
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.records import FeatureLevelRecord
-from odradek.node.membership import Membership
+from odradek.node.broker_lifecycle import BrokerLifecycle
 from odradek.sim.world import World
 from odradek.wire.schemas import Message
 from tests.unit.core.controller.cluster import CLUSTER_ID, Cluster
@@ -34,7 +34,7 @@ class Life:
     def _begin(self, cluster_id: str) -> None:
         stage = self.stage
         channel = stage.open_channel(retry_seconds_max=stage.config.broker_session_timeout_ms / 2000)
-        self.membership = Membership(
+        self.lifecycle = BrokerLifecycle(
             stage.config,
             channel,
             cluster_id=cluster_id,
@@ -43,19 +43,19 @@ class Life:
             clock=stage.ports.clock,
             random=stage.ports.random,
         )
-        channel.on_disconnect(self.membership.beat_now)
+        channel.on_disconnect(self.lifecycle.heartbeat_now)
 
     def _offset(self) -> int:
         return self.stage.cluster.image.offset if self.metadata_offset is None else self.metadata_offset
 
     def register(self, directory: UUID = DIRECTORY) -> Outcome:
-        return self.stage.begin(lambda: self.membership.register(LISTENERS, [directory], -1))
+        return self.stage.begin(lambda: self.lifecycle.register(LISTENERS, [directory], -1))
 
     def unfence(self) -> Outcome:
-        return self.stage.begin(self.membership.unfence)
+        return self.stage.begin(self.lifecycle.unfence)
 
-    def leave(self, *, politely: bool = True) -> Outcome:
-        return self.stage.begin(lambda: self.membership.leave(politely=politely))
+    def stop(self, *, controlled: bool = True) -> Outcome:
+        return self.stage.begin(lambda: self.lifecycle.stop(controlled=controlled))
 
     def serve(self, name: str = "c1") -> None:
         self.stage.lead(name)
@@ -91,7 +91,7 @@ class TestRegistration:
         world.run_for(0.1)
         assert outcome.is_done
         broker = life.stage.cluster.image.brokers[BROKER_ID]
-        assert (broker.epoch, broker.directories) == (life.membership.broker_epoch, (DIRECTORY,))
+        assert (broker.epoch, broker.directories) == (life.lifecycle.broker_epoch, (DIRECTORY,))
         assert [(one.name, one.host, one.port) for one in broker.endpoints] == [("PLAINTEXT", "b4", 9092)]
         assert broker.fenced
 
@@ -111,7 +111,7 @@ class TestRegistration:
         world.run_for(61)
         assert outcome.error is not None
         assert outcome.error.code is ErrorCode.request_timed_out
-        assert "a majority of the controllers must run" in str(outcome.error)
+        assert "A majority of the controllers must run" in str(outcome.error)
 
     def test_as_long_as_it_is_told_to(self, world: World) -> None:
         life = Life(world, "initial.broker.registration.timeout.ms=10000")
@@ -126,7 +126,7 @@ class TestRegistration:
         world.run_for(0.1)
         assert outcome.error is not None
         assert outcome.error.code is ErrorCode.inconsistent_cluster_id
-        assert "belong to cluster another and its controllers to another" in str(outcome.error)
+        assert "belong to cluster another, and its controllers to another" in str(outcome.error)
         assert len(life.requests("c1", REGISTRATION)) == 1
 
     def test_with_somebody_elses_directory_is_refused_at_once(self, world: World) -> None:
@@ -161,7 +161,7 @@ class TestRegistration:
             world.run_for(2)
         assert outcome.error is not None
         assert str(outcome.error) == (
-            "DUPLICATE_BROKER_REGISTRATION: another broker with node.id=4 is alive; give each node a number of its own"
+            "DUPLICATE_BROKER_REGISTRATION: another broker with node.id=4 is running. Give each node a unique node.id."
         )
 
     def test_the_reason_is_the_refusal_although_nobody_repeats_it(self, world: World) -> None:
@@ -181,15 +181,15 @@ class TestRegistration:
         life.serve()
         cluster = life.stage.cluster
         assert cluster.image.brokers[BROKER_ID].directories == ()
-        epoch = life.membership.broker_epoch
+        epoch = life.lifecycle.broker_epoch
         before = cluster.image
         cluster.replay((FeatureLevelRecord(name="metadata.version", feature_level=17),))
         delta = ImageDelta(previous=before, features_changed=("metadata.version",))
-        life.stage.begin(lambda: life.membership.on_image(cluster.image, delta))
+        life.stage.begin(lambda: life.lifecycle.on_image(cluster.image, delta))
         world.run_for(0.1)
         broker = cluster.image.brokers[BROKER_ID]
         assert (broker.directories, broker.epoch, broker.fenced) == ((DIRECTORY,), epoch, False)
-        assert life.membership.broker_epoch == epoch
+        assert life.lifecycle.broker_epoch == epoch
         world.run_for(10)
         assert len(life.requests("c1", REGISTRATION)) == 2
 
@@ -291,22 +291,22 @@ class TestHeartbeats:
         life = Life(world)
         life.serve()
         world.run_for(0.5)
-        life.stage.on(life.stage.broker, lambda: life.membership.report_offline_dirs([UUID(int=5), UUID(int=6)]))
+        life.stage.on(life.stage.broker, lambda: life.lifecycle.report_offline_dirs([UUID(int=5), UUID(int=6)]))
         world.run_for(0.05)
         assert life.requests("c1")[-1].offline_log_dirs == (UUID(int=5), UUID(int=6))
         world.run_for(40)
-        assert not life.membership.failed.done()
+        assert not life.lifecycle.failed.done()
 
     def test_that_cannot_report_it_end_the_broker(self, world: World) -> None:
         life = Life(world)
         life.serve()
         life.stage.see(None)
         life.stage.activate(None)
-        life.stage.on(life.stage.broker, lambda: life.membership.report_offline_dirs([UUID(int=5)]))
+        life.stage.on(life.stage.broker, lambda: life.lifecycle.report_offline_dirs([UUID(int=5)]))
         world.run_for(29.9)
-        assert not life.membership.failed.done()
+        assert not life.lifecycle.failed.done()
         world.run_for(0.2)
-        assert "no controller could be told" in life.membership.failed.result()
+        assert "the controller did not receive the report" in life.lifecycle.failed.result()
 
     def test_of_a_broker_whose_place_is_taken_end(self, world: World) -> None:
         life = Life(world)
@@ -315,8 +315,8 @@ class TestHeartbeats:
         before = cluster.image
         cluster.register(BROKER_ID, incarnation=99, directories=(DIRECTORY,))
         delta = ImageDelta(previous=before, brokers_changed=(BROKER_ID,))
-        life.stage.begin(lambda: life.membership.on_image(cluster.image, delta))
-        assert "was a data directory copied?" in life.membership.failed.result()
+        life.stage.begin(lambda: life.lifecycle.on_image(cluster.image, delta))
+        assert "Check whether a data directory was copied." in life.lifecycle.failed.result()
 
     def test_of_one_that_reads_of_its_own_past_go_on(self, world: World) -> None:
         life = Life(world)
@@ -324,8 +324,8 @@ class TestHeartbeats:
         cluster.register(BROKER_ID, incarnation=99, directories=(DIRECTORY,))
         past = cluster.image
         life.serve()
-        life.stage.begin(lambda: life.membership.on_image(past, ImageDelta(previous=past)))
-        assert not life.membership.failed.done()
+        life.stage.begin(lambda: life.lifecycle.on_image(past, ImageDelta(previous=past)))
+        assert not life.lifecycle.failed.done()
 
 
 class TestLeaving:
@@ -335,7 +335,7 @@ class TestLeaving:
         cluster = life.stage.cluster
         cluster.create("orders", assignments={0: (BROKER_ID, 1)})
         assert cluster.partition("orders").leader == BROKER_ID
-        outcome = life.leave()
+        outcome = life.stop()
         world.run_for(0.5)
         assert cluster.partition("orders").leader == 1
         assert not outcome.is_done
@@ -351,7 +351,7 @@ class TestLeaving:
         life = Life(world)
         life.serve()
         began_at = world.now
-        outcome = life.leave()
+        outcome = life.stop()
         world.run_for(0.2)
         assert outcome.ended_at is not None and outcome.ended_at - began_at < 0.05
 
@@ -359,7 +359,7 @@ class TestLeaving:
         life = Life(world)
         life.serve()
         life.stage.cluster.create("orders", assignments={0: (BROKER_ID, 1)})
-        outcome = life.leave()
+        outcome = life.stop()
         world.run_for(0.5)
         life.stage.machines["c1"].kill()
         world.run_for(0.5)
@@ -374,16 +374,16 @@ class TestLeaving:
         life.serve()
         life.stage.machines["c1"].kill()
         life.stage.machines["c2"].kill()
-        outcome = life.leave()
+        outcome = life.stop()
         world.run_for(5)
         assert outcome.is_done
         life.stage.check()
 
-    def test_impolitely_says_nothing(self, world: World) -> None:
+    def test_uncontrolled_shutdown_sends_nothing(self, world: World) -> None:
         life = Life(world)
         life.serve()
         count = len(life.requests("c1"))
-        outcome = life.leave(politely=False)
+        outcome = life.stop(controlled=False)
         world.run_for(0.1)
         assert outcome.is_done
         assert len(life.requests("c1")) == count
@@ -393,7 +393,7 @@ class TestLeaving:
         life = Life(world, "controlled.shutdown.enable=false")
         life.serve()
         count = len(life.requests("c1"))
-        outcome = life.leave()
+        outcome = life.stop()
         world.run_for(0.1)
         assert outcome.is_done
         assert len(life.requests("c1")) == count
@@ -405,7 +405,7 @@ class TestLeaving:
         if registers:
             life.register()
             world.run_for(0.1)
-        outcome = life.leave()
+        outcome = life.stop()
         world.run_for(0.1)
         assert outcome.is_done
         life.stage.check()
@@ -417,7 +417,7 @@ class TestLeaving:
         life.register()
         world.run_for(0.1)
         waiting = life.unfence()
-        life.leave()
+        life.stop()
         world.run_for(1)
         assert not waiting.is_done
         life.stage.on(life.stage.broker, lambda: waiting.task.cancel())

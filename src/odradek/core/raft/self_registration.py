@@ -1,4 +1,4 @@
-"""What a follower tells its leader about itself: new endpoints of a voter, or the wish to become one (KIP-1186)."""
+"""What a follower sends to its leader about itself: its new endpoints, or the request to become a voter (KIP-1186)."""
 
 from odradek.base.errors import ErrorCode
 from odradek.core.raft import epochs
@@ -17,7 +17,7 @@ from odradek.core.raft.voter_set import key_of
 
 
 def send_if_due(replica: Replica, follower: Follower) -> bool:
-    """Whether this took the place of a Fetch, now and then."""
+    """Whether it sent a request in place of a Fetch."""
     if replica.now_ms < follower.update_voter_deadline_ms or replica.is_stopping:
         return False
     request = _update_request(replica, follower) if replica.is_voter else _join_request(replica)
@@ -52,7 +52,7 @@ def _join_request(replica: Replica) -> AddRaftVoterRequest | RemoveRaftVoterRequ
         return None
     former = replica.voters.get(identity.node_id)
     if former is not None:
-        # The same node with its old disk: it has to make room first.
+        # This node is a voter with its former directory, which must be removed first.
         return RemoveRaftVoterRequest(cluster_id=identity.cluster_id, voter=key_of(former))
     return AddRaftVoterRequest(
         cluster_id=identity.cluster_id, voter=replica.key, endpoints=identity.endpoints, ack_when_committed=False
@@ -64,14 +64,14 @@ def on_update_response(replica: Replica, source: int, response: UpdateRaftVoterR
     if response.error is ErrorCode.unsupported_version and isinstance(follower, Follower):
         follower.has_described_itself = True
         return True
-    verdict = epochs.judge(replica, response)
+    verdict = epochs.check_response(replica, response)
     follower = replica.role
-    if verdict is Verdict.GO_ON and isinstance(follower, Follower):
+    if verdict is Verdict.CONTINUE and isinstance(follower, Follower):
         follower.has_described_itself = True
         follower.fetch_deadline_ms = replica.now_ms + replica.settings.fetch_timeout_ms
     return verdict is not Verdict.RETRY_LATER
 
 
 def on_join_response(replica: Replica, source: int, response: AddRaftVoterResponse | RemoveRaftVoterResponse) -> bool:
-    """Whatever it says, the log will tell; another try comes after the usual while."""
+    """The log shows the result; the next attempt follows after the usual interval."""
     return response.error is ErrorCode.none

@@ -1,4 +1,4 @@
-"""What a replica finds on its disk when it starts."""
+"""The state that a replica reads from its disk when it starts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from odradek.core.raft.voters import Quorum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Durable:
-    """All of it is synced: the host does that before it starts the replica."""
+class StoredState:
+    """All of it is synced before the replica starts."""
 
     quorum_state: QuorumState
     log: LogView
     quorum: QuorumHistory
 
     @classmethod
-    def found(
+    def build(
         cls,
         *,
         quorum_state: QuorumState,
@@ -29,9 +29,9 @@ class Durable:
         base_quorum: Quorum,
         snapshots: Mapping[SnapshotId, int],
         batches: Iterable[Batch],
-    ) -> "Durable":
-        """`base` is the snapshot at whose end the log begins, or the one that the directory was formatted with, and
-        `base_quorum` what it says; `snapshots` are all there are, with their sizes in bytes; `batches` is the log."""
+    ) -> "StoredState":
+        """`base` is the snapshot at whose end the log starts, or that of the formatted directory, and `base_quorum` its
+        voters; `snapshots` has all snapshots with their sizes in bytes; `batches` is the log."""
         log = LogView()
         quorum = QuorumHistory(static_voters)
         quorum.load(base_quorum, base.end_offset)
@@ -40,5 +40,5 @@ class Durable:
         log.snapshots.update(snapshots)
         for batch in batches:
             log.synced(log.append(batch))
-            quorum.note(batch.control, batch.base_offset)
+            quorum.on_append(batch.control, batch.base_offset)
         return cls(quorum_state=quorum_state, log=log, quorum=quorum)
