@@ -1,6 +1,6 @@
-"""A classic group: who is in it, in which state it is, and what that allows.
+"""A classic group: its members, its state, and the checks that depend on them.
 
-It decides nothing about time and writes nothing; `classic_rebalance` moves it from state to state.
+It has no deadlines and writes no records; `classic_rebalance` changes its state.
 """
 
 from collections import Counter, deque
@@ -19,9 +19,9 @@ from odradek.core.groups.subscription import CONSUMER_PROTOCOL_TYPE, UnreadableS
 class State(Enum):
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are being waited for."""
+    """Waits for members to join."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The leader's assignment is being waited for."""
+    """Waits for the leader's assignment."""
     STABLE = "Stable"
     DEAD = "Dead"
 
@@ -43,7 +43,7 @@ class ClassicGroup:
         self.state = state
         self.previous_state = State.DEAD
         self.state_timestamp_ms: int | None = now_ms
-        """Since when it has been in its state; old records do not tell."""
+        """The time of the last state change; old records do not have it."""
         self.protocol_type = protocol_type
         self.protocol_name: str | None = None
         self.generation_id = 0
@@ -52,18 +52,18 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
         self.pending_join: set[str] = set()
-        """Ids that were given result, and have not come back with a join."""
+        """Ids that were returned with MEMBER_ID_REQUIRED, and have not joined yet."""
         self.pending_sync: set[str] = set()
         self.subscribed_topics: set[str] | None = None
-        """None if nobody knows."""
+        """None if unknown."""
         self.initial_delay: tuple[int, int] | None = None
-        """During the first rebalance: the present delay, and what may still be added to it."""
+        """During the initial rebalance: the current delay, and the remaining time that may be added."""
         self.new_member_added = False
-        """During the first rebalance, since its present delay began."""
+        """During the initial rebalance, since the start of the current delay."""
         self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES_KEPT)
         self._members_at_once = 0
         self._support: Counter[str] = Counter()
-        """How many members know a protocol."""
+        """The number of members that support a protocol."""
 
     # ---- state
 
@@ -83,24 +83,28 @@ class ClassicGroup:
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def move_to(self, state: State, now_ms: int) -> None:
-        assert self.state in _STATES_BEFORE[state], f"{self.group_id} from {self.state} to {state}"
+    def transition_to(self, state: State, now_ms: int) -> None:
+        assert self.state in _STATES_BEFORE[state], f"invalid transition of {self.group_id}: {self.state} to {state}"
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now_ms
 
-    def begin_next_generation(self, now_ms: int) -> None:
+    def start_next_generation(self, now_ms: int) -> None:
         self.generation_id += 1
+        assert self.leader_id is None or self.leader_id in self.members, f"leader {self.leader_id} is not a member"
+        assert self.generation_id > 0, f"generation of group {self.group_id} decreases to {self.generation_id}"
         self.protocol_name = self.select_protocol() if self.members else None
         self.learn_subscriptions()
-        self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
         self.pending_sync.clear()
 
     # ---- members
 
     def add(self, member: ClassicMember) -> None:
+        assert member.member_id not in self.members, f"member {member.member_id} joins twice"
+        assert member.session_timeout_ms > 0, f"session timeout of {member.session_timeout_ms} ms"
         if member.instance_id is not None:
-            assert member.instance_id not in self.static_members
+            assert member.instance_id not in self.static_members, f"two members with instance id {member.instance_id}"
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
             self.protocol_type = member.protocol_type
@@ -112,7 +116,7 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """A member, or who was about to become one."""
+        """A member, or an id in `pending_join`."""
         removed = self.members.pop(member_id, None)
         if removed is not None:
             self._support.subtract(removed.protocol_names)
@@ -137,7 +141,7 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def rename_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """The same member under another id; nobody waits for it."""
+        """Gives the member another id; it has no pending response."""
         member = self.members.pop(old_id)
         assert member.awaiting_join is None and member.awaiting_sync is None
         member.member_id = new_id
@@ -152,7 +156,7 @@ class ClassicGroup:
         return self.leader_id == member_id
 
     def elect_joined_leader(self) -> bool:
-        """Whether there is a leader that has joined: the former one, or else one of those who have."""
+        """Keeps the leader if it has joined, else elects a joined member. Returns whether there is a leader."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is None:
@@ -168,7 +172,7 @@ class ClassicGroup:
         return first_in_hash_order(member_ids, table_size_for(self._members_at_once))
 
     def member_ids_in_order(self) -> list[str]:
-        """In which Kafka meets them."""
+        """In the order of Kafka's hash map."""
         return names_in_hash_order(self.members, self._members_at_once)
 
     def joined(self) -> Iterator[ClassicMember]:
@@ -199,7 +203,7 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(self._support[name] == len(self.members) for name in names)
 
     def select_protocol(self) -> str:
-        """Of those that all know, the one that most prefer."""
+        """The protocol with the most votes among those that all members support."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         most = max(votes.values())
@@ -230,16 +234,16 @@ class ClassicGroup:
             for member in self.members.values()
         )
 
-    # ---- what others may do with it
+    # ---- checks of requests
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation_id: int, *, is_transactional: bool
     ) -> None:
-        """Of any partition: who is of this generation may commit what it likes."""
+        """A member of the current generation may commit offsets of any partition."""
         if self.state is State.DEAD:
             raise KafkaError(ErrorCode.coordinator_not_available)
         if generation_id < 0 and self.state is State.EMPTY:
-            # By somebody who assigns partitions to himself.
+            # A consumer with manual partition assignment.
             return
         if generation_id >= 0 or member_id or instance_id is not None:
             error = self.check_member(member_id, instance_id)
@@ -250,7 +254,7 @@ class ClassicGroup:
         elif not is_transactional:
             raise KafkaError(ErrorCode.unknown_member_id)
         if not is_transactional and self.state is State.COMPLETING_REBALANCE:
-            # The members know that a rebalance has taken place, and not yet what is theirs.
+            # The members know of the rebalance, but not yet their assignments.
             raise KafkaError(ErrorCode.rebalance_in_progress)
 
     def check_offset_delete(self) -> None:

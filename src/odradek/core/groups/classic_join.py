@@ -1,4 +1,4 @@
-"""JoinGroup: who comes, who comes again, and who comes back under an old name."""
+"""JoinGroup of classic groups: new members, rejoining members, and static members that return."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,9 +17,9 @@ from odradek.core.groups.groups import SESSION, Groups
 from odradek.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
-"""From this version on a client joins with the id that a first join has got it."""
+"""Since this version a client joins with the id that its first join returned."""
 SKIP_ASSIGNMENT_SINCE: Final = 9
-"""From this version on a leader can be told that the assignment stands."""
+"""Since this version the response can tell the leader to keep the assignment."""
 
 
 class ClassicJoin:
@@ -35,8 +35,8 @@ class ClassicJoin:
         is_unknown = command.member_id == UNKNOWN_MEMBER_ID
         group = self._groups.classic(command.group_id)
         is_new_group = group is None
-        deserted = self._groups.consumer(command.group_id)
-        tombstones = [] if deserted is None else group_tombstones(deserted)
+        former = self._groups.consumer(command.group_id)
+        tombstones = [] if former is None else group_tombstones(former)
         if group is None:
             if not is_unknown:
                 _reject(token, command.member_id, ErrorCode.unknown_member_id, result)
@@ -59,7 +59,7 @@ class ClassicJoin:
             result.write_classic_group(record_of_new(group), after=tombstones)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Counting those who have joined, while members are called together: who comes first stays."""
+        """During a rebalance only joined members count, so that the first to rejoin stay."""
         most = self._settings.classic_group_max_size
         member = group.members.get(member_id)
         match group.state:
@@ -69,13 +69,13 @@ class ClassicJoin:
                 return member is not None or len(group.members) < most
         return True
 
-    # ---- without an id
+    # ---- without a member id
 
     def _join_unknown(
         self, group: ClassicGroup, command: JoinGroup, token: Token, now_ms: int, result: CoordinatorResult
     ) -> None:
-        given_name = command.client_id if command.instance_id is None else command.instance_id
-        new_id = f"{given_name}-{self._new_uuid()}"
+        id_prefix = command.client_id if command.instance_id is None else command.instance_id
+        new_id = f"{id_prefix}-{self._new_uuid()}"
         if command.instance_id is not None:
             existing_id = group.static_members.get(command.instance_id)
             if existing_id is not None:
@@ -113,11 +113,11 @@ class ClassicJoin:
         if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
             group.new_member_added = True
         group.add(member)
-        self._rebalance.keep_alive(group, member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalance.renew_session_deadline(group, member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
         cause = f"Adding new member {member_id} with group instance id {command.instance_id}; {_reason(command)}"
         self._rebalance.prepare_or_complete(group, cause, now_ms, result)
 
-    # ---- with one
+    # ---- with a member id
 
     def _join_again(
         self, group: ClassicGroup, command: JoinGroup, token: Token, now_ms: int, result: CoordinatorResult
@@ -131,10 +131,10 @@ class ClassicJoin:
             case State.PREPARING_REBALANCE:
                 cause = f"Member {member.member_id} is joining group during {group.state.value}"
             case State.STABLE if group.is_leader(member.member_id):
-                # It has seen something that the assignment has to take into account.
+                # The leader has detected a change that requires a new assignment.
                 cause = f"Leader {member.member_id} re-joining group during {group.state.value}"
             case State.COMPLETING_REBALANCE | State.STABLE if member.protocols == command.protocols:
-                # It brings nothing new: the response to its join may have been lost.
+                # Nothing has changed: the response to its join may have been lost.
                 result.responses.append((token, self._rebalance.join_response(group, member.member_id)))
                 return
             case State.COMPLETING_REBALANCE | State.STABLE:
@@ -149,13 +149,13 @@ class ClassicJoin:
         self, group: ClassicGroup, member: ClassicMember, command: JoinGroup, token: Token, result: CoordinatorResult
     ) -> None:
         group.update(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
-        # A join that was sent before by the same client; Kafka would let it hang.
+        # Completes an earlier join of the same member, which Kafka would never complete.
         self._rebalance.respond_to_join(
             member, JoinResponse(ErrorCode.rebalance_in_progress, member.member_id, protocol_name=None), result
         )
         member.awaiting_join = token
 
-    # ---- back, under an instance id that is known
+    # ---- static members that return
 
     def _replace_static(
         self,
@@ -175,7 +175,7 @@ class ClassicJoin:
         )
         self._rebalance.respond_to_sync(fenced, SyncResponse(ErrorCode.fenced_instance_id), result)
         member = group.rename_static(command.instance_id, old_id, new_id)
-        self._rebalance.keep_alive(group, member, now_ms)
+        self._rebalance.renew_session_deadline(group, member, now_ms)
         self._update(group, member, command, token, result)
         reason = _reason(command)
         match group.state:
@@ -202,7 +202,7 @@ class ClassicJoin:
         group = self._groups.classic(written.group_id)
         member = None if group is None else group.members.get(written.new_member_id)
         if group is None or member is None or member.awaiting_join is None or group.state is not State.STABLE:
-            # A rebalance that has begun meanwhile has an response for it.
+            # A rebalance that has started meanwhile completes the join.
             return
         response = self._rebalance.join_response(group, written.new_member_id)
         if error is not ErrorCode.none:
@@ -210,14 +210,14 @@ class ClassicJoin:
                 error=coordinator_error(error), member_id=UNKNOWN_MEMBER_ID, leader=written.former_leader, members=()
             )
             self._rebalance.respond_to_join(member, response, result)
-            # As long as nobody else knows the new id, it is the old one that has to work after a failover.
+            # The log still has the former id, which has to be valid after a failover.
             restored = group.rename_static(written.instance_id, written.new_member_id, written.old_member_id)
-            self._rebalance.keep_alive(group, restored, now_ms)
+            self._rebalance.renew_session_deadline(group, restored, now_ms)
             return
         if written.join_version >= SKIP_ASSIGNMENT_SINCE:
             response = response._replace(skip_assignment=group.is_leader(written.new_member_id))
         else:
-            # It is not to be told that it leads, or it would assign anew; the former leader's id tells nobody anything.
+            # The response must not name this member as the leader, or it would compute a new assignment.
             response = response._replace(leader=written.former_leader, members=())
         self._rebalance.respond_to_join(member, response, result)
 

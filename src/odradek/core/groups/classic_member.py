@@ -24,15 +24,15 @@ class ClassicMember:
     awaiting_join: Token | None = None
     awaiting_sync: Token | None = None
     is_new: bool = False
-    """It has not been through a rebalance, and its client does not send heartbeats yet."""
+    """It has not completed a rebalance yet, and sends no heartbeats."""
 
     @property
     def is_static(self) -> bool:
         return self.instance_id is not None
 
     @property
-    def is_heard_of(self) -> bool:
-        """It waits for an response, and cannot be expected to send heartbeats meanwhile."""
+    def is_waiting_for_response(self) -> bool:
+        """It waits for a response, and need not send heartbeats meanwhile."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     @property

@@ -1,4 +1,4 @@
-"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, deadlines, and what loading leaves behind."""
+"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, deadlines and loading."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -35,11 +35,11 @@ class ClassicProtocol:
         self._groups = groups
         self._size_max = settings.classic_group_max_size
         self._rebalance = rebalance
-        self._joining = ClassicJoin(groups, settings, rebalance, new_uuid)
+        self._join_handler = ClassicJoin(groups, settings, rebalance, new_uuid)
 
     def join(self, command: JoinGroup, token: Token, now_ms: int) -> CoordinatorResult:
         result = CoordinatorResult()
-        self._joining.join(command, token, now_ms, result)
+        self._join_handler.join(command, token, now_ms, result)
         return result
 
     # ---- sync
@@ -59,7 +59,7 @@ class ClassicProtocol:
             response = SyncResponse(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
             result.responses.append((token, response))
             return result
-        # One that was sent before by the same client; Kafka would let it hang.
+        # Completes an earlier sync of the same member, which Kafka would never complete.
         self._rebalance.respond_to_sync(member, SyncResponse(ErrorCode.rebalance_in_progress), result)
         member.awaiting_sync = token
         if group.is_leader(member.member_id):
@@ -76,8 +76,8 @@ class ClassicProtocol:
     def heartbeat(self, command: Heartbeat, token: Token, now_ms: int) -> CoordinatorResult:
         result = CoordinatorResult()
         error = self._heartbeat(command, now_ms)
-        is_refused = error not in (ErrorCode.none, ErrorCode.rebalance_in_progress)
-        (result.responses if is_refused else result.responses_after_commit).append((token, HeartbeatResponse(error)))
+        is_rejected = error not in (ErrorCode.none, ErrorCode.rebalance_in_progress)
+        (result.responses if is_rejected else result.responses_after_commit).append((token, HeartbeatResponse(error)))
         return result
 
     def _heartbeat(self, command: Heartbeat, now_ms: int) -> ErrorCode:
@@ -93,16 +93,16 @@ class ClassicProtocol:
             return error
         if command.generation_id != group.generation_id:
             return ErrorCode.illegal_generation
-        self._rebalance.keep_alive(group, group.members[command.member_id], now_ms)
+        self._rebalance.renew_session_deadline(group, group.members[command.member_id], now_ms)
         if group.state is State.PREPARING_REBALANCE:
             return ErrorCode.rebalance_in_progress
         return ErrorCode.none
 
-    def heard_of(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
-        """A commit of offsets is a sign of life too."""
+    def renew_session(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
+        """A commit of offsets renews the session too."""
         member = group.members.get(member_id)
         if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-            self._rebalance.keep_alive(group, member, now_ms)
+            self._rebalance.renew_session_deadline(group, member, now_ms)
 
     # ---- leaving
 
@@ -129,16 +129,16 @@ class ClassicProtocol:
             LeftMember(member.member_id, member.instance_id, self._leave_one(group, member, result))
             for member in command.members
         )
-        gone = [member.member_id for member in left if member.error is ErrorCode.none]
-        if gone and group.state is not State.EMPTY:
-            cause = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members."
+        removed = [member.member_id for member in left if member.error is ErrorCode.none]
+        if removed and group.state is not State.EMPTY:
+            cause = f"explicit `LeaveGroup` request for ({', '.join(removed)}) members."
             self._rebalance.prepare_or_complete(group, cause, now_ms, result)
         return left
 
     def _leave_one(self, group: ClassicGroup, leaving: LeavingMember, result: CoordinatorResult) -> ErrorCode:
         member_id = leaving.member_id
         if member_id == UNKNOWN_MEMBER_ID:
-            # Somebody else sends a static member away, who only knows its instance id.
+            # An admin removes a static member by its instance id.
             if leaving.instance_id is None or leaving.instance_id not in group.static_members:
                 return ErrorCode.unknown_member_id
             member_id = group.static_members[leaving.instance_id]
@@ -153,7 +153,7 @@ class ClassicProtocol:
         self._rebalance.remove(group, group.members[member_id], result)
         return ErrorCode.none
 
-    # ---- what the host reports
+    # ---- events of the runtime
 
     def deadline(self, key: DeadlineKey, now_ms: int) -> CoordinatorResult:
         result = CoordinatorResult()
@@ -174,7 +174,7 @@ class ClassicProtocol:
     ) -> CoordinatorResult:
         result = CoordinatorResult()
         if isinstance(written, StaticMemberWritten):
-            self._joining.static_member_written(written, error, now_ms, result)
+            self._join_handler.static_member_written(written, error, now_ms, result)
         else:
             self._assignment_written(written, error, now_ms, result)
         return result
@@ -190,7 +190,7 @@ class ClassicProtocol:
         ):
             return
         if error is ErrorCode.none:
-            self._rebalance.settle(group, written.assignment, now_ms, result)
+            self._rebalance.apply_assignment(group, written.assignment, now_ms, result)
             return
         rejection = coordinator_error(error)
         self._rebalance.reset_assignment(group, rejection, now_ms, result)
@@ -198,11 +198,11 @@ class ClassicProtocol:
         self._rebalance.prepare(group, cause, now_ms, result)
 
     def on_loaded(self, now_ms: int) -> list[CoordinatorResult]:
-        """Everybody gets a whole session to be heard of by the new coordinator."""
+        """Every member gets a full session timeout to reach the new coordinator."""
         results = []
         for group in self._groups.all_classic():
             for member in group.members.values():
-                self._rebalance.keep_alive(group, member, now_ms)
+                self._rebalance.renew_session_deadline(group, member, now_ms)
             if len(group.members) > self._size_max:
                 result = CoordinatorResult()
                 cause = f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over capacity"
@@ -211,10 +211,10 @@ class ClassicProtocol:
         return results
 
     def on_unloaded(self, now_ms: int) -> CoordinatorResult:
-        """Who waits is told to look for the new coordinator."""
+        """Completes pending responses with NOT_COORDINATOR, so that clients find the new coordinator."""
         result = CoordinatorResult()
         for group in self._groups.all_classic():
-            group.move_to(State.DEAD, now_ms)
+            group.transition_to(State.DEAD, now_ms)
             for member in group.members.values():
                 rejection = JoinResponse(ErrorCode.not_coordinator, member.member_id)
                 self._rebalance.respond_to_join(member, rejection, result)
@@ -241,5 +241,5 @@ def _check_sync(group: ClassicGroup | None, command: SyncGroup) -> ErrorCode:
     return ErrorCode.none
 
 
-def _differ(told: str | None, known: str | None) -> bool:
-    return told is not None and known is not None and told != known
+def _differ(requested: str | None, known: str | None) -> bool:
+    return requested is not None and known is not None and requested != known

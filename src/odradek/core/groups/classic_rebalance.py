@@ -1,8 +1,8 @@
-"""How a classic group comes from one generation to the next.
+"""The rebalance of a classic group: from one generation to the next.
 
-Everybody is waited for until all have joined or the longest rebalance timeout is over; who has not joined by then is
-result, unless it is a static member, whose session is waited for. The first rebalance of a group also waits a while for
-others to come. Then the leader's assignment is waited for, as long again.
+The group waits until all members have joined, or until the largest rebalance timeout. Then it removes members that have
+not joined, except static members, which stay until their sessions expire. The initial rebalance of a group also waits
+for more members. Then the group waits for the leader's assignment, for the same timeout.
 """
 
 from odradek.base.errors import ErrorCode
@@ -22,7 +22,7 @@ class ClassicRebalance:
         self._deadlines = groups.deadlines
         self._settings = settings
 
-    # ---- towards a rebalance
+    # ---- start
 
     def prepare_or_complete(self, group: ClassicGroup, cause: str, now_ms: int, result: CoordinatorResult) -> None:
         if group.can_rebalance:
@@ -40,7 +40,7 @@ class ClassicRebalance:
             delay_ms = self._settings.initial_rebalance_delay_ms
             group.initial_delay = (delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
             self._deadlines.set((JOIN, group.group_id, ""), now_ms + delay_ms)
-        group.move_to(State.PREPARING_REBALANCE, now_ms)
+        group.transition_to(State.PREPARING_REBALANCE, now_ms)
         group.rebalances.append(Rebalance(cause, now_ms))
         if not is_first:
             if group.all_have_joined:
@@ -49,7 +49,7 @@ class ClassicRebalance:
                 self._wait_for_joins(group, now_ms)
 
     def complete_if_all_joined(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> None:
-        """Except in the first rebalance, which waits for whoever may still come."""
+        """Except in the initial rebalance, which waits for more members."""
         if (
             group.state is State.PREPARING_REBALANCE
             and group.previous_state is not State.EMPTY
@@ -65,7 +65,7 @@ class ClassicRebalance:
 
     def join_deadline(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> None:
         if group.state is not State.PREPARING_REBALANCE:
-            # Set for a group of the same name, which became a consumer group meanwhile.
+            # Set for a group with the same id that has become a consumer group.
             return
         if group.initial_delay is not None:
             delay_ms, remaining_ms = group.initial_delay
@@ -84,23 +84,23 @@ class ClassicRebalance:
             if member.awaiting_join is None and not member.is_static:
                 self._forget(group, member.member_id)
         if not group.elect_joined_leader() and group.members:
-            # Static members only, and none of them is back: they are waited for until their sessions are over.
+            # Only static members, and none of them has rejoined: wait until their sessions expire.
             self._wait_for_joins(group, now_ms)
             return
-        group.begin_next_generation(now_ms)
+        group.start_next_generation(now_ms)
         if group.state is State.EMPTY:
             group.rebalances[-1].ended_ms = now_ms
             result.write_classic_group(record_of(group, {}))
             return
         for member in group.members.values():
             self.respond_to_join(member, self.join_response(group, member.member_id), result)
-            self.keep_alive(group, member, now_ms)
+            self.renew_session_deadline(group, member, now_ms)
             member.is_new = False
             group.pending_sync.add(member.member_id)
         self._deadlines.set((SYNC, group.group_id, ""), now_ms + group.rebalance_timeout_ms)
 
     def sync_deadline(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> None:
-        """Who has not asked for its assignment by now is result."""
+        """Removes members that have not sent SyncGroup in time."""
         if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_sync:
             return
         silent = sorted(group.pending_sync)
@@ -137,21 +137,23 @@ class ClassicRebalance:
         for member in group.members.values():
             member.assignment = EMPTY_ASSIGNMENT
             if self.respond_to_sync(member, SyncResponse(error), result):
-                self.keep_alive(group, member, now_ms)
+                self.renew_session_deadline(group, member, now_ms)
 
-    def settle(self, group: ClassicGroup, assignment: dict[str, bytes], now_ms: int, result: CoordinatorResult) -> None:
+    def apply_assignment(
+        self, group: ClassicGroup, assignment: dict[str, bytes], now_ms: int, result: CoordinatorResult
+    ) -> None:
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, EMPTY_ASSIGNMENT)
             response = SyncResponse(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
             if self.respond_to_sync(member, response, result):
-                self.keep_alive(group, member, now_ms)
-        group.move_to(State.STABLE, now_ms)
+                self.renew_session_deadline(group, member, now_ms)
+        group.transition_to(State.STABLE, now_ms)
         if group.rebalances:
             group.rebalances[-1].ended_ms = now_ms
 
-    # ---- members that come and go
+    # ---- sessions and removal
 
-    def keep_alive(
+    def renew_session_deadline(
         self, group: ClassicGroup, member: ClassicMember, now_ms: int, timeout_ms: int | None = None
     ) -> None:
         wait_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
@@ -164,7 +166,7 @@ class ClassicRebalance:
                 self.complete_join(group, now_ms, result)
             return
         member = group.members.get(member_id)
-        if member is None or member.is_heard_of:
+        if member is None or member.is_waiting_for_response:
             return
         self.remove(group, member, result)
         cause = f"removing member {member_id} on heartbeat expiration."
@@ -174,7 +176,7 @@ class ClassicRebalance:
             self.complete_join(group, now_ms, result)
 
     def remove(self, group: ClassicGroup, member: ClassicMember, result: CoordinatorResult) -> None:
-        """Who waits for the end of a rebalance hears that it is none of his any more."""
+        """Completes its pending responses with UNKNOWN_MEMBER_ID."""
         self.respond_to_join(member, JoinResponse(ErrorCode.unknown_member_id, UNKNOWN_MEMBER_ID), result)
         self.respond_to_sync(member, SyncResponse(ErrorCode.unknown_member_id), result)
         self._forget(group, member.member_id)

@@ -1,4 +1,4 @@
-"""A classic group as its record tells it, and back."""
+"""Converts a classic group to its record and back."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ GROUP_VALUE_VERSION: Final = 3
 
 
 def record_of(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupRecord:
-    """`assignment` by member id: the group's own is not settled before the record is committed."""
+    """`assignment` by member id: the group has it only after the record is committed."""
     protocol_name = group.protocol_name
     members = tuple(
         MemberMetadata(
@@ -40,7 +40,7 @@ def record_of(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupRecord:
 
 
 def record_of_new(group: ClassicGroup) -> GroupRecord:
-    """Before its first generation a group is written as nothing but there, whoever is about to join it."""
+    """Before its first generation, the record of a group has no members."""
     value = GroupMetadataValue(
         protocol_type="",
         generation=0,

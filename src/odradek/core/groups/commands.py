@@ -11,7 +11,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 
 UNKNOWN_MEMBER_ID: Final = ""
-"""Of who joins and has not been given an id yet."""
+"""Of a member that joins without an id."""
 NO_GENERATION: Final = -1
 NO_OFFSET: Final = -1
 NO_LEADER_EPOCH: Final = -1
@@ -20,7 +20,7 @@ DEFAULT_RETENTION: Final = -1
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 LEAVING_FOR_A_WHILE_EPOCH: Final = -2
-"""Of a static member, that will be back under its instance id."""
+"""Of a static member that will rejoin with its instance id."""
 NO_MEMBER_EPOCH: Final = -1
 NO_TIMEOUT: Final = -1
 
@@ -29,7 +29,7 @@ NO_TIMEOUT: Final = -1
 
 
 class MemberProtocol(NamedTuple):
-    """A way to assign partitions that a member knows, with what the assignor has to know of it."""
+    """An assignment strategy that a member supports, with its metadata for the assignor."""
 
     name: str
     metadata: bytes
@@ -44,7 +44,7 @@ class JoinGroup(NamedTuple):
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    """Version 0 has none: the session timeout stands for it."""
+    """Version 0 has none, and uses the session timeout."""
     protocol_type: str
     protocols: tuple[MemberProtocol, ...]
     reason: str | None = None
@@ -62,7 +62,7 @@ class JoinResponse(NamedTuple):
     generation_id: int = NO_GENERATION
     protocol_type: str | None = None
     protocol_name: str | None = ""
-    """Where a version cannot say None, it says the empty string."""
+    """Versions without null use the empty string."""
     leader: str = ""
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
@@ -74,10 +74,10 @@ class SyncGroup(NamedTuple):
     member_id: str
     instance_id: str | None
     protocol_type: str | None
-    """None in versions before 5, as is the name."""
+    """None in versions before 5, like the name."""
     protocol_name: str | None
     assignments: Sequence[tuple[str, bytes]]
-    """By member, from the leader; nothing from others."""
+    """By member; only the leader sends them."""
 
 
 class SyncResponse(NamedTuple):
@@ -121,7 +121,7 @@ class LeaveResponse(NamedTuple):
 
     @property
     def single_error(self) -> ErrorCode:
-        """What versions before 3 say, in which one member leaves."""
+        """The error for versions before 3, in which one member leaves."""
         if self.error is not ErrorCode.none or not self.members:
             return self.error
         return self.members[0].error
@@ -136,7 +136,7 @@ class TopicIdPartitions(NamedTuple):
 
 
 class ConsumerGroupHeartbeat(NamedTuple):
-    """The one thing that members of a consumer group say. None, and -1, stand for what has not changed since."""
+    """The only request of consumer group members. None and -1 mean unchanged."""
 
     version: int
     group_id: str
@@ -151,7 +151,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
     topic_regex: str | None = None
     server_assignor: str | None = None
     owned: tuple[TopicIdPartitions, ...] | None = None
-    """What the member holds at present."""
+    """The partitions that the member owns."""
 
 
 class ConsumerGroupHeartbeatResponse(NamedTuple):
@@ -161,7 +161,7 @@ class ConsumerGroupHeartbeatResponse(NamedTuple):
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: tuple[TopicIdPartitions, ...] | None = None
-    """What the member may hold; None if that is what it was told last."""
+    """The partitions that the member may own; None if unchanged since the last response."""
 
 
 class AssignedTopic(NamedTuple):
@@ -182,7 +182,7 @@ class DescribedConsumer(NamedTuple):
     assignment: tuple[AssignedTopic, ...]
     target_assignment: tuple[AssignedTopic, ...]
     speaks_classic: bool
-    """It is a member by the classic protocol, of a group on its way from one to the other."""
+    """Whether the member uses the classic protocol, in a group that is being migrated."""
 
 
 class DescribedConsumerGroup(NamedTuple):
@@ -210,19 +210,19 @@ class TopicOffsets(NamedTuple):
     topic: str
     partitions: Sequence[PartitionOffset]
     topic_id: UUID | None = None
-    """Known of requests that name topics by it."""
+    """Set in requests that name topics by id."""
 
 
 class CommitOffsets(NamedTuple):
     version: int
     group_id: str
     generation_id: int
-    """Or the member's epoch, in a consumer group."""
+    """The member epoch, in a consumer group."""
     member_id: str
     instance_id: str | None
     topics: Sequence[TopicOffsets]
     retention_ms: int = DEFAULT_RETENTION
-    """Versions 2 to 4 may set how long the offsets are kept."""
+    """Versions 2 to 4 may set the retention of the offsets."""
 
 
 class CommitOffsetsInTransaction(NamedTuple):
@@ -257,14 +257,14 @@ class TopicPartitions(NamedTuple):
 
 
 class FetchOffsets(NamedTuple):
-    """Of one group; a request may ask for many."""
+    """For one group; a request may name several."""
 
     group_id: str
     topics: Sequence[TopicPartitions] | None
-    """None asks for all."""
+    """None: all topics."""
     require_stable: bool = False
     member_id: str | None = None
-    """With its epoch, of who fetches as a member of a consumer group."""
+    """With its epoch, for a member of a consumer group."""
     member_epoch: int = NO_MEMBER_EPOCH
 
 
@@ -298,7 +298,7 @@ class DeleteOffsetsResponse(NamedTuple):
     topics: tuple[TopicErrors, ...] = ()
 
 
-# ---- groups as such
+# ---- groups
 
 
 class DeleteGroups(NamedTuple):

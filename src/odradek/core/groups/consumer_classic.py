@@ -1,7 +1,7 @@
-"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-There is no leader among them and nothing is waited for: a join takes a member to the next assignment, and a sync gets
-it its part. A heartbeat tells it to join again when there is something to give up or to get.
+They have no leader and do not wait for each other: a join reconciles a member with the target assignment, and a sync
+returns its partitions. A heartbeat tells it to rejoin when it has to revoke partitions or can get new ones.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ from odradek.core.groups.consumer_membership import (
 )
 from odradek.core.groups.consumer_migration import Migration, classic_metadata, write_partitions
 from odradek.core.groups.consumer_progress import ConsumerProgress
-from odradek.core.groups.consumer_reconciliation import Wanted
+from odradek.core.groups.consumer_reconciliation import TargetAssignment
 from odradek.core.groups.coordinator_result import CoordinatorResult, Token
 from odradek.core.groups.groups import Groups
 from odradek.core.groups.settings import GroupSettings, MigrationPolicy
@@ -102,14 +102,12 @@ class ClassicMembers:
         replaced = group.static_member(command.instance_id)
         member = self._member(group, command, member_id, result)
         subscription = _subscription(command)
-        updated = _told_by(command, member, subscription)
+        updated = _updated_member(command, member, subscription)
         if replaced is not None and self._migration.may_downgrade_replacing(group, replaced):
             reached = self._join_last(group, member, updated, subscription, now_ms, result)
         else:
-            reached = self._progress.advance_high_watermark(
-                group, member, updated, self._owned(subscription), now_ms, result
-            )
-            self._deadlines.keep_alive(group.group_id, member_id, now_ms, command.session_timeout_ms)
+            reached = self._progress.update_member(group, member, updated, self._owned(subscription), now_ms, result)
+            self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms, command.session_timeout_ms)
             self._deadlines.sync(group.group_id, member_id, now_ms, command.rebalance_timeout_ms)
         self._deadlines.joined(group.group_id, member_id)
         return JoinResponse(
@@ -129,15 +127,15 @@ class ClassicMembers:
         now_ms: int,
         result: CoordinatorResult,
     ) -> ConsumerMember:
-        """In the place of the last member that spoke the consumer protocol: the group is a classic one from now on."""
+        """Replaces the last member that used the consumer protocol: the group becomes a classic group."""
         subscribed = self._progress.subscribe(group, member, updated, now_ms, result)
         reached, cause = updated, None
         if group.assignment_epoch < subscribed.epoch:
             cause = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
         else:
-            wanted = Wanted(group.assignment_epoch, group.target_of(updated))
+            target = TargetAssignment(group.assignment_epoch, group.target_of(updated))
             owned = self._owned(subscription)
-            reached = self._progress.reconcile(group, updated, wanted, owned, subscribed, now_ms, result)
+            reached = self._progress.reconcile(group, updated, target, owned, subscribed, now_ms, result)
         self._migration.downgrade(group, now_ms, result, joining=reached, rebalance_cause=cause)
         return reached
 
@@ -169,7 +167,7 @@ class ClassicMembers:
             result.responses.append((token, SyncResponse(rejection.code)))
             return result
         self._deadlines.synced(group.group_id, member.member_id)
-        self._keep_alive(group, member, now_ms)
+        self._renew_session_deadline(group, member, now_ms)
         response = SyncResponse(ErrorCode.none, command.protocol_type, command.protocol_name, assignment)
         result.responses_after_commit.append((token, response))
         return result
@@ -188,7 +186,7 @@ class ClassicMembers:
         try:
             version = read_version(protocol.metadata)
         except UnreadableSubscription as error:
-            # Another of its protocols was read when the group became a consumer group.
+            # The group was upgraded with the metadata of another protocol.
             raise KafkaError(ErrorCode.unknown_server_error) from error
         return write_partitions(self._topics, member.assigned, version)
 
@@ -202,7 +200,7 @@ class ClassicMembers:
         except KafkaError as rejection:
             result.responses.append((token, HeartbeatResponse(rejection.code)))
             return result
-        self._keep_alive(group, member, now_ms)
+        self._renew_session_deadline(group, member, now_ms)
         error = ErrorCode.none
         if (
             member.epoch < group.assignment_epoch
@@ -214,26 +212,26 @@ class ClassicMembers:
         result.responses_after_commit.append((token, HeartbeatResponse(error)))
         return result
 
-    def _keep_alive(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        self._deadlines.keep_alive(group.group_id, member.member_id, now_ms, member.session_timeout_ms)
+    def _renew_session_deadline(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+        self._deadlines.renew_session_deadline(group.group_id, member.member_id, now_ms, member.session_timeout_ms)
 
     # ---- leaving
 
     def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> CoordinatorResult:
-        """By who manages the group too: members of either protocol."""
+        """Removes members of either protocol, also for an admin."""
         result = CoordinatorResult()
         group = self._group(command.group_id)
-        gone: dict[str, ConsumerMember] = {}
+        removed: dict[str, ConsumerMember] = {}
         left = []
         for one in command.members:
             error = ErrorCode.none
             try:
                 member = _leaving(group, one)
-                gone[member.member_id] = member
+                removed[member.member_id] = member
             except KafkaError as rejection:
                 error = rejection.code
             left.append(LeftMember(one.member_id, one.instance_id, error))
-        self._fencing.fence(group, list(gone.values()), LEFT, now_ms, result)
+        self._fencing.fence(group, list(removed.values()), LEFT, now_ms, result)
         result.responses_after_commit.append((token, LeaveResponse(ErrorCode.none, tuple(left))))
         return result
 
@@ -250,7 +248,7 @@ def _subscription(command: JoinGroup) -> Subscription:
         raise KafkaError(ErrorCode.unknown_server_error) from error
 
 
-def _told_by(command: JoinGroup, member: ConsumerMember, subscription: Subscription) -> ConsumerMember:
+def _updated_member(command: JoinGroup, member: ConsumerMember, subscription: Subscription) -> ConsumerMember:
     timeout_ms = command.rebalance_timeout_ms
     return ConsumerMember(
         member.member_id,

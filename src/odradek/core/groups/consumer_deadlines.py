@@ -1,4 +1,4 @@
-"""By when members of consumer groups have to be heard of, and what they have to have done."""
+"""Session, rebalance, join and sync deadlines of consumer group members."""
 
 from odradek.core.groups.consumer_member import ConsumerMember
 from odradek.core.groups.group_configs import GroupConfigs
@@ -10,10 +10,10 @@ class ConsumerDeadlines:
         self._deadlines = groups.deadlines
         self._configs = configs
         self._revoking_in: dict[tuple[str, str], int] = {}
-        """By group and member: the epoch that it has to leave in time."""
+        """By group and member: the epoch that it has to leave before the deadline."""
 
-    def keep_alive(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int | None = None) -> None:
-        """`timeout_ms` is for members by the classic protocol, that have their own."""
+    def renew_session_deadline(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int | None = None) -> None:
+        """`timeout_ms` is the session timeout of a classic member."""
         wait_ms = self._configs.session_timeout_ms(group_id) if timeout_ms is None else timeout_ms
         self._deadlines.set((CONSUMER_SESSION, group_id, member_id), now_ms + wait_ms)
 
@@ -27,11 +27,11 @@ class ConsumerDeadlines:
         self._deadlines.cancel((CONSUMER_REBALANCE, group_id, member_id))
 
     def epoch_to_leave(self, group_id: str, member_id: str) -> int | None:
-        """Of a revocation whose time is over."""
+        """The revocation deadline has expired."""
         return self._revoking_in.pop((group_id, member_id), None)
 
     def join(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Unless it has been waited for already."""
+        """Unless the deadline is set already."""
         key = (CONSUMER_JOIN, group_id, member.member_id)
         if not self._deadlines.is_set(key):
             self._deadlines.set(key, now_ms + member.rebalance_timeout_ms)

@@ -1,4 +1,4 @@
-"""How members leave a consumer group, whether they say so or are not heard of any more."""
+"""Removes members from a consumer group: they leave, or are fenced after a deadline."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -42,7 +42,7 @@ class ConsumerFencing:
         now_ms: int,
         result: CoordinatorResult,
     ) -> None:
-        """Raises KafkaError if only members by the classic protocol are left, and these do not make a classic group."""
+        """Raises KafkaError if only classic members are left, and the group cannot be downgraded."""
         if not members:
             return
         if self._migration.may_downgrade_without(group, members):
@@ -59,7 +59,7 @@ class ConsumerFencing:
         now_ms: int,
         result: CoordinatorResult,
     ) -> None:
-        """What they held is free at once, and given to others with the next assignment."""
+        """Their partitions are free at once; the next assignment gives them to other members."""
         subscriptions = group.subscriptions.copy()
         regexes: dict[str, int] = {}
         for member in members:
@@ -82,7 +82,7 @@ class ConsumerFencing:
             self._deadlines.cancel_all(group.group_id, member.member_id)
 
     def leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember, result: CoordinatorResult) -> None:
-        """A static member keeps what it has, for itself under its next id; its session is waited for."""
+        """A static member keeps its partitions for its next id, until its session expires."""
         leaving = replace(
             member,
             epoch=LEAVING_FOR_A_WHILE_EPOCH,
@@ -92,7 +92,7 @@ class ConsumerFencing:
         result.records.append(current_record(group.group_id, leaving))
 
     def deadline(self, key: DeadlineKey, now_ms: int, result: CoordinatorResult) -> None:
-        """Of a session, a revocation, a join or a sync: too late."""
+        """A session, revocation, join or sync deadline has expired."""
         kind, group_id, member_id = key
         left_epoch = self._deadlines.epoch_to_leave(group_id, member_id) if kind == CONSUMER_REBALANCE else None
         group = self._groups.consumer(group_id)
@@ -104,13 +104,13 @@ class ConsumerFencing:
         try:
             self.fence(group, [member], _TOO_LATE[kind], now_ms, result)
         except KafkaError:
-            # Whoever does not come any more cannot be rejected: the group stays what it is, without it.
+            # An expired member cannot get an error: the group stays a consumer group without it.
             self._remove(group, [member], _TOO_LATE[kind], now_ms, result)
 
 
 _TOO_LATE: Final = {
-    CONSUMER_SESSION: "was not heard of any more",
-    CONSUMER_REBALANCE: "did not give up partitions in time",
-    CONSUMER_JOIN: "did not join again in time",
-    CONSUMER_SYNC: "did not ask for its assignment in time",
+    CONSUMER_SESSION: "was removed because its session expired",
+    CONSUMER_REBALANCE: "did not revoke partitions in time",
+    CONSUMER_JOIN: "did not rejoin in time",
+    CONSUMER_SYNC: "did not sync in time",
 }

@@ -1,9 +1,8 @@
-"""A consumer group: members, the assignment that is wanted, and who holds which partition (KIP-848).
+"""A consumer group: members, target assignment, and the owner of each partition (KIP-848).
 
-Three epochs tell how far the group has come. The group's own is raised by whatever calls for another assignment; the
-assignment's is the group's epoch it was made for; a member's is that of the assignment it has reached. All of it comes
-from records: nothing here is decided, and nothing but `metadata_refresh` and `rebalances` is changed except by their
-replay.
+It has three kinds of epochs: every change that requires a new assignment increments the group epoch; the assignment
+epoch is the group epoch of the target assignment; a member epoch is that of the assignment the member has reached. Only
+the replay of records changes a group, except for `metadata_refresh` and `rebalances`.
 """
 
 from collections import Counter, deque
@@ -21,21 +20,21 @@ from odradek.core.groups.rebalances import REBALANCES_KEPT, Rebalance
 from odradek.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 
 EPOCHS_IN_COMMITS_SINCE: Final = 9
-"""The version of OffsetCommit that members of consumer groups have to use."""
+"""The first version of OffsetCommit for members of consumer groups."""
 _FIRST_EPOCH: Final = 1
 _NO_EPOCH: Final = -1
 _SMALLEST_TABLE: Final = 2
 
 PartitionCheck = Callable[[UUID | None, int], None]
-"""Of a commit: raises KafkaError if the member may not commit the offset of a partition."""
+"""Raises KafkaError if the member may not commit the offset of this partition."""
 
 
 class ConsumerState(Enum):
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
-    """The assignment is older than what called for it."""
+    """The assignment epoch is older than the group epoch."""
     RECONCILING = "Reconciling"
-    """There are members that have not reached the assignment."""
+    """Some members have not reached the target assignment."""
     STABLE = "Stable"
 
 
@@ -44,29 +43,29 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = _FIRST_EPOCH
         self.metadata_hash = 0
-        """Of the topics that are read, as they were when the epoch was raised last."""
+        """Of the subscribed topics, at the last increment of the group epoch."""
         self.assignment_epoch = _FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         self.target: dict[str, Mapping[UUID, frozenset[int]]] = {}
-        """By member: the partitions it is to have."""
+        """The target assignment, by member."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
         self.subscriptions = Subscriptions()
         self.regexes: dict[str, int] = {}
-        """How many members have an expression."""
+        """The number of members with each expression."""
         self.resolved: dict[str, ResolvedRegex] = {}
         self.classic_member_count = 0
         self.has_partition_metadata = False
-        """A record of an earlier release is there, to be deleted at the next occasion."""
+        """The log has a record of an earlier release, to be deleted with the next write."""
         self.metadata_refresh: tuple[int, int] = (0, 0)
-        """When the topics are to be looked at again, unless the group's epoch is an earlier one."""
+        """When to check the topics again, and the group epoch for which that holds."""
         self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES_KEPT)
-        """Since this coordinator has had the group: records do not tell."""
+        """Since this coordinator was loaded: records do not have them."""
         self._assignors: dict[str, int] = {}
-        """How many members want an assignor."""
+        """The number of members that request each assignor."""
         self._held: dict[UUID, dict[int, int]] = {}
-        """The epoch of the member that holds a partition."""
+        """The epoch of the member that owns each partition."""
         self._table_size = _SMALLEST_TABLE
 
     # ---- state
@@ -96,11 +95,11 @@ class ConsumerGroup:
         return partition not in self._held.get(topic_id, ())
 
     def member_ids_in_order(self) -> list[str]:
-        """In which Kafka meets them."""
+        """In the order of Kafka's hash map."""
         return in_timeline_order(self.members, self._table_size)
 
     def end_rebalances(self, last: ConsumerMember, epoch: int, now_ms: int) -> None:
-        """If all have come to the assignment of this epoch, `last`, as it is from now on, among them."""
+        """Ends the rebalance if all members, `last` in its new state included, have reached this epoch."""
         if self.rebalances and self.rebalances[-1].ended_ms is None and last.is_reconciled_to(epoch):
             others = (one for one in self.members.values() if one.member_id != last.member_id)
             if all(one.is_reconciled_to(epoch) for one in others):
@@ -122,7 +121,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member: ConsumerMember) -> Mapping[UUID, frozenset[int]]:
-        """A static member has what its predecessor was to have."""
+        """A static member has the target assignment of its predecessor."""
         owner = member.member_id
         if member.instance_id is not None:
             owner = self.static_members.get(member.instance_id, "")
@@ -163,7 +162,7 @@ class ConsumerGroup:
                 of_topic[partition] = max(epoch, of_topic.get(partition, epoch))
 
     def _release(self, partitions: Partitions, epoch: int) -> None:
-        """What somebody else holds in another epoch by now is left to him."""
+        """Keeps partitions that another member owns in a newer epoch."""
         for topic_id, held in partitions.items():
             of_topic = self._held.get(topic_id, {})
             for partition in held:
@@ -173,13 +172,13 @@ class ConsumerGroup:
                 self._held.pop(topic_id, None)
 
     def leave_all(self, member_id: str) -> None:
-        """It holds nothing any more, and is about to be removed."""
+        """It owns no partitions, and is about to be removed."""
         member = self.members.get(member_id)
         if member is not None:
-            gone = replace(
+            left = replace(
                 member, epoch=_NO_EPOCH, previous_epoch=_NO_EPOCH, assigned=NO_PARTITIONS, revoking=NO_PARTITIONS
             )
-            self.put_member(gone)
+            self.put_member(left)
 
     # ---- subscriptions and assignors
 
@@ -193,19 +192,19 @@ class ConsumerGroup:
 
     @property
     def last_resolved(self) -> ResolvedRegex | None:
-        """All are resolved at once."""
+        """All expressions are resolved together."""
         return next(iter(self.resolved.values()), None)
 
     def preferred_assignor(self, old: ConsumerMember | None = None, new: ConsumerMember | None = None) -> str | None:
-        """The one that most members want, if any of them wants one, `new` being in the place of `old`.
+        """The assignor that most members request, with `new` in the place of `old`; None if no member requests one.
 
-        Where as many want another, Kafka takes whichever it happens to meet first; here that is a matter of names.
+        Between equals, Kafka takes the first one in its hash map; here the name decides.
         """
         votes = dict(self._assignors)
         change_count(votes, None if old is None else old.assignor, None if new is None else new.assignor)
         return max(sorted(votes), key=votes.__getitem__) if votes else None
 
-    # ---- members that speak the classic protocol
+    # ---- members that use the classic protocol
 
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
         if protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -219,19 +218,19 @@ class ConsumerGroup:
         return any(support[name] == self.classic_member_count for name in names)
 
     def is_waiting_for_others(self, member: ConsumerMember) -> bool:
-        """It is to have partitions that others have not given up yet."""
+        """Its target assignment has partitions that others have not revoked yet."""
         return member.state is MemberState.UNRELEASED_PARTITIONS and any(
             partition not in member.assigned.get(topic_id, ()) and not self.is_free(topic_id, partition)
             for topic_id, partitions in self.target.get(member.member_id, {}).items()
             for partition in partitions
         )
 
-    # ---- what others may do with it
+    # ---- checks of requests
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool, version: int
     ) -> PartitionCheck | None:
-        """A member may be behind, as long as it has had the partition since the epoch it knows."""
+        """A member may use an older epoch if it has owned the partition since that epoch."""
         if epoch < 0 and not self.members:
             return None
         if is_transactional and epoch == _NO_EPOCH and not member_id and instance_id is None:
@@ -260,7 +259,7 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.illegal_generation if member.speaks_classic else ErrorCode.stale_member_epoch)
 
     def check_offset_delete(self) -> None:
-        """Always, but of topics that are read."""
+        """Always allowed, except for subscribed topics."""
 
     def check_delete(self) -> None:
         if self.members:

@@ -1,4 +1,4 @@
-"""The parts of the consumer protocol, put together, and what is told to all consumer groups at once."""
+"""Connects the parts of the consumer protocol, and handles events that concern all consumer groups."""
 
 from collections.abc import Callable, Collection
 from uuid import UUID
@@ -57,7 +57,7 @@ class ConsumerGroups:
         return result
 
     def on_topics_changed(self, names: Collection[str], *, any_created: bool) -> None:
-        """Groups that read them look at them again with the next heartbeat of any of their members."""
+        """Subscribed groups check them at the next heartbeat of any member."""
         self._hashes.forget(names)
         if any_created:
             self._regexes.newest_topic_version = self._topics.version
@@ -66,11 +66,11 @@ class ConsumerGroups:
                 group.metadata_refresh = _AT_ONCE
 
     def on_loaded(self, now_ms: int) -> None:
-        """Everybody gets a whole session to be heard of by the new coordinator."""
+        """Every member gets a full session timeout to reach the new coordinator."""
         self._regexes.newest_topic_version = self._topics.version
         for group in self._groups.all_consumer():
             for member_id in group.member_ids_in_order():
                 member = group.members[member_id]
-                self._deadlines.keep_alive(group.group_id, member_id, now_ms)
+                self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
                     self._deadlines.revocation(group.group_id, member, now_ms)

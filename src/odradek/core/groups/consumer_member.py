@@ -1,6 +1,6 @@
-"""A member of a consumer group: what it wants, what it has, and how far it has come.
+"""A member of a consumer group: subscription, assigned partitions, and epoch.
 
-It is a value: a step makes the member anew, writes a record of what has changed, and the record puts it in its place.
+It is immutable: a command creates a new member and writes records of the changes, whose replay replaces the member.
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from uuid import UUID
 from odradek.core.groups.records import ClassicMemberMetadata
 
 Partitions = Mapping[UUID, Mapping[int, int]]
-"""By topic and partition: the epoch since which a member has had it without a break."""
+"""By topic and partition: the epoch since which the member has owned it continuously."""
 NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
 
 
 class MemberState(IntEnum):
     STABLE = 0
-    """It has what the assignment of its epoch wants it to have."""
+    """It owns its target assignment of its epoch."""
     UNREVOKED_PARTITIONS = 1
-    """It has been asked to give up partitions, and has not said yet that it did."""
+    """It has to revoke partitions, and has not confirmed that yet."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others have not given up yet."""
+    """It waits for partitions that others have not revoked yet."""
     UNKNOWN = 127
-    """Of a later release."""
+    """A state of a later release."""
 
     @classmethod
     def _missing_(cls, value: object) -> "MemberState":
@@ -47,11 +47,11 @@ class ConsumerMember:
     topic_regex: str | None = ""
     assignor: str | None = None
     assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
-    """What it may read."""
+    """The partitions that it may read."""
     revoking: Partitions = field(default_factory=lambda: NO_PARTITIONS)
-    """What it may commit offsets of for the last time."""
+    """The partitions that it has to revoke; it may still commit their offsets."""
     classic: ClassicMemberMetadata | None = None
-    """If it is a member by the classic protocol."""
+    """Set for a member that uses the classic protocol."""
 
     @property
     def speaks_classic(self) -> bool:
@@ -59,14 +59,14 @@ class ConsumerMember:
 
     @property
     def session_timeout_ms(self) -> int | None:
-        """Its own, as members have it by the classic protocol only."""
+        """Only members that use the classic protocol have their own."""
         return None if self.classic is None else self.classic.session_timeout_ms
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def epoch_of(self, topic_id: UUID, partition: int) -> int | None:
-        """Since when it has had the partition; None if it does not."""
+        """The epoch since which it has owned the partition; None if it does not."""
         for partitions in (self.assigned, self.revoking):
             epoch = partitions.get(topic_id, {}).get(partition)
             if epoch is not None:

@@ -1,4 +1,4 @@
-"""Who may be a member of a consumer group, under which id and in whose place, by either protocol."""
+"""Membership of consumer groups for both protocols: limits, member ids, and static members."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,9 +13,9 @@ from odradek.core.groups.coordinator_result import CoordinatorResult
 
 
 def new_member_id(new_uuid: Callable[[], UUID]) -> str:
-    """For who has made up none."""
+    """For a member without an id of its own."""
     while (member_id := uuid_to_text(new_uuid())).startswith("-"):
-        # Tools would take it for an option.
+        # Command-line tools would parse it as an option.
         continue
     return member_id
 
@@ -41,7 +41,7 @@ def check_instance(member: ConsumerMember, member_id: str, instance_id: str) -> 
 def replace_static(
     group: ConsumerGroup, former: ConsumerMember, member_id: str, result: CoordinatorResult
 ) -> ConsumerMember:
-    """The same member under another id, with everything it had. Deadlines of the former id find nobody."""
+    """Gives the member another id; it keeps its state. Deadlines of the former id have no effect."""
     member = replace(former, member_id=member_id, epoch=0, previous_epoch=0)
     result.records += member_tombstones(group.group_id, former.member_id)
     result.records.append(subscription_record(group.group_id, member))

@@ -1,8 +1,7 @@
-"""Groups that change from one protocol to the other while they have members.
+"""Online migration of groups between the classic and the consumer protocol.
 
-A classic group of consumers becomes a consumer group when the first member comes that speaks the consumer protocol, and
-a classic one again when the last of these goes. Meanwhile members of both kinds share it. What each member has been
-assigned stays its own.
+A classic group is upgraded when the first member with the consumer protocol joins, and downgraded when the last one
+leaves. Meanwhile it has members of both protocols. Members keep their assigned partitions.
 """
 
 from collections.abc import Collection
@@ -55,9 +54,9 @@ class Migration:
     # ---- from classic to consumer
 
     def upgrade(self, group: ClassicGroup, now_ms: int, result: CoordinatorResult) -> ConsumerGroup:
-        """The group as it will be when its records, which `result` gets, have been replayed."""
+        """The group after the replay of its records, which are added to `result`."""
         self._check_upgrade(group)
-        # The one who comes calls for another assignment in any case, for which those who wait join again.
+        # The new member requires another assignment anyway, for which the waiting members rejoin.
         for member in group.members.values():
             rejection = JoinResponse(ErrorCode.rebalance_in_progress, member.member_id)
             self._rebalance.respond_to_join(member, rejection, result)
@@ -70,7 +69,7 @@ class Migration:
         result.records += group_records(upgraded)
         for member_id in upgraded.member_ids_in_order():
             timeout_ms = upgraded.members[member_id].session_timeout_ms
-            self._deadlines.keep_alive(group.group_id, member_id, now_ms, timeout_ms)
+            self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms, timeout_ms)
         return upgraded
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
@@ -86,7 +85,7 @@ class Migration:
         upgraded.epoch = upgraded.assignment_epoch = group.generation_id
         for member in (group.members[member_id] for member_id in group.member_ids_in_order()):
             if group.protocol_name is None or group.protocol_name not in member.protocol_names:
-                # Members have not come together yet, or not since this one came. Kafka fails with the same code.
+                # A rebalance is in progress. Kafka returns the same error.
                 raise KafkaError(ErrorCode.unknown_server_error, "Members have not agreed upon a protocol yet.")
             assigned = self._assigned(group, member)
             subscription = read_subscription(member.metadata(group.protocol_name))
@@ -117,7 +116,7 @@ class Migration:
             return {}
         assignment = read_assignment(member.assignment)
         if assignment.user_data:
-            # An assignor of the clients' own keeps something there that the members could not do without.
+            # A custom client-side assignor keeps user data that the members need.
             raise _not_upgraded(
                 group,
                 "an unsupported custom assignor is in use. "
@@ -155,7 +154,7 @@ class Migration:
         joining: ConsumerMember | None = None,
         rebalance_cause: str | None,
     ) -> None:
-        """At once, not by its records. `joining` comes in the place of the last that spoke the consumer protocol."""
+        """Replaces the group at once, without replay. `joining` replaces the last member with the consumer protocol."""
         replaced = group.static_member(joining.instance_id) if joining is not None else None
         # Those of the member that is replaced have just been written, as of the one that replaces it.
         member_ids = [
@@ -173,7 +172,7 @@ class Migration:
         result.write_event = GroupConverted(group)
         self._groups.put(classic)
         for one in classic.members.values():
-            self._rebalance.keep_alive(classic, one, now_ms)
+            self._rebalance.renew_session_deadline(classic, one, now_ms)
         if rebalance_cause is not None:
             self._rebalance.prepare(classic, rebalance_cause, now_ms, result)
 

@@ -1,6 +1,6 @@
-"""What becomes of a consumer group and of one of its members with every sign of life: epoch, assignment, member.
+"""Updates a consumer group and one of its members at every heartbeat: group epoch, target assignment, member.
 
-Members by the classic protocol take the same steps with their joins.
+Joins of members that use the classic protocol take the same steps.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from odradek.core.groups.commands import TopicIdPartitions
 from odradek.core.groups.consumer_deadlines import ConsumerDeadlines
 from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.core.groups.consumer_member import ConsumerMember, MemberState
-from odradek.core.groups.consumer_reconciliation import Reconciliation, Wanted
+from odradek.core.groups.consumer_reconciliation import Reconciliation, TargetAssignment
 from odradek.core.groups.consumer_records import (
     current_record,
     epoch_record,
@@ -27,11 +27,11 @@ from odradek.core.groups.topics import TopicHashes
 
 
 class Subscribed(NamedTuple):
-    """Where the group stands after a member has told what it wants."""
+    """The group epoch after an update of a member's subscription."""
 
     epoch: int
     has_changed: bool
-    """The member's topics have, by name or by expression."""
+    """Whether the member's topic names or its expression have changed."""
 
 
 class ConsumerProgress:
@@ -47,7 +47,7 @@ class ConsumerProgress:
         self._hashes = hashes
         self._deadlines = deadlines
 
-    def advance_high_watermark(
+    def update_member(
         self,
         group: ConsumerGroup,
         member: ConsumerMember,
@@ -57,10 +57,10 @@ class ConsumerProgress:
         result: CoordinatorResult,
     ) -> ConsumerMember:
         subscribed = self.subscribe(group, member, updated, now_ms, result)
-        wanted = self._target.update(group, subscribed.epoch, member, updated, now_ms, result)
-        return self.reconcile(group, updated, wanted, owned, subscribed, now_ms, result)
+        target = self._target.update(group, subscribed.epoch, member, updated, now_ms, result)
+        return self.reconcile(group, updated, target, owned, subscribed, now_ms, result)
 
-    # ---- what is wanted, and by whom
+    # ---- subscriptions
 
     def subscribe(
         self,
@@ -86,7 +86,7 @@ class ConsumerProgress:
         subscriptions.change(member, updated)
         former = regex_of(member)
         if former is not None and former != regex_of(updated) and group.regexes.get(former) == 1:
-            # It was the last one to have the expression.
+            # No other member has this expression.
             subscriptions.unmatch(group.resolved[former].topics if former in group.resolved else ())
         metadata_hash = self._hashes.of(subscriptions.topics())
         epoch = group.epoch
@@ -99,30 +99,31 @@ class ConsumerProgress:
             result.records.append(partition_metadata_tombstone(group.group_id))
         return Subscribed(epoch, has_changed)
 
-    # ---- what the member may have by now
+    # ---- reconciliation
 
     def reconcile(
         self,
         group: ConsumerGroup,
         member: ConsumerMember,
-        wanted: Wanted,
+        target: TargetAssignment,
         owned: Sequence[TopicIdPartitions] | None,
         subscribed: Subscribed,
         now_ms: int,
         result: CoordinatorResult,
     ) -> ConsumerMember:
-        if not subscribed.has_changed and member.is_reconciled_to(wanted.epoch):
+        if not subscribed.has_changed and member.is_reconciled_to(target.epoch):
             return member
         topics = topics_of(member, group.resolved)
         reached = Reconciliation(
             member,
-            wanted,
+            target,
             self._target.topic_ids(topics),
             bool(topics),
             subscribed.has_changed,
             group.is_free,
             owned,
         ).next()
+        assert reached.epoch >= member.epoch, f"epoch of member {member.member_id} decreases to {reached.epoch}"
         if reached != member:
             result.records.append(current_record(group.group_id, reached))
             if not reached.speaks_classic:

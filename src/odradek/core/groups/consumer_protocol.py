@@ -1,11 +1,10 @@
-"""The consumer protocol (KIP-848): one heartbeat says it all.
+"""The consumer protocol (KIP-848): members only send heartbeats.
 
-A member tells what it wants and what it has, and is told what it may have. Each heartbeat takes three steps, of which
-most have nothing to do:
-1. The member is made anew of what it tells. If it wants other topics, or its topics have changed, the group's epoch is
-   raised.
-2. If the group's epoch has passed the assignment's, the coordinator computes another assignment.
-3. The member is brought nearer to its part of the assignment (`consumer_reconciliation`).
+A heartbeat has the subscription and the owned partitions of a member, and its response has the assigned partitions. It
+is handled in three steps, which usually change nothing:
+1. The member is updated. If its subscription or its topics have changed, the group epoch is incremented.
+2. If the group epoch is newer than the assignment epoch, the coordinator computes a new target assignment.
+3. The member is reconciled with its target assignment (`consumer_reconciliation`).
 """
 
 from collections.abc import Callable
@@ -80,7 +79,7 @@ class ConsumerProtocol:
         result.responses_after_commit.append((token, response))
         return result
 
-    # ---- who comes and who stays
+    # ---- joins and heartbeats
 
     def _beat(
         self, command: ConsumerGroupHeartbeat, now_ms: int, result: CoordinatorResult
@@ -89,18 +88,18 @@ class ConsumerProtocol:
         check_room(group, command.member_id, self._settings.consumer_group_max_size)
         member_id = command.member_id or new_member_id(self._new_uuid)
         member = self._member(group, command, member_id, result)
-        updated = _told_by(command, member)
-        reached = self._progress.advance_high_watermark(group, member, updated, command.owned, now_ms, result)
+        updated = _updated_member(command, member)
+        reached = self._progress.update_member(group, member, updated, command.owned, now_ms, result)
         if group is not self._groups.get(group.group_id):
             self._groups.expect(group)
-        self._deadlines.keep_alive(group.group_id, member_id, now_ms)
+        self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms)
         return ConsumerGroupHeartbeatResponse(
             ErrorCode.none,
             None,
             member_id,
             reached.epoch,
             self._configs.heartbeat_interval_ms(group.group_id),
-            _assignment(reached.assigned) if _is_to_be_told(command, member, reached) else None,
+            _assignment(reached.assigned) if _should_send_assignment(command, member, reached) else None,
         )
 
     def _group(self, command: ConsumerGroupHeartbeat, now_ms: int, result: CoordinatorResult) -> ConsumerGroup:
@@ -142,7 +141,7 @@ class ConsumerProtocol:
             )
         return replace_static(group, existing, member_id, result)
 
-    # ---- who goes
+    # ---- leaving
 
     def _leave(
         self, command: ConsumerGroupHeartbeat, now_ms: int, result: CoordinatorResult
@@ -163,10 +162,10 @@ class ConsumerProtocol:
         return ConsumerGroupHeartbeatResponse(ErrorCode.none, None, command.member_id, command.member_epoch)
 
 
-def _told_by(command: ConsumerGroupHeartbeat, member: ConsumerMember) -> ConsumerMember:
-    """The same member, if it tells nothing new: most of the time."""
+def _updated_member(command: ConsumerGroupHeartbeat, member: ConsumerMember) -> ConsumerMember:
+    """Returns the same object if nothing has changed, which is the usual case."""
     names = member.topic_names if command.topic_names is None else frozenset(command.topic_names)
-    told = (
+    updated = (
         member.instance_id if command.instance_id is None else command.instance_id,
         member.rack_id if command.rack_id is None else command.rack_id,
         member.rebalance_timeout_ms if command.rebalance_timeout_ms == NO_TIMEOUT else command.rebalance_timeout_ms,
@@ -188,9 +187,9 @@ def _told_by(command: ConsumerGroupHeartbeat, member: ConsumerMember) -> Consume
         member.client_host,
         member.classic,
     )
-    if told == known:
+    if updated == known:
         return member
-    instance_id, rack_id, rebalance_timeout_ms, assignor, topic_names, topic_regex, client_id, client_host, _ = told
+    instance_id, rack_id, rebalance_timeout_ms, assignor, topic_names, topic_regex, client_id, client_host, _ = updated
     return replace(
         member,
         instance_id=instance_id,
@@ -205,14 +204,14 @@ def _told_by(command: ConsumerGroupHeartbeat, member: ConsumerMember) -> Consume
     )
 
 
-def _is_to_be_told(command: ConsumerGroupHeartbeat, member: ConsumerMember, reached: ConsumerMember) -> bool:
-    """Whoever tells everything does not know what it has: it has just come, or an response may have been lost."""
-    tells_all = (
+def _should_send_assignment(command: ConsumerGroupHeartbeat, member: ConsumerMember, reached: ConsumerMember) -> bool:
+    """A full heartbeat needs the assignment: the member has just joined, or a response was lost."""
+    is_full = (
         command.rebalance_timeout_ms != NO_TIMEOUT
         and (command.topic_names is not None or command.topic_regex is not None)
         and command.owned is not None
     )
-    return command.member_epoch == JOINING_EPOCH or tells_all or member.assigned != reached.assigned
+    return command.member_epoch == JOINING_EPOCH or is_full or member.assigned != reached.assigned
 
 
 def _assignment(partitions: Partitions) -> tuple[TopicIdPartitions, ...]:

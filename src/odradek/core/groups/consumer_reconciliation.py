@@ -1,8 +1,8 @@
-"""How a member comes from what it has to what it is to have, one heartbeat at a time.
+"""Reconciles a member with its target assignment, one heartbeat at a time.
 
-First it gives up what is no longer its own, and stays in its epoch until it has said so. Then it enters the epoch of
-the assignment and gets what is free; what others have not given up yet it gets later. So nobody waits for anybody but
-for whom it takes partitions from, and no partition has two readers.
+First the member revokes partitions, and keeps its epoch until it has confirmed that. Then it enters the assignment
+epoch and gets the free partitions; it gets the others when their owners have revoked them. So a member waits only for
+the owners of its new partitions, and no partition has two owners.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,32 +15,32 @@ from odradek.core.groups.commands import TopicIdPartitions
 from odradek.core.groups.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
 
 Target = Mapping[UUID, Collection[int]]
-"""By topic: the partitions that a member is to have."""
+"""The target assignment of a member, by topic."""
 
 
-class Wanted(NamedTuple):
+class TargetAssignment(NamedTuple):
     epoch: int
     partitions: Target
 
 
 class Reconciliation(NamedTuple):
     member: ConsumerMember
-    wanted: Wanted
+    target: TargetAssignment
     topic_ids: Collection[UUID]
-    """Of the topics that the member reads: of others it is to have nothing, whatever the assignment says."""
+    """The target assignment, restricted to the topics that the member subscribes to."""
     has_topics: bool
-    """It reads any, if only some that are not there."""
+    """Whether it subscribes to any topics, unknown ones included."""
     subscription_changed: bool
     is_free: Callable[[UUID, int], bool]
     owned: Sequence[TopicIdPartitions] | None
-    """What the member says it has, if it says."""
+    """The owned partitions that the member reports, if it does."""
 
     def next(self) -> ConsumerMember:
-        """The same member, if there is nothing to do."""
+        """Returns the same object if there is nothing to do."""
         member = self.member
         match member.state:
             case MemberState.STABLE:
-                if member.epoch != self.wanted.epoch:
+                if member.epoch != self.target.epoch:
                     return self._towards_target(member.epoch)
                 return self._within_subscription()
             case MemberState.UNREVOKED_PARTITIONS:
@@ -56,7 +56,7 @@ class Reconciliation(NamedTuple):
                         "The consumer group member is in a unknown state. "
                         "The member must abandon all its partitions and rejoin.",
                     )
-                return self._towards_target(self.wanted.epoch)
+                return self._towards_target(self.target.epoch)
 
     def _owns_any_of(self, partitions: Partitions) -> bool:
         if self.owned is None:
@@ -68,7 +68,7 @@ class Reconciliation(NamedTuple):
         )
 
     def _within_subscription(self) -> ConsumerMember:
-        """Topics that it has just given up are not its own any more, even before there is a new assignment."""
+        """Topics that it has unsubscribed from are revoked even before there is a new assignment."""
         member = self.member
         dropped = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in self.topic_ids}
         is_new = member.previous_epoch < 0
@@ -94,13 +94,13 @@ class Reconciliation(NamedTuple):
         to_revoke: dict[UUID, dict[int, int]] = {}
         gained: dict[UUID, list[int]] = {}
         is_waiting = False
-        for topic_id in dict.fromkeys((*self.wanted.partitions, *member.assigned)):
-            wanted = self.wanted.partitions.get(topic_id, ()) if topic_id in self.topic_ids else ()
+        for topic_id in dict.fromkeys((*self.target.partitions, *member.assigned)):
+            target = self.target.partitions.get(topic_id, ()) if topic_id in self.topic_ids else ()
             held = member.assigned.get(topic_id, {})
             still_its_own = member.revoking.get(topic_id, {})
             for partition, since in held.items():
-                (kept if partition in wanted else to_revoke).setdefault(topic_id, {})[partition] = since
-            for partition in wanted:
+                (kept if partition in target else to_revoke).setdefault(topic_id, {})[partition] = since
+            for partition in target:
                 if partition in held:
                     continue
                 if partition in still_its_own or self.is_free(topic_id, partition):
@@ -117,11 +117,11 @@ class Reconciliation(NamedTuple):
                 revoking=to_revoke,
             )
         for topic_id, partitions in gained.items():
-            kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, self.wanted.epoch))
+            kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, self.target.epoch))
         return replace(
             member,
             state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
-            epoch=self.wanted.epoch,
+            epoch=self.target.epoch,
             previous_epoch=member.epoch,
             assigned=kept,
             revoking=NO_PARTITIONS,

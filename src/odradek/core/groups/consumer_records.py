@@ -1,4 +1,4 @@
-"""What is written of consumer groups, one record for each thing that changes by itself."""
+"""Builds the records of consumer groups: one for each part that changes on its own."""
 
 from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
@@ -98,7 +98,7 @@ def partition_metadata_tombstone(group_id: str) -> GroupRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
-    """In this order: who replays them sees the member give up everything before it goes."""
+    """In this order: the replay revokes all partitions before it removes the member."""
     return [
         GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
         GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
@@ -107,7 +107,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
 
 
 def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str] | None = None) -> list[GroupRecord]:
-    """`member_ids`, where they are others by now than those the group knows."""
+    """`member_ids`, if they differ from those of the group."""
     group_id = group.group_id
     ids = list(group.members if member_ids is None else member_ids)
     return [
@@ -131,7 +131,7 @@ def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str] | None = No
 
 
 def group_records(group: ConsumerGroup) -> list[GroupRecord]:
-    """All of a group that has just come to be from a classic one."""
+    """All records of a group that was upgraded from a classic one."""
     group_id = group.group_id
     members = [group.members[member_id] for member_id in group.member_ids_in_order()]
     return [

@@ -1,7 +1,7 @@
-"""Subscriptions by regular expression: when they are looked at again, and what comes of it.
+"""Subscriptions by regular expression: when to resolve them, and the records of the matching topics.
 
-Expressions are resolved apart from the heartbeat that calls for it, all of a group at once, and in slices, so that a
-cluster of many topics holds up nobody; the group is told by a record which topics match.
+All expressions of a group are resolved together, outside of the heartbeat and in slices, so that a cluster with many
+topics does not block the event loop.
 """
 
 from collections.abc import Callable, Collection
@@ -30,13 +30,13 @@ _NO_TOPICS: Final = frozenset[str]()
 class RegexChange(Enum):
     NONE = 0
     TO_UNRESOLVED = 1
-    """There will be another assignment when it is resolved, and none before."""
+    """The next assignment waits until it is resolved."""
     TO_RESOLVED = 2
 
 
 @dataclass(slots=True)
 class _Resolution:
-    """One that is under way."""
+    """A resolution in progress."""
 
     matchers: dict[str, Callable[[str], bool]]
     names: list[str]
@@ -52,11 +52,11 @@ class ConsumerRegexes:
         self._settings = settings
         self._topics = topics
         self._hashes = hashes
-        self._wanted: dict[str, frozenset[str]] = {}
-        """By group: what is to be resolved, or is being."""
-        self._under_way: dict[str, _Resolution] = {}
+        self._pending: dict[str, frozenset[str]] = {}
+        """Pending and running resolutions, by group."""
+        self._running: dict[str, _Resolution] = {}
         self.newest_topic_version = -1
-        """Of the cluster's topics, when one was created last."""
+        """The version of the cluster's topics at the last creation of a topic."""
 
     def change(
         self,
@@ -86,7 +86,7 @@ class ConsumerRegexes:
         self, group: ConsumerGroup, old: str | None, new: str | None, now_ms: int, *, is_new: bool
     ) -> None:
         last = group.last_resolved
-        if group.group_id in self._wanted or (
+        if group.group_id in self._pending or (
             last is not None and now_ms <= last.timestamp_ms + MIN_REFRESH_INTERVAL_MS
         ):
             return
@@ -101,16 +101,16 @@ class ConsumerRegexes:
         regexes = dict(group.regexes)
         change_count(regexes, old, new)
         if regexes and (is_due or len(regexes) != len(group.resolved)):
-            self._wanted[group.group_id] = frozenset(regexes)
+            self._pending[group.group_id] = frozenset(regexes)
             self._groups.deadlines.set((CONSUMER_REGEXES, group.group_id, ""), now_ms)
 
     def resolve(self, group_id: str, now_ms: int, result: CoordinatorResult) -> None:
-        """A slice of it; and, after the last one, what has come of it."""
-        resolution = self._under_way.get(group_id)
+        """Resolves one slice; after the last one, writes the matching topics."""
+        resolution = self._running.get(group_id)
         if resolution is None:
-            regexes = self._wanted[group_id]
+            regexes = self._pending[group_id]
             resolution = self._begin(regexes, now_ms)
-            self._under_way[group_id] = resolution
+            self._running[group_id] = resolution
         end = resolution.position + max(_MATCHES_PER_SLICE // max(len(resolution.matchers), 1), 1)
         for name in islice(resolution.names, resolution.position, end):
             for regex, matches in resolution.matchers.items():
@@ -120,7 +120,7 @@ class ConsumerRegexes:
         if end < len(resolution.names):
             self._groups.deadlines.set((CONSUMER_REGEXES, group_id, ""), now_ms)
             return
-        del self._under_way[group_id], self._wanted[group_id]
+        del self._running[group_id], self._pending[group_id]
         group = self._groups.consumer(group_id)
         if group is not None:
             self._resolved(group, resolution, now_ms, result)
@@ -131,7 +131,7 @@ class ConsumerRegexes:
             try:
                 matchers[regex] = matcher(regex)
             except KafkaError:
-                # Accepted by a coordinator that knows more than this one: it matches nothing here.
+                # A coordinator of a later release has accepted it: it matches nothing here.
                 continue
         version = self._topics.version
         matches: dict[str, set[str]] = {regex: set() for regex in regexes}

@@ -1,4 +1,4 @@
-"""Consumer groups as their records tell them, at load and after every step."""
+"""Replays the records of consumer groups, while loading and after every append."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -42,7 +42,7 @@ def replay_consumer(groups: Groups, key: ConsumerKey, record: GroupRecord) -> No
     value = record.value
     if value is None:
         group = groups.get(key.group_id)
-        # Compaction may have left a tombstone, and nothing that it is for.
+        # Compaction may keep a tombstone without the record that it deletes.
         if isinstance(group, ConsumerGroup):
             _delete(groups, group, key)
         return
@@ -117,7 +117,7 @@ def _with_assignment(member: ConsumerMember, value: ConsumerGroupCurrentMemberAs
 
 
 def _partitions(topics: tuple[CurrentPartitions, ...], member_epoch: int) -> Partitions:
-    """Records of earlier releases do not tell since when a member has had a partition: since its epoch, then."""
+    """Records of earlier releases have no assignment epochs; the member epoch is used instead."""
     since = max(member_epoch, 0)
     return {
         _known(one.topic_id): dict(zip(one.partitions, one.assignment_epochs, strict=True))

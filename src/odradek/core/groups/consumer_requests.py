@@ -1,4 +1,4 @@
-"""Heartbeats of the consumer protocol that cannot be meant: rejected before anybody looks at the group."""
+"""Checks of consumer group heartbeats that do not depend on the group."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +15,7 @@ from odradek.core.groups.commands import (
 from odradek.core.groups.consumer_member import ConsumerMember, Partitions
 
 MEMBER_ID_REQUIRED_SINCE: Final = 1
-"""From this version on members make up their ids themselves."""
+"""Since this version members generate their own ids."""
 
 
 def check_heartbeat(command: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which topics the members of a consumer group read, by name and by regular expression."""
+"""The subscribed topics of a consumer group, by name and by regular expression."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from odradek.core.groups.consumer_member import ConsumerMember
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that match, as of a version of the cluster's topics."""
+    """The matching topics, at a version of the cluster's topics."""
 
     topics: frozenset[str]
     version: int
@@ -18,9 +18,9 @@ class ResolvedRegex(NamedTuple):
 class Subscriptions:
     def __init__(self) -> None:
         self._by_name: Counter[str] = Counter()
-        """How many members name a topic."""
+        """The number of members that name a topic."""
         self._by_regex: Counter[str] = Counter()
-        """How many expressions match it."""
+        """The number of expressions that match a topic."""
 
     def copy(self) -> "Subscriptions":
         copied = Subscriptions()
@@ -57,12 +57,12 @@ def _subtract(counter: Counter[str], names: Iterable[str]) -> None:
 
 
 def regex_of(member: ConsumerMember | None) -> str | None:
-    """None if it has none, however it says so."""
+    """None if it has none; an empty expression counts as none."""
     return None if member is None else member.topic_regex or None
 
 
 def topics_of(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """Whether they are there or not. An expression that is not resolved yet matches nothing."""
+    """Includes unknown topics. An unresolved expression matches nothing."""
     regex = regex_of(member)
     if regex is None or regex not in resolved:
         return member.topic_names

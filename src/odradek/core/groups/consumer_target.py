@@ -1,4 +1,4 @@
-"""The assignment that a consumer group is to reach, computed anew when the group's epoch has passed it."""
+"""Computes the target assignment of a consumer group when the group epoch is newer than the assignment epoch."""
 
 from collections.abc import Collection, Mapping, Set
 from uuid import UUID
@@ -7,7 +7,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.groups.assignors import ASSIGNORS, AssignorFailed, GroupSpec, MemberSpec
 from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.core.groups.consumer_member import ConsumerMember
-from odradek.core.groups.consumer_reconciliation import Wanted
+from odradek.core.groups.consumer_reconciliation import TargetAssignment
 from odradek.core.groups.consumer_records import target_epoch_record, target_record
 from odradek.core.groups.consumer_subscriptions import regex_of, topics_of
 from odradek.core.groups.coordinator_result import CoordinatorResult
@@ -28,7 +28,7 @@ class ConsumerTarget:
         return self._settings.consumer_assignors[0]
 
     def topic_ids(self, names: Collection[str]) -> frozenset[UUID]:
-        """Of those that are there."""
+        """Of topics that exist."""
         found = (self._topics.by_name(name) for name in names)
         return frozenset(topic.id for topic in found if topic is not None)
 
@@ -40,10 +40,10 @@ class ConsumerTarget:
         updated: ConsumerMember,
         now_ms: int,
         result: CoordinatorResult,
-    ) -> Wanted:
-        """What `updated`, which takes the place of `member`, is to have, of a new assignment or of the last one."""
+    ) -> TargetAssignment:
+        """The target assignment of `updated`, which replaces `member`: a new one, or the last one."""
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
-            return Wanted(group.assignment_epoch, group.target_of(updated))
+            return TargetAssignment(group.assignment_epoch, group.target_of(updated))
         assignor = group.preferred_assignor(member, updated) or self.default_assignor
         spec = self._spec(group, updated)
         try:
@@ -51,16 +51,17 @@ class ConsumerTarget:
         except AssignorFailed as failed:
             message = f"Failed to compute a new target assignment for epoch {epoch}: {failed}"
             raise KafkaError(ErrorCode.unknown_server_error, message) from failed
+        assert_single_owners(assignment)
         for member_id in spec.members:
             partitions: Mapping[UUID, Set[int]] = assignment.get(member_id, {})
             if group.target.get(member_id) != partitions:
                 result.records.append(target_record(group.group_id, member_id, partitions))
         result.records.append(target_epoch_record(group.group_id, epoch, now_ms))
-        return Wanted(epoch, assignment.get(updated.member_id, {}))
+        return TargetAssignment(epoch, assignment.get(updated.member_id, {}))
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         interval_ms = self._configs.assignment_interval_ms(group.group_id)
-        # Without an interval, not even a clock that was set back is waited for.
+        # Without an interval, a clock that was set back must not cause a delay.
         return (
             not group.assignment_timestamp_ms
             or not interval_ms
@@ -79,7 +80,7 @@ class ConsumerTarget:
             # Kafka removes the former from its table before or after it adds the latter, depending on their names.
             count_at_once -= names_in_hash_order([updated.member_id, former_id])[0] == former_id
         order = names_in_hash_order(names, count_at_once)
-        # Most have the same subscription as the one before.
+        # Most members have the same subscription as the previous one.
         known: dict[tuple[frozenset[str], str | None], frozenset[UUID]] = {}
         specs: dict[str, MemberSpec] = {}
         for member_id in order:
@@ -95,6 +96,13 @@ class ConsumerTarget:
             topic = self._topics.by_id(topic_id)
             if topic is not None:
                 counts[topic_id] = topic.partition_count
-        # Who has both, names and an expression, is taken for different from anybody.
+        # A member with both names and an expression counts as different from all others.
         is_homogeneous = len(known) == 1 and not any(names and regex is not None for names, regex in known)
         return GroupSpec(specs, counts, is_homogeneous)
+
+
+def assert_single_owners(assignment: Mapping[str, Mapping[UUID, Set[int]]]) -> None:
+    """A target assignment gives each partition to at most one member."""
+    for topic_id in {topic_id for partitions in assignment.values() for topic_id in partitions}:
+        assigned = [partitions[topic_id] for partitions in assignment.values() if topic_id in partitions]
+        assert sum(map(len, assigned)) == len(frozenset().union(*assigned)), f"two owners of a partition of {topic_id}"

@@ -80,7 +80,7 @@ class GroupCoordinator:
         self._consumers = ConsumerGroups(
             self._groups, settings, configs or GroupConfigs(settings), self._topics, rebalance, new_uuid
         )
-        self._offsets = Offsets(self._groups, self._store, settings, self._topics, self._classic.heard_of)
+        self._offsets = Offsets(self._groups, self._store, settings, self._topics, self._classic.renew_session)
 
     # ---- commands
 

@@ -1,7 +1,7 @@
-"""Deadlines by key, of which most are moved on again and again before they come.
+"""Deadlines by key, most of which are postponed again and again before they expire.
 
-A heartbeat moves its member's deadline: that costs a dictionary's entry, and the heap is put right when the former
-deadline has come. Deadlines that come at the same time are met in the order in which they were set.
+A heartbeat postpones the session deadline of its member: that changes one dictionary entry, and the heap is corrected
+when the former deadline expires. Deadlines with the same time expire in the order in which they were set.
 """
 
 import heapq
@@ -15,7 +15,7 @@ class Deadlines(Generic[K]):
         self._set: dict[K, tuple[int, int]] = {}
         self._heap: list[tuple[int, int, K]] = []
         self._queued: dict[K, int] = {}
-        """The earliest time at which the heap will ask for a key; never later than its deadline."""
+        """The earliest entry of a key in the heap; never later than its deadline."""
         self._count = 0
 
     def set(self, key: K, at_ms: int) -> None:
@@ -36,7 +36,7 @@ class Deadlines(Generic[K]):
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> K | None:
-        """One whose time has come, no longer set."""
+        """Removes and returns an expired key."""
         self._settle()
         if not self._heap or self._heap[0][0] > now_ms:
             return None
@@ -46,15 +46,15 @@ class Deadlines(Generic[K]):
         return key
 
     def _settle(self) -> None:
-        """The first of the heap is a deadline as it is set now."""
+        """Corrects the heap until its first entry is a current deadline."""
         while self._heap:
             at_ms, count, key = self._heap[0]
-            wanted = self._set.get(key)
-            if wanted == (at_ms, count):
+            current = self._set.get(key)
+            if current == (at_ms, count):
                 return
             heapq.heappop(self._heap)
             if self._queued.get(key) == at_ms:
                 del self._queued[key]
-            if wanted is not None and key not in self._queued:
-                self._queued[key] = wanted[0]
-                heapq.heappush(self._heap, (*wanted, key))
+            if current is not None and key not in self._queued:
+                self._queued[key] = current[0]
+                heapq.heappush(self._heap, (*current, key))

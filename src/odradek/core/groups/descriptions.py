@@ -1,4 +1,4 @@
-"""What DescribeGroups, ConsumerGroupDescribe and ListGroups show of groups."""
+"""The results of DescribeGroups, ConsumerGroupDescribe and ListGroups."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -21,7 +21,7 @@ from odradek.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 from odradek.core.groups.topics import Topics
 
 NOT_FOUND_SINCE: Final = 6
-"""From this version of DescribeGroups on, a group that is not there is an error; before, it is dead."""
+"""Since this version of DescribeGroups, an unknown group is an error; before, its state is Dead."""
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 
@@ -79,7 +79,7 @@ def _describe_consumer(
 
 def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> DescribedConsumer:
     held: dict[UUID, set[int]] = {}
-    # What it is to give up is its own until it has.
+    # It owns partitions until it has revoked them.
     for partitions in (member.assigned, member.revoking):
         for topic_id, each in partitions.items():
             held.setdefault(topic_id, set()).update(each)
@@ -108,7 +108,7 @@ def _not_a(group: Group | None, group_id: str, kind: str) -> str:
 
 
 def list_groups(groups: Groups, states: Collection[str], kinds: Collection[str]) -> tuple[ListedGroup, ...]:
-    """Of these states and kinds, written in whatever case; of all, where none are named."""
+    """Filters by state and type, case-insensitively; an empty filter selects all."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_kinds = {kind.strip().lower() for kind in kinds}
     listed = (_listed(group) for group in groups if not wanted_kinds or _kind(group) in wanted_kinds)

@@ -1,7 +1,7 @@
-"""Settings that a group has of its own (`kafka-configs --entity-type groups`), shared by all coordinators of a broker.
+"""Configs of a group (`kafka-configs --entity-type groups`), shared by all coordinators of a broker.
 
-They are looked up as they are at present. What lies outside of the broker's bounds, because these were drawn in later,
-counts as the nearest bound.
+Every lookup returns the current value. If the broker's bounds were tightened since, the nearest bound replaces a value
+outside of them.
 """
 
 from collections.abc import Callable, Mapping

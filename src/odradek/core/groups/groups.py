@@ -1,4 +1,4 @@
-"""The groups of one partition, and the deadlines that their members have to meet."""
+"""The groups of one partition, and the deadlines of their members."""
 
 from collections.abc import Iterator
 
@@ -13,14 +13,14 @@ JOIN = "join"
 SYNC = "sync"
 CONSUMER_SESSION = "consumer session"
 CONSUMER_REBALANCE = "consumer rebalance"
-"""Of a member that is to give up partitions."""
+"""Of a member that has to revoke partitions."""
 CONSUMER_JOIN = "consumer join"
-"""Of a member by the classic protocol, that has been told to join again."""
+"""Of a classic member that has to rejoin."""
 CONSUMER_SYNC = "consumer sync"
 CONSUMER_REGEXES = "consumer regexes"
 
 DeadlineKey = tuple[str, str, str]
-"""Of what kind, of which group, and of which member, if of one."""
+"""Kind, group id, and member id or an empty string."""
 
 
 class Groups:
@@ -41,18 +41,18 @@ class Groups:
         return group if isinstance(group, ConsumerGroup) else None
 
     def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """The classic group that comes to be with its first member or offset."""
+        """The first member or offset creates a classic group."""
         group = self.classic(group_id)
         if group is None:
             group = self._by_id[group_id] = ClassicGroup(group_id, now_ms)
         return group
 
     def expect(self, group: ConsumerGroup) -> None:
-        """It comes to be with the records of the present step, which do not tell why there is an assignment."""
+        """The records of the current result create this group; it has the rebalances that records do not have."""
         self._expected = group
 
     def consumer_to_replay(self, group_id: str) -> ConsumerGroup:
-        """In the place of a classic group, if that was only there for its offsets."""
+        """Replaces a classic group that has only offsets."""
         group = self.consumer(group_id)
         if group is None:
             group = self._by_id[group_id] = ConsumerGroup(group_id)

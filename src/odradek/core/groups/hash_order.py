@@ -1,7 +1,7 @@
-"""The order in which Kafka walks over hash maps of names and of ids.
+"""The iteration order of Kafka's hash maps of names and ids.
 
-Where Kafka takes the first that it meets, a leader or a protocol among equals, the same one is taken here, so that the
-same history leads to the same group on either.
+Where Kafka takes the first entry of a hash map, such as a leader or a protocol among equals, this takes the same one,
+so that the same requests lead to the same group.
 """
 
 from collections.abc import Collection, Iterable, Reversible
@@ -17,26 +17,26 @@ _FIBONACCI: Final = -7046029254386353131
 
 
 def first_in_hash_order(names: Iterable[str], table_size: int = _SMALLEST_TABLE) -> str:
-    """Names that fall into the same place stay in the order given, the one in which they were added."""
+    """Names in the same bucket keep the order in which they were added."""
     return min(names, key=lambda name: _place(name, table_size))
 
 
 def names_in_hash_order(names: Collection[str], count_at_once: int = 0) -> list[str]:
-    """As of a map that has grown with them, or with the more that it has held before."""
+    """The order of a map that has grown with them, or with the larger number that it held before."""
     size = table_size_for(max(len(names), count_at_once))
     return sorted(names, key=lambda name: _place(name, size))
 
 
 def in_timeline_order(names: Reversible[str], table_size: int) -> list[str]:
-    """As of the tables that Kafka's coordinators keep, whose places are the highest bits of another product, and
-    which meet last what came first of those that fall into the same place."""
+    """The order of Kafka's timeline tables: the highest bits of another product select the bucket, and entries of the
+    same bucket are in reverse order."""
     shift = 65 - table_size.bit_length()
     latest_first = list(reversed(names))
     return sorted(latest_first, key=lambda name: (_signed_code(name) * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> shift)
 
 
 def uuids_in_hash_order(uuids: Collection[UUID]) -> list[UUID]:
-    """As of a set made from another at once, whose table is large enough for it from the beginning."""
+    """The order of a set that was copied from another, with a table of the final size."""
     size = _SMALLEST_TABLE
     while size < int(len(uuids) / 0.75) + 1:
         size *= 2
@@ -44,7 +44,7 @@ def uuids_in_hash_order(uuids: Collection[UUID]) -> list[UUID]:
 
 
 def table_size_for(count: int) -> int:
-    """Of a table that has held so many at once: it grows when three quarters are taken, and never shrinks."""
+    """The size of a table that has held this number of entries: it grows at three quarters, and never shrinks."""
     size = _SMALLEST_TABLE
     while count * 4 > size * 3:
         size *= 2

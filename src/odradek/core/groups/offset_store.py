@@ -1,8 +1,8 @@
-"""Committed offsets, as the records of the log tell them.
+"""Committed offsets: the state of their records in the log.
 
-It is asked in two ways. Commands are decided upon everything written so far, whether it is committed in the log or not.
-Clients that fetch are shown only what is: for every change above the high watermark the value before it is kept.
-Offsets of open transactions are kept apart until a marker ends the transaction.
+It has two views. Commands see all written offsets, committed in the log or not. Clients that fetch see only those below
+the high watermark: for every change above it, the former value is kept. Offsets of open transactions are separate until
+a marker ends the transaction.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ class StoredOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
-    """-1 for those that the coordinator's own retention holds for."""
+    """-1: the coordinator's retention applies."""
     topic_id: UUID | None
     record_offset: int
-    """Where in the log it is written."""
+    """The offset of its record in the log."""
 
 
 def stored(value: OffsetCommitValue, record_offset: int) -> StoredOffset:
@@ -46,13 +46,13 @@ class OffsetStore:
     def __init__(self) -> None:
         self._latest: dict[str, _Offsets] = {}
         self._before: dict[str, dict[TopicPartition, _Before]] = {}
-        """By group and partition: where each change above the high watermark is written, and what it replaced."""
+        """By group and partition: the log offset of each change above the high watermark, and the former value."""
         self._changes: deque[tuple[int, str, TopicPartition]] = deque()
         self._high_watermark = 0
         self._pending: dict[int, dict[str, _Offsets]] = {}
         """By producer id."""
         self._open: dict[str, dict[TopicPartition, set[int]]] = {}
-        """By group: the producers whose transactions have offsets of a partition."""
+        """By group and partition: the producers with open transactions that commit its offset."""
 
     # ---- replay
 
@@ -64,7 +64,7 @@ class OffsetStore:
         self._open.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
 
     def delete(self, group_id: str, partition: TopicPartition, record_offset: int) -> None:
-        """Of open transactions too."""
+        """Also in open transactions."""
         self._change(group_id, partition, None, record_offset)
         for producer_id in self._open.get(group_id, {}).get(partition, set()).copy():
             del self._pending[producer_id][group_id][partition]
@@ -76,7 +76,7 @@ class OffsetStore:
                 self._close(producer_id, group_id, partition)
                 if commits:
                     current = self.latest(group_id, partition)
-                    # Who has committed later, outside of the transaction, keeps his offset.
+                    # A later commit outside of the transaction wins.
                     if current is None or value.record_offset > current.record_offset:
                         self._change(group_id, partition, value, marker_offset)
 
@@ -112,7 +112,7 @@ class OffsetStore:
             if not of_group:
                 del self._open[group_id]
 
-    # ---- what is there
+    # ---- reads
 
     def latest(self, group_id: str, partition: TopicPartition) -> StoredOffset | None:
         return self._latest.get(group_id, {}).get(partition)
@@ -141,7 +141,7 @@ class OffsetStore:
         return list(self._open.get(group_id, ()))
 
     def everything(self) -> Iterator[tuple[str, TopicPartition, StoredOffset]]:
-        """Group, partition and offset, those of open transactions too."""
+        """Group, partition and offset, including those of open transactions."""
         for by_group in (self._latest, *self._pending.values()):
             for group_id, offsets in by_group.items():
                 for partition, value in offsets.items():

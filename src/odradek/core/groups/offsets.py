@@ -1,4 +1,4 @@
-"""Commands about offsets: commit, in a transaction or not, fetch, delete, and expiry."""
+"""Offset commands: commit, transactional commit, fetch, delete; and the expiry of offsets."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -34,11 +34,11 @@ from odradek.core.groups.settings import GroupSettings
 from odradek.core.groups.topics import Topics
 
 GROUP_ID_NOT_FOUND_SINCE: Final = 9
-"""From this version on a client that commits hears if there is no such group; before, that its generation is over."""
+"""Since this version a commit to an unknown group gets GROUP_ID_NOT_FOUND; before, ILLEGAL_GENERATION."""
 
 OFFSET_VALUE_VERSION: Final = 4
 EXPIRING_OFFSET_VALUE_VERSION: Final = 1
-"""The only version that says when an offset expires."""
+"""The only version of the record with an expiry time."""
 
 
 class Offsets:
@@ -48,13 +48,13 @@ class Offsets:
         store: OffsetStore,
         settings: GroupSettings,
         topics: Topics,
-        heard_of: Callable[[ClassicGroup, str, int], None],
+        renew_session: Callable[[ClassicGroup, str, int], None],
     ) -> None:
         self._groups = groups
         self._store = store
         self._settings = settings
         self._topics = topics
-        self._heard_of = heard_of
+        self._renew_session = renew_session
 
     # ---- commit
 
@@ -67,7 +67,7 @@ class Offsets:
             result.responses.append((token, rejected_commit(command.topics, rejection.code)))
             return result
         if isinstance(group, ClassicGroup):
-            self._heard_of(group, command.member_id, now_ms)
+            self._renew_session(group, command.member_id, now_ms)
         expires_ms = NO_TIMESTAMP if command.retention_ms == DEFAULT_RETENTION else now_ms + command.retention_ms
         response = self._commit(command.group_id, command.topics, now_ms, expires_ms, result)
         result.responses_after_commit.append((token, response))
@@ -83,7 +83,7 @@ class Offsets:
             group = self._group_to_commit(command.group_id, command.generation_id, 0, now_ms)
             self._check_commit(group, command, version=0)
         except KafkaError as rejection:
-            # Transactional producers know of generations only.
+            # Transactional producers send only generations.
             stale = rejection.code is ErrorCode.stale_member_epoch
             code = ErrorCode.illegal_generation if stale else rejection.code
             result.responses.append((token, rejected_commit(command.topics, code)))
@@ -94,11 +94,12 @@ class Offsets:
 
     def _check_commit(self, group: Group, command: CommitOffsets | CommitOffsetsInTransaction, *, version: int) -> None:
         is_transactional = isinstance(command, CommitOffsetsInTransaction)
-        asked_by = command.member_id, command.instance_id, command.generation_id
+        member = command.member_id, command.instance_id, command.generation_id
         if isinstance(group, ClassicGroup):
-            group.check_offset_commit(*asked_by, is_transactional=is_transactional)
+            group.check_offset_commit(*member, is_transactional=is_transactional)
+            assert group.state is not State.DEAD, f"commit to the dead group {group.group_id}"
             return
-        check = group.check_offset_commit(*asked_by, is_transactional=is_transactional, version=version)
+        check = group.check_offset_commit(*member, is_transactional=is_transactional, version=version)
         if check is None:
             return
         for topic in command.topics:
@@ -115,7 +116,7 @@ class Offsets:
         if group is not None:
             return group
         if generation_id < 0:
-            # Of somebody who assigns partitions to himself: the group comes to be with its first offset.
+            # A consumer with manual partition assignment: its first commit creates the group.
             return ClassicGroup(group_id, now_ms)
         if version >= GROUP_ID_NOT_FOUND_SINCE:
             raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
@@ -154,7 +155,7 @@ class Offsets:
     # ---- fetch
 
     def fetch(self, command: FetchOffsets, token: Token) -> CoordinatorResult:
-        """What is stable may be written and not committed yet, so its response waits; otherwise nothing has to."""
+        """Stable offsets may be uncommitted in the log, so that the response waits for their commit."""
         result = CoordinatorResult()
         try:
             group = self._groups.get(command.group_id)
@@ -237,25 +238,25 @@ class Offsets:
         return self._store.latest(group_id, partition) is not None or self._store.is_pending(group_id, partition)
 
     def delete_all(self, group_id: str, result: CoordinatorResult) -> None:
-        """Of a group that is deleted, those of open transactions included."""
+        """Deletes all offsets of a group, including those of open transactions."""
         for partition in dict.fromkeys((*self._store.latest_of(group_id), *self._store.pending_of(group_id))):
             result.records.append(_tombstone(group_id, partition))
 
     def on_topics_deleted(self, topics: Mapping[str, UUID]) -> CoordinatorResult:
-        """By name, with the id each had: what is committed of a new topic of the same name stays."""
+        """`topics` has the ids by name: offsets of a recreated topic with the same name stay."""
         result = CoordinatorResult(is_atomic=False)
-        gone = {
+        deleted = {
             (group_id, partition): None
             for group_id, partition, value in self._store.everything()
             if partition.topic in topics and value.topic_id in (None, topics[partition.topic])
         }
-        result.records += [_tombstone(group_id, partition) for group_id, partition in gone]
+        result.records += [_tombstone(group_id, partition) for group_id, partition in deleted]
         return result
 
     # ---- expiry
 
     def expire(self, group: Group, now_ms: int, result: CoordinatorResult) -> bool:
-        """Whether nothing of the group is left, not even in an open transaction."""
+        """Returns whether the group has no offsets left, not even in an open transaction."""
         offsets = self._store.latest_of(group.group_id)
         if not offsets:
             return not self._store.pending_of(group.group_id)
@@ -283,13 +284,13 @@ class Offsets:
             and group.state is State.EMPTY
             and group.state_timestamp_ms is not None
         ):
-            # As long as somebody was there, nothing was given up.
+            # Offsets do not expire while the group has members.
             since_ms = group.state_timestamp_ms
         return now_ms - since_ms >= self._settings.offsets_retention_ms
 
 
 def _may_expire(group: Group) -> bool:
-    """Of a group with members only if it is known, and settled, what they read."""
+    """A group with members must be stable, and its subscriptions known."""
     if isinstance(group, ConsumerGroup):
         return True
     if group.protocol_type is None or group.state is State.EMPTY:
@@ -298,7 +299,7 @@ def _may_expire(group: Group) -> bool:
 
 
 def _is_of_another_topic(found: StoredOffset, topic_id: UUID | None) -> bool:
-    """Of the same name, deleted and made again since."""
+    """Whether the topic was deleted and recreated with the same name."""
     return topic_id is not None and found.topic_id is not None and found.topic_id != topic_id
 
 

@@ -1,4 +1,4 @@
-"""What is remembered of a group's last rebalances, for who wants to know why members were interrupted."""
+"""The reasons and times of a group's last rebalances."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ REBALANCES_KEPT: Final = 10
 
 @dataclass(slots=True)
 class Rebalance:
-    """Why there had to be another assignment, and when all members had come to it."""
+    """The reason for a new assignment, and the time when all members had reached it."""
 
     cause: str
     began_ms: int

@@ -1,4 +1,4 @@
-"""Regular expressions in RE2's syntax, whose cost is bounded whatever somebody writes into them.
+"""Regular expressions in RE2's syntax, with bounded costs.
 
 No expression takes more than linear time, and none that needs more memory than `_MEMORY_MAX_BYTES` is accepted.
 """
@@ -14,14 +14,14 @@ _KEPT: Final = 256
 
 
 def matcher(regex: str) -> Callable[[str], bool]:
-    """Whether a whole name matches. Raises KafkaError with Kafka's words."""
+    """Matches whole names. Raises KafkaError with Kafka's message."""
     fullmatch = _compiled(regex).fullmatch
     return lambda name: fullmatch(name) is not None
 
 
 @lru_cache(_KEPT)
 def _compiled(regex: str) -> Any:
-    # Nodes without such subscriptions do not load it.
+    # Imported only by nodes with such subscriptions.
     import re2
 
     options = re2.Options()

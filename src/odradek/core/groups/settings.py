@@ -1,4 +1,4 @@
-"""What of a broker's configuration the group coordinator goes by; the defaults are Kafka's."""
+"""The broker configs of the group coordinator; the defaults are Kafka's."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,12 +8,12 @@ from odradek.config.group_checks import ASSIGNORS
 from odradek.config.node_config import NodeConfig
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
-"""How long who is new may wait for its first rebalance without a heartbeat. Kafka has no setting for it either."""
+"""How long a new member may wait for its first rebalance without a heartbeat. Kafka has no config for it either."""
 UNBOUNDED: Final = 2**31 - 1
 
 
 class MigrationPolicy(Enum):
-    """Into what a group with members may be converted, when one comes that speaks the other protocol."""
+    """Which conversions of a group are allowed when a member with the other protocol joins."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -31,7 +31,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A setting that a group may have its own of, and what it may be."""
+    """The default and the bounds of a config that a group may override."""
 
     default: int
     least: int
@@ -64,9 +64,9 @@ class GroupSettings:
     """`group.consumer.session.timeout.ms`, with its `min` and `max`; the next ones likewise."""
     consumer_heartbeat_interval: Bounds = Bounds(5_000, 5_000, 15_000)
     consumer_assignment_interval: Bounds = Bounds(1_000, 0, 15_000)
-    """How long an assignment stands at least, so that members who come at once are assigned at once."""
+    """The minimum time between assignments, so that members that join together share one."""
     consumer_assignors: tuple[str, ...] = ASSIGNORS
-    """`group.consumer.assignors`; the first is for those who want none in particular."""
+    """`group.consumer.assignors`; the first is the default."""
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     """`group.consumer.migration.policy`"""
     consumer_regex_refresh_interval_ms: int = 600_000

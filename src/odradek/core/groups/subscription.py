@@ -1,7 +1,6 @@
-"""What consumers of the classic protocol tell each other, as far as a coordinator has to read or to write it.
+"""The embedded consumer protocol of classic groups: subscriptions and assignments that a coordinator reads or writes.
 
-Every version of a subscription begins as the one before, so what a version lacks is simply not there; an assignment is
-the same in all of them.
+Every version of a subscription extends the previous one; assignments are the same in all versions.
 """
 
 import struct
@@ -11,7 +10,7 @@ from typing import Final, NamedTuple
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 HIGHEST_VERSION: Final = 3
 NAMES_MAX: Final = 20_000
-"""Of topics, all in all: as many as any request may name. Nobody else bounds what members tell each other."""
+"""The limit of topics in a subscription, as for requests: clients do not limit what they send to each other."""
 PARTITIONS_MAX: Final = 200_000
 
 _OWNED_SINCE: Final = 1
@@ -23,7 +22,7 @@ _NULL: Final = -1
 
 
 class UnreadableSubscription(ValueError):
-    """Somebody calls himself a consumer, and is not."""
+    """The metadata of a member with protocol type `consumer` is not a subscription."""
 
 
 class Subscription(NamedTuple):
@@ -95,7 +94,7 @@ class _Reader:
         return int.from_bytes(self._take(_INT.size), signed=True)
 
     def names(self) -> range:
-        """One for each name that follows."""
+        """One entry for each of the following names."""
         count = self._count()
         self._names_left -= count
         if self._names_left < 0:

@@ -1,7 +1,7 @@
 """The cluster's topics, as far as consumer groups depend on them.
 
-One view serves the coordinators of all partitions of a broker. Whoever changes it tells each of them by
-`GroupCoordinator.topics_changed`.
+All coordinators of a broker share one view. After a change the runtime calls `GroupCoordinator.on_topics_changed` of
+each.
 """
 
 import struct
@@ -29,7 +29,7 @@ class Topic(NamedTuple):
 class Topics(Protocol):
     @property
     def version(self) -> int:
-        """Greater, the later."""
+        """Increases with every change."""
 
     def by_name(self, name: str) -> Topic | None: ...
 
@@ -38,11 +38,11 @@ class Topics(Protocol):
     def names(self) -> Iterable[str]: ...
 
     def racks(self, topic: Topic) -> Sequence[Sequence[str]]:
-        """By partition: where its replicas are, if that is known."""
+        """By partition: the racks of its replicas, if known."""
 
 
 class NoTopics:
-    """Of a coordinator that nobody has told of a cluster."""
+    """For a coordinator without a cluster."""
 
     version = 0
 
@@ -60,7 +60,7 @@ class NoTopics:
 
 
 class ImageTopics:
-    """As the present image of the cluster has them."""
+    """The topics of the current metadata image."""
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image = image
@@ -94,9 +94,9 @@ class ImageTopics:
 
 
 class TopicHashes:
-    """What a group remembers of the topics it reads: if their hash changes, so must its assignment.
+    """The hash of a group's subscribed topics: if it changes, the group needs a new assignment.
 
-    Byte for byte Kafka's, since it is written into the group's record, and compared by whoever leads next.
+    It equals Kafka's, because the group's record has it, and the next coordinator compares it.
     """
 
     def __init__(self, topics: Topics) -> None:
@@ -132,7 +132,7 @@ def _hash_of(topic: Topic, racks: Sequence[Sequence[str]]) -> int:
     for index, of_partition in enumerate(racks):
         digest.update(_INT.pack(index))
         for rack in sorted(of_partition, key=_java_order):
-            # Its length in front as well, so that racks cannot run into one another.
+            # With its length, so that the racks are delimited.
             digest.update(_INT.pack(len(rack.encode("utf-16-le", "surrogatepass")) // 2))
             digest.update(_string(rack))
     return _signed(digest.intdigest())

@@ -1,2 +1,1 @@
-"""The transaction coordinator: who may write in whose name, and how each transaction ends, on a partition of
-`__transaction_state`."""
+"""The transaction coordinator of one partition of `__transaction_state`."""

@@ -7,7 +7,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.groups.commands import TopicIdPartitions
 from odradek.core.groups.consumer_member import ConsumerMember, MemberState
-from odradek.core.groups.consumer_reconciliation import Reconciliation, Wanted
+from odradek.core.groups.consumer_reconciliation import Reconciliation, TargetAssignment
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -25,7 +25,7 @@ def result(
     said = None if owned is None else tuple(TopicIdPartitions(topic_id, each) for topic_id, each in owned.items())
     return Reconciliation(
         member,
-        Wanted(epoch, wanted),
+        TargetAssignment(epoch, wanted),
         frozenset(reads),
         bool(reads),
         changed,

@@ -1,4 +1,4 @@
-"""How a coordinator shares partitions among the members of a consumer group, with Kafka's results."""
+"""Server-side assignors for consumer groups, with the same results as Kafka's."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,7 +11,7 @@ ASSIGNORS: Final[Mapping[str, Callable[[GroupSpec], Assignment]]] = {
     "uniform": assign_uniformly,
     "range": assign_ranges,
 }
-"""By the names that clients and `group.consumer.assignors` know."""
+"""By the names in `group.consumer.assignors`."""
 
 __all__ = [
     "ASSIGNORS",

@@ -1,4 +1,4 @@
-"""The uniform assignment of a group whose members read different topics."""
+"""The uniform assignment of a group whose members have different subscriptions."""
 
 from typing import Final
 from uuid import UUID
@@ -7,12 +7,12 @@ from odradek.core.groups.assignors.load_order import LoadOrder
 from odradek.core.groups.assignors.spec import Assignment, AssignorFailed, GroupSpec
 
 _ROUNDS_MAX: Final = 16
-"""Moving within one topic can make room in another; so many times all of them are looked at."""
+"""Number of passes over all topics: balancing one topic may make another one unbalanced."""
 _NOBODY: Final = -1
 
 
 class UnevenGroup:
-    """Members go by their index here, in the order of the group."""
+    """Refers to members by their index in the group's order."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
@@ -26,7 +26,7 @@ class UnevenGroup:
 
     def assign(self) -> Assignment:
         self._keep()
-        self._give_away()
+        self._assign_free()
         self._balance()
         assignment: Assignment = {member_id: {} for member_id in self._member_ids}
         for topic_id, owners in self._owners.items():
@@ -43,8 +43,8 @@ class UnevenGroup:
                     for partition in partitions:
                         self._move(topic_id, partition, index)
 
-    def _give_away(self) -> None:
-        """What nobody has, to whom has least of those who read it; topics first that burden their readers most."""
+    def _assign_free(self) -> None:
+        """Assigns free partitions to the least loaded subscribers; topics with most partitions per subscriber first."""
         for topic_id in sorted(self._readers, key=self._rank):
             free = [partition for partition, owner in enumerate(self._owners[topic_id]) if owner == _NOBODY]
             if free:
@@ -63,7 +63,7 @@ class UnevenGroup:
                     last_changed = index
 
     def _balance_topic(self, topic_id: UUID) -> bool:
-        """Whether a partition was moved."""
+        """Returns whether a partition was reassigned."""
         order = LoadOrder(self._loads, self._readers[topic_id])
         if order.spread <= 1:
             return False

@@ -1,7 +1,7 @@
-"""The readers of a topic, met by how many partitions they have while these change.
+"""The subscribers of a topic in the order of their number of partitions, while the numbers change.
 
-Whoever is met from below gets one partition more, whoever is met from above gives one away, so that the ranges of
-equals at either end grow towards the middle, each walked over again and again.
+The least loaded subscriber gets a partition and the most loaded one loses one, so that the ranges of equal load at both
+ends grow towards the middle; each range is traversed again and again.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 class LoadOrder:
     def __init__(self, loads: Sequence[int], readers: Sequence[int]) -> None:
-        """`loads` by reader; the caller changes it as it moves partitions."""
+        """`loads` by subscriber; the caller changes it with every reassignment."""
         self._loads = loads
         self._order = sorted(readers, key=lambda reader: (loads[reader], reader))
         self._least = loads[self._order[0]] - 1
@@ -33,7 +33,7 @@ class LoadOrder:
         return self._order[self._next_least - 1]
 
     def next_most(self) -> int | None:
-        """None if nobody is left that has something to give."""
+        """None if no subscriber has a partition to lose."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 self._most = self._load(self._most_start - 1)
@@ -48,7 +48,7 @@ class LoadOrder:
         return self._order[self._next_most + 1]
 
     def exclude_most(self) -> None:
-        """The one met last from above has nothing to give."""
+        """The subscriber that `next_most` returned last has no partition to lose."""
         met, last = self._next_most + 1, self._most_end - 1
         self._order[met], self._order[last] = self._order[last], self._order[met]
         self._most_end -= 1

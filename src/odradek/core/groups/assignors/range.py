@@ -1,7 +1,7 @@
-"""`range`: each topic is cut into ranges, one for each of its readers.
+"""`range`: divides the partitions of each topic into ranges, one for each subscriber.
 
-Readers come in the same order for every topic, so that partitions of the same number in topics of the same size meet
-at the same member. Nothing is sticky, but static members come first and keep their places.
+Subscribers have the same order for every topic, so that the same partition numbers of topics of the same size go to the
+same member. The assignment is not sticky, but static members come first and keep their positions.
 """
 
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What an assignor is told: who reads what, how many partitions there are, and who has which at present."""
+"""The input of an assignor: subscriptions, numbers of partitions, and the current assignment."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,22 +9,22 @@ Assignment = dict[str, dict[UUID, set[int]]]
 
 
 class AssignorFailed(ValueError):
-    """There is no assignment, and the group keeps the one it has."""
+    """No assignment is possible; the group keeps its current one."""
 
 
 class MemberSpec(NamedTuple):
     topic_ids: frozenset[UUID]
     instance_id: str | None = None
     assigned: Mapping[UUID, frozenset[int]] = {}
-    """As the last assignment wanted it."""
+    """Its partitions in the last target assignment."""
 
 
 class GroupSpec(NamedTuple):
     members: Mapping[str, MemberSpec]
-    """By id. Where shares cannot be equal, their order decides."""
+    """By id. Their order decides which members get one partition more."""
     partition_counts: Mapping[UUID, int]
     is_homogeneous: bool
-    """All subscribe to the same topics, those included that are not there."""
+    """Whether all members subscribe to the same topics, unknown topics included."""
 
     def partition_count(self, topic_id: UUID) -> int:
         count = self.partition_counts.get(topic_id)

@@ -1,7 +1,7 @@
-"""`uniform`: every member gets as many partitions as the others, give or take one, and keeps what it can.
+"""`uniform`: numbers of partitions differ by at most one, and members keep as many partitions as possible.
 
-Where all read the same topics, that is a matter of quotas; where they do not, of moving partitions from those who have
-most to those who have least, topic by topic (`balance`).
+If all members have the same subscription, quotas decide; otherwise `balance` reassigns partitions from the most to the
+least loaded members, topic by topic.
 """
 
 from itertools import islice
@@ -20,7 +20,7 @@ def assign_uniformly(group: GroupSpec) -> Assignment:
 
 def _assign_by_quota(group: GroupSpec) -> Assignment:
     topic_ids = next(iter(group.members.values())).topic_ids
-    # By topic: an id's hash is slow, and a group has many more partitions than topics.
+    # By topic: hashing an id is slow, and a group has many more partitions than topics.
     taken: dict[UUID, set[int]] = {topic_id: set() for topic_id in topic_ids}
     for member in group.members.values():
         for topic_id, partitions in member.assigned.items():
@@ -49,7 +49,7 @@ def _assign_by_quota(group: GroupSpec) -> Assignment:
         assignment[member_id] = kept
         has_one_more = more > 0
         if quota > 0 and has_one_more and len(group.members) - index > more:
-            # It would have to be given one; somebody who comes later may have it already.
+            # A later member may already own the partition that this one lacks.
             quota -= 1
             has_one_more = False
         if quota > 0:
@@ -60,6 +60,6 @@ def _assign_by_quota(group: GroupSpec) -> Assignment:
         for topic_id, partition in islice(next_free, quota):
             assignment[member_id].setdefault(topic_id, set()).add(partition)
     if next(next_free, None) is not None:
-        # Somebody has been assigned partitions that there are not, by the leader of a classic group.
+        # The leader of a classic group has assigned partitions that do not exist.
         raise AssignorFailed("Partitions were left unassigned")
     return assignment

@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets`, as Apache Kafka 4.3.1 writes them.
 
-Share and streams groups are not served yet: their records are of an `UnknownKind`, and stay in the log as they are.
+Share and streams groups are not supported yet: their records are of an `UnknownKind`, and stay in the log.
 """
 
 from odradek.base.record_form import UnreadableRecord

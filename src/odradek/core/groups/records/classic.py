@@ -1,4 +1,4 @@
-"""The record of a classic group: one for all of it, written whenever its assignment is settled."""
+"""The record of a classic group, written with every assignment."""
 
 from dataclasses import field
 from typing import ClassVar

@@ -1,27 +1,27 @@
-"""How the record of a member says that it does not speak the classic protocol.
+"""Marks the record of a member that does not use the classic protocol.
 
-Kafka takes a record that says nothing of it for one of a member that does, with empty metadata. So the structure that
-is not there has to be written as such, which the general form of tagged structures has no way for.
+Kafka reads a record without this mark as that of a classic member with empty metadata. So the missing structure has to
+be written as null, which the general codec of tagged structures does not support.
 """
 
 from typing import Final
 
 _NOTHING: Final = b"\x00"
 _ABSENT: Final = b"\x01\x00\x01\x00"
-"""One tagged field, number 0, of one byte: there is no structure."""
+"""One tagged field, number 0, of one byte: a null structure."""
 _TIMEOUT_SIZE: Final = 4
 
 
 def mark_absent(encoded: bytearray) -> None:
-    """Of a value that ends without tagged fields."""
+    """The end of a value without tagged fields."""
     encoded[-1:] = _ABSENT
 
 
 def unmark_absent(encoded: bytes, position: int) -> bytes:
-    """The value, whose fields begin at `position`, as the general form has it."""
+    """The value, whose fields start at `position`, for the general codec."""
     if not encoded.endswith(_ABSENT):
         return encoded
-    # Metadata that is there may end with the same bytes by chance: the fields in front are passed over one by one.
+    # Other metadata may end with the same bytes, so that the fields before it are skipped one by one.
     for _ in ("instance", "rack", "client", "host"):
         position = _after_string(encoded, position)
     count, position = _varint(encoded, position)

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` to bytes and back, in every version that Kafka 4.3 reads and writes."""
+"""Encodes and decodes records of `__consumer_offsets`, in every version that Kafka 4.3 reads and writes."""
 
 import struct
 from typing import Final
@@ -34,7 +34,7 @@ VALUE_TYPES: dict[type[RecordKey], type[RecordValue]] = {
 
 
 class UnknownKind(UnreadableRecord):
-    """A kind of record this release has no use for, or one of a later release: whoever loads a log passes over it."""
+    """A type of record that this release does not use: the loader skips it."""
 
 
 def encode_key(record: GroupRecord) -> bytes:

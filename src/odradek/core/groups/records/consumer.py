@@ -66,7 +66,7 @@ class ClassicProtocol(NestedForm):
 
 @named_value
 class ClassicMemberMetadata(NestedForm):
-    """Of a member that still speaks the classic protocol."""
+    """Of a member that uses the classic protocol."""
 
     session_timeout_ms: int = field(metadata=form("int32"))
     supported_protocols: tuple[ClassicProtocol, ...]

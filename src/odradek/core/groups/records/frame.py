@@ -1,6 +1,6 @@
-"""What keys and values have in common.
+"""The common format of keys and values.
 
-The key's version is the number of the record's kind; a value has a version of its own. Both are two bytes in front.
+The version of a key is the type of the record; a value has its own version. Both are the first two bytes.
 """
 
 from typing import ClassVar, NamedTuple
@@ -12,7 +12,7 @@ class RecordKey(RecordForm):
     __slots__ = ()
 
     KEY_VERSION: ClassVar[int]
-    # Keys are compared by compaction byte for byte, so their encoding never changes.
+    # Compaction compares the bytes of keys, so that their encoding never changes.
     FLEXIBLE_SINCE: ClassVar[int] = 1
 
 
@@ -21,7 +21,7 @@ class RecordValue(RecordForm):
 
 
 class GroupRecord(NamedTuple):
-    """`value` is None in a tombstone; `version` is the one the value is written in."""
+    """`value` is None in a tombstone; `version` is that of the value."""
 
     key: RecordKey
     value: RecordValue | None

@@ -12,7 +12,7 @@ from odradek.core.groups.records.frame import RecordKey, RecordValue
 
 @named_value
 class LegacyOffsetCommitKey(RecordKey):
-    """As releases before 0.9 wrote it; what it says is what `OffsetCommitKey` says."""
+    """The format of releases before 0.9, with the same meaning as `OffsetCommitKey`."""
 
     KEY_VERSION: ClassVar[int] = 0
 

@@ -1,7 +1,7 @@
-"""Committed offsets as they are written today, to bytes and back without the detour over their declaration.
+"""A fast codec for the current format of committed offsets, without the declared schema.
 
-A log holds more of them than of anything else: they are what a coordinator writes all day, and what it waits for when
-it loads. Whatever looks different is left to the codec of all records, and so is what cannot be read.
+Most records of the log are committed offsets, so they decide how fast a coordinator writes and loads. The general codec
+handles all other formats, and unreadable records.
 """
 
 import struct
@@ -38,7 +38,7 @@ def encode_offset_key(key: OffsetCommitKey) -> bytes:
 
 
 def encode_offset_value(value: OffsetCommitValue) -> bytes | None:
-    """None for one with much metadata, whose length takes more than a byte."""
+    """None for long metadata, whose length needs more than one byte."""
     metadata = value.metadata.encode()
     if len(metadata) >= _ONE_BYTE_MAX:
         return None
@@ -55,7 +55,7 @@ def encode_offset_value(value: OffsetCommitValue) -> bytes | None:
 
 
 def decode_offset_key(key: bytes) -> OffsetCommitKey | None:
-    """Of a key that begins with the version. None: it is not what it seems."""
+    """`key` includes the version. None: the general codec has to decode it."""
     try:
         _, length = _VERSION_AND_LENGTH.unpack_from(key)
         end = 4 + length
@@ -81,7 +81,7 @@ def decode_offset_value(value: bytes) -> OffsetCommitValue | None:
         (commit_timestamp,) = _TIMESTAMP.unpack_from(value, end)
         tagged = value[end + 8 :]
         if len(tagged) == 19 and tagged.startswith(_TOPIC_ID):
-            # Nobody writes the id that stands for none.
+            # The zero id stands for none, and is never written.
             topic_id = UUID(bytes=tagged[3:]) if any(tagged[3:]) else None
         elif tagged == _NO_TOPIC_ID:
             topic_id = None
