@@ -38,11 +38,12 @@ test-reference: $(VENV)/.installed-test ## run the tests of clients and tools ag
 test-slow: $(VENV)/.installed-test ## tests of clocks, processes and sockets on an artificially slow machine (ARGS="tests/wire")
 	@$(BIN)/python -m pytest --numprocesses 3 -p tests.slow_machine $(or $(ARGS),$(addprefix tests/,wire testing cluster kafka console arrow spark))
 
-check: $(VENV)/.installed-check ## format, lint, types and import contracts
+check: $(VENV)/.installed-check ## format, lint, types, import contracts and words
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.words
 
 sim: $(VENV)/.installed-fast ## run nodes in the simulator with injected faults (SEEDS=1000; ARGS="--seed 7 --trace")
 	@$(BIN)/python -m odradek.sim $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)

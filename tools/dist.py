@@ -1,6 +1,7 @@
 """Builds wheel and sdist, and runs the README's first five minutes against the wheel in an empty environment."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,10 @@ def _create_environment(directory: Path, wheel: Path) -> Path:
 
 
 def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    """Shows the output only of a command that fails."""
+    finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if finished.returncode:
+        sys.exit(f"{finished.stdout}\n{shlex.join(command)} failed")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class Visitor:
 
     def told(self) -> str:
         """What the page says came of the last change."""
-        box = self.page.locator(".o-told")
+        box = self.page.locator(".o-message")
         box.wait_for()
         return str(box.inner_text())
 

@@ -158,7 +158,7 @@ def test_messages_are_chosen_by_an_expression_exported_and_sent_again(
     at_desk.expect(page.get_by_role("dialog").locator("td[data-column=content]"), '{"amount": 8}')
     at_desk.check_accessible()
     at_desk.answer("Resend message")
-    at_desk.expect(page.locator(".o-told"), f"Stored in {topic}-0 at offset 20.")
+    at_desk.expect(page.locator(".o-message"), f"Stored in {topic}-0 at offset 20.")
     (stored,) = Consumer(client, {TopicPartition(topic, 0): 20}).poll(wait_ms=1000)
     assert (stored.record.key, stored.record.value) == (b"key-8", b'{"amount": 8}')
 

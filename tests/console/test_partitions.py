@@ -45,7 +45,7 @@ def test_a_reassignment_is_started_watched_and_finished_by_clicks(
     eventually(lambda: replicas_of(client, topic) == (home,))
     anybody.press("Remove throttles")
     anybody.answer("Remove throttles")
-    anybody.expect(page.locator(".o-told"), "Removed the throttles")
+    anybody.expect(page.locator(".o-message"), "Removed the throttles")
     page = anybody.open(f"/partitions?search={topic}")
     page.get_by_role("button", name=f"Reassign {key}").click()
     anybody.fill("Brokers", str(away))

@@ -73,7 +73,7 @@ def test_a_topic_is_given_partitions_purged_and_deleted(
     assert confirm.is_disabled()
     anybody.fill(f"Type {topic} to confirm", topic)
     confirm.click()
-    anybody.expect(page.locator(".o-told"), "are deleted.")
+    anybody.expect(page.locator(".o-message"), "are deleted.")
     first = TopicPartition(topic, 0)
     assert Admin(client).offsets({first: EARLIEST}) == {first: 7}
     anybody.expect(anybody.cell("0", "earliest"), "7")
@@ -95,7 +95,9 @@ def test_a_topic_is_cloned_and_given_replicas(at_desk: Visitor, client: Cluster,
     at_desk.answer("Preview")
     at_desk.expect(page.get_by_role("dialog").locator("td[data-column=value]"), "5000000")
     at_desk.answer("Clone topic")
-    at_desk.expect(page.locator(".o-told"), "Topic twin is created with the settings of original, without its records.")
+    at_desk.expect(
+        page.locator(".o-message"), "Topic twin is created with the settings of original, without its records."
+    )
     page = at_desk.open("/topics/twin")
     at_desk.expect(at_desk.cell("retention.ms", "value"), "5000000")
     at_desk.press("Change replicas")
@@ -107,7 +109,7 @@ def test_a_topic_is_cloned_and_given_replicas(at_desk: Visitor, client: Cluster,
     at_desk.expect(page.get_by_role("dialog"), "Reassigns 2 partitions: 0 B to copy.")
     at_desk.check_accessible()
     at_desk.answer("Change replicas")
-    at_desk.expect(page.locator(".o-told"), "2 partitions being reassigned.")
+    at_desk.expect(page.locator(".o-message"), "2 partitions being reassigned.")
     at_desk.expect(page.locator("main"), "2 partitions, 3 replicas of each")
     eventually(lambda: all(len(one.replicas) == 3 for one in client.topics(["twin"])["twin"].partitions))
     # Who has one replica only is in the way of a test that kills brokers.

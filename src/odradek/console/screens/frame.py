@@ -68,7 +68,7 @@ class Frame:
 
     def tell(self, sentence: str, tone: Tone) -> None:
         self._told.clear()
-        with self._told, ui.element("div").classes(f"o-told o-{tone}") as box:
+        with self._told, ui.element("div").classes(f"o-message o-{tone}") as box:
             box.props["role"] = "alert"
             Text(sentence, "div")
             button("Dismiss", self._told.clear, kind="o-small o-plain")

@@ -183,7 +183,7 @@ class Assembler:
             row = int(beyond.argmax())
             raise InvalidRecords(
                 f"{self._partition}: the record at offset {self._offsets[row]} has timestamp {milliseconds[row]}, "
-                "which cannot be told in microseconds"
+                "which microseconds cannot represent"
             )
         return milliseconds * _MICROSECONDS
 

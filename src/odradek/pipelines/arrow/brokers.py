@@ -99,7 +99,7 @@ class PartitionFetch:
         if self._on_loss is None:
             raise error
         following = self._on_loss(error, position)
-        assert following > position, "whoever goes on after a loss goes forward"
+        assert following > position, "reading must resume after the lost offsets"
         return following
 
     def _filter(self, answer: Message) -> AbortedFilter | None:

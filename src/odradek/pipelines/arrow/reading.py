@@ -59,7 +59,7 @@ def read_topic(
     if (bootstrap_servers is None) == (directory is None):
         raise ValueError("name either bootstrap_servers, to read from brokers, or the directory of a stopped node")
     if lease is not None and bootstrap_servers is None:
-        raise ValueError("a lease is asked for at brokers: name bootstrap_servers")
+        raise ValueError("a lease requires bootstrap_servers")
     wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
 
     def batches() -> Iterator[Any]:

@@ -54,7 +54,7 @@ def why_no_column(name: str, columns: Any) -> str | None:
         return f"{name!r} is what the job itself calls a column"
     for other in columns.names:
         if other.lower() == name.lower():
-            return f"{name!r} and {other!r} differ only in case, which tables do not tell apart"
+            return f"{name!r} and {other!r} differ only in case, which tables do not distinguish"
     if len(columns) >= COLUMNS_MAX:
         return f"there are {COLUMNS_MAX} columns already: give a schema that names those wanted"
     return None

@@ -53,8 +53,8 @@ def _check_reachable(url: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise UserError(
-            f"no Spark Connect server answers at {endpoint} ({error.strerror or error}): start it, or name another "
-            "with --remote"
+            f"cannot connect to a Spark Connect server at {endpoint} ({error.strerror or error}): start it, or name "
+            "another with --remote"
         ) from None
 
 

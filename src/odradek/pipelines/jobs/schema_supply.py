@@ -87,7 +87,7 @@ class SchemaSupply:
         except RegistryAway as error:
             raise UserError(
                 f"schema {schema_id} is wanted for batch {batch}, and {error}: nothing of this batch was written; run "
-                "the job again when the registry answers"
+                "the job again when the registry is available"
             ) from None
 
     def _unknown_of(self, batch: int) -> dict[int, str]:

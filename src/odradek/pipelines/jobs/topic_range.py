@@ -88,12 +88,12 @@ class TopicRange:
             if not self._skip_lost and offset < earliest[one]:
                 raise UserError(
                     f"offset {offset} of {one} is gone, retention has removed all before {earliest[one]}: with "
-                    "--skip-lost the job goes on with what is there"
+                    "--skip-lost the job continues with the available records"
                 )
             if not self._skip_lost and offset > latest[one]:
                 raise UserError(
                     f"{one} ends at offset {latest[one]}, and the job stands at {offset}: records were lost there; "
-                    "with --skip-lost the job goes on with what is there"
+                    "with --skip-lost the job continues with the available records"
                 )
             kept[one] = min(max(offset, earliest[one]), latest[one])
         return kept

@@ -21,7 +21,7 @@ class AvroReader:
             self.parsed: Final = fastavro.parse_schema(_unparsed(schema.text), named_schemas=self.named)
             self._bytes_max: Final = AvroBounds(self.parsed, self.named).payload_bytes_max
         except (ValueError, TypeError, KeyError, RecursionError, fastavro.schema.SchemaParseException) as error:
-            raise Undecodable(f"its Avro schema is not understood: {error}") from None
+            raise Undecodable(f"its Avro schema is invalid: {error}") from None
         self._read: Final = fastavro.schemaless_reader
 
     def read(self, payload: bytes) -> Any:

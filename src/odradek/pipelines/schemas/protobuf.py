@@ -33,7 +33,7 @@ class ProtobufReader:
             self._only: Final = self.pool.FindMessageTypeByName(schema.message) if schema.message else None
         # Descriptors of strangers: what the library makes of them is told.
         except Exception as error:  # noqa: BLE001
-            raise Undecodable(f"its Protobuf schema is not understood: {error}") from None
+            raise Undecodable(f"its Protobuf schema is invalid: {error}") from None
 
     def read(self, payload: bytes) -> Any:
         """The message of a framed record, or of one without a frame if the schema names its message."""

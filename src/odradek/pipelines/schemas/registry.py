@@ -58,7 +58,7 @@ class RegistryClient:
             self._follow(told.get("references") or [], kind, references)
             return Schema(type=kind, text=_text(told, kind), references=tuple(references.values()))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RegistryAway(f"the registry's answer is not understood ({error!r})") from None
+            raise RegistryAway(f"the registry's response is invalid ({error!r})") from None
 
     def _follow(self, named: list[Any], kind: str, found: dict[str, Reference], depth: int = 0) -> None:
         """Depth first: what a schema names has to be known before it."""
@@ -90,7 +90,5 @@ class RegistryClient:
 def _text(told: dict[str, Any], kind: str) -> str:
     text = str(told["schema"])
     if kind == PROTOBUF and "{" in text:
-        raise RegistryAway(
-            "the registry: it does not give Protobuf with format=serialized, without which it is not understood here"
-        )
+        raise RegistryAway("the registry does not support format=serialized, which Protobuf schemas require")
     return text

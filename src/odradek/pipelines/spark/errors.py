@@ -8,11 +8,11 @@ class OptionError(ValueError):
 class DataLoss(Exception):
     """Records that the query would have read are gone, or offsets mean other records than they did.
 
-    With `failOnDataLoss` set to false the query goes on with what there is instead.
+    With `failOnDataLoss` set to false the query continues with the available records.
     """
 
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what}. Some data may have been lost: retention was quicker than the query, or a topic was deleted. "
-            "Set failOnDataLoss to false to go on with what is there"
+            "Set failOnDataLoss to false to continue with the available records"
         )

@@ -170,7 +170,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
-        _log.warning("%s: the query goes on with what is there", what)
+        _log.warning("%s: the query continues with the available records", what)
 
     def _limited(self, starts: Mapping[TopicPartition, int], latest: Positions, limit: ReadLimit) -> Positions | None:
         """Where the next batch ends; None while it is worth waiting for more."""

@@ -138,7 +138,7 @@ def write_response(
         case DescribeQuorumResponse():
             return description.write_describe_response(schema, response, wall_ms_of)
         case ApiVersionsResponse():
-            raise TypeError("ApiVersions is not answered by the quorum")
+            raise TypeError("the quorum does not serve ApiVersions")
 
 
 def refuse(api_key: int, schema: Schema, error: ErrorCode) -> Message:

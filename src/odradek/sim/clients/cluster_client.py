@@ -105,7 +105,7 @@ class ClusterClient:
                 return await wire.ask(chosen, build(chosen))
         except TimeoutError:
             wire.abort()
-            raise ConnectionLost("no answer in time") from None
+            raise ConnectionLost("no response in time") from None
 
     # ---- metadata
 

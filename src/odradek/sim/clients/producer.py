@@ -117,7 +117,7 @@ class Producer:
                 if broken.done():
                     raise ConnectionLost(broken.result())
                 if self._unanswered and client.now - self._unanswered[0].sent_at > client.timeout_seconds:
-                    raise ConnectionLost("no answer in time")
+                    raise ConnectionLost("no response in time")
                 self._renew()
                 if not self.is_finishing and self._sends_left > 0 and len(self._unanswered) < self._in_flight_max:
                     batch = self._new_batch()

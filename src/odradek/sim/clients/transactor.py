@@ -370,4 +370,4 @@ class Transactor:
                 return await wire.ask(chosen, request)
         except TimeoutError:
             wire.abort()
-            raise ConnectionLost("no answer in time") from None
+            raise ConnectionLost("no response in time") from None

@@ -61,7 +61,7 @@ def test_a_function_is_found_and_nothing_is_run(directory: Path, capsys: pytest.
         ("functions.py:os.system", "is not as in"),
         ("functions.py:cleen", "there is no function 'cleen' in functions.py; did you mean 'clean'?"),
         ("functions.py:later", "is async"),
-        ("functions.py:named", "wants 'limit' by name"),
+        ("functions.py:named", "requires the argument 'limit' by keyword"),
         ("nothing.py:clean", "there is no file 'nothing.py'"),
         ("os:system", "there is no file 'os.py'"),
         ("shop:clean", "there is no file 'shop.py'"),

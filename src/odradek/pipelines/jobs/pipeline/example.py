@@ -34,7 +34,7 @@ sinks:
     mode: update          # rows that changed; append: rows that are final
 
 dead_letters: orders-dead # where records go that do not fit; without it they stop the pipeline
-trigger: once             # or 10s: go on, and look that often
+trigger: once             # or 10s: continue, with a batch every 10 s
 """
 
 

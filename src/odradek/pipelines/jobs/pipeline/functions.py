@@ -131,7 +131,10 @@ def _check_arguments(function: ast.FunctionDef, given: int, file: Path) -> None:
         )
     missing = [one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not default]
     if missing:
-        raise ValueError(f"{function.name!r} in {file.name} wants {missing[0]!r} by name, which nobody gives it")
+        raise ValueError(
+            f"{function.name!r} in {file.name} requires the argument {missing[0]!r} by keyword, "
+            "which pipelines do not pass"
+        )
 
 
 @lru_cache(maxsize=64)

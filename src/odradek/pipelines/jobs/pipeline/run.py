@@ -78,7 +78,7 @@ def run_pipeline(
         found = tuple(watch.status for watch in watches.values())
         return PipelineStatus(os.getpid(), state, time.time_ns() // 1_000_000, found, failure)
 
-    failure: str | None = "it was cut off"
+    failure: str | None = "it was interrupted"
     state = FAILED
     kept_at = float("-inf")
     try:

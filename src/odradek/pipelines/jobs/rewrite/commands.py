@@ -71,8 +71,8 @@ def switch(state: JobState, name: str, timeout_s: float) -> None:
     asked.ask()
     if not wait_for_holder(state.lock, running, timeout_s):
         raise UserError(
-            f"{name} has not ended within {timeout_s:.0f} s: is somebody still writing to the source? It ends when "
-            "nothing comes any more"
+            f"{name} has not ended within {timeout_s:.0f} s: is a producer still writing to the source? It ends when "
+            "no more records arrive"
         )
     if asked.is_asked:
         raise UserError(f"{name} ended without having switched: its own terminal says why; start it again")

@@ -51,8 +51,8 @@ class RewriteHistory:
         if last is None or planned != done + 1:
             raise UserError(
                 f"batch {done} of job {self._name!r} is the last in topic {self.target.name!r}, and {planned} the last "
-                f"that {str(self._state.directory)!r} knows: it is an older copy; restore the newest, or begin anew "
-                "with another topic"
+                f"that {str(self._state.directory)!r} knows: it is an older copy; restore the newest, or start "
+                "again with another topic"
             )
         return last.start, last
 

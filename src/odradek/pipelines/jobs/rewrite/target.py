@@ -82,7 +82,7 @@ class Target:
         if len(found.partitions) != begun.partitions:
             raise UserError(
                 f"topic {self._name!r} has {len(found.partitions)} partitions now, and the job began with "
-                f"{begun.partitions}: records of one key would lie in two; begin anew with another topic"
+                f"{begun.partitions}: records of one key would be in two partitions; start again with another topic"
             )
 
     def _find(self) -> TopicLayout | None:

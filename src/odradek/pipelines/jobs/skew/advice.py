@@ -94,7 +94,7 @@ def _more_partitions(partition_count: int, keys: Sequence[HotKey], unevenness: f
         if expected < _UNEVEN:
             return (
                 f"{begin}, though no key alone is too many: hot keys meet in it. With {count} partitions it should be "
-                f"{expected:.1f} times; keys will lie elsewhere then, and their order begins anew."
+                f"{expected:.1f} times; keys then move to other partitions, and order is not kept across the change."
             )
     return f"{begin}, though no key alone is too many: hot keys meet in it, and they would with more partitions too."
 
@@ -123,8 +123,8 @@ def _for_a_while(summary: Summary, partition_count: int) -> Iterator[str]:
         hot = summary.windows[number].keys.top(1)
         by = f", when most records had the key {key_text(hot[0][0])}" if hot else ""
         yield (
-            f"For {summary.window_ms / 1000:,.0f} s partition {partition} had {times:.1f} times the mean{by}: whoever "
-            "consumes it falls behind then, though the topic may be even on the whole."
+            f"For {summary.window_ms / 1000:,.0f} s partition {partition} had {times:.1f} times the mean{by}: its "
+            "consumer falls behind then, although the topic as a whole may be balanced."
         )
 
 

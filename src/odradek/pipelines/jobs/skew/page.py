@@ -109,7 +109,7 @@ def _lines(findings: SkewFindings) -> str:
         points = " ".join(f"{n * step:.1f},{_HEIGHT - _HEIGHT * count / most:.1f}" for n, count in enumerate(series))
         drawn.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
         told.append(f'<span style="color:{colour}">■</span> <code>{escape(key_text(one.key))}</code>')
-    return _svg(_HEIGHT, drawn) + f"<p>{' &nbsp; '.join(told)}; at least so many, {most:,} at the top.</p>"
+    return _svg(_HEIGHT, drawn) + f"<p>{' &nbsp; '.join(told)}; minimum counts, {most:,} at the top.</p>"
 
 
 def _keys(findings: SkewFindings) -> str:

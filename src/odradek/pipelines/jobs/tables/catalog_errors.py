@@ -45,7 +45,7 @@ def explained(catalog: str, secrets: Iterable[str]) -> Iterator[None]:
         yield
     except UNANSWERED as error:
         advice = "look whether it runs, check its address, and run the job again"
-        raise UserError(f"the catalog {catalog} does not answer ({_said(error, secrets)}): {advice}") from None
+        raise UserError(f"the catalog {catalog} is unavailable ({_said(error, secrets)}): {advice}") from None
     except _UNTRUSTED as error:
         advice = "check the token or credential in PyIceberg's settings (PYICEBERG_CATALOG__ODRADEK__TOKEN)"
         raise UserError(f"the catalog {catalog} refuses ({_said(error, secrets)}): {advice}") from None

@@ -99,7 +99,7 @@ class DeltaLakeTable:
         protocol = table.protocol()
         hidden = [one for one in protocol.reader_features or () if one in _UNREADABLE]
         if hidden:
-            raise UserError(f"the table uses {', '.join(hidden)}, which are not understood here: rewrite it without")
+            raise UserError(f"the table uses {', '.join(hidden)}, which are not supported: rewrite it without them")
         return [unquote(urlparse(one).path) if one.startswith("file:") else one for one in table.file_uris()]
 
     def columns(self) -> Any | None:

@@ -161,9 +161,7 @@ def _files(table: CatalogTable) -> list[str]:
     found = []
     for task in table.scan().plan_files():
         if task.delete_files:
-            raise UserError(
-                "the table has deleted rows in files of their own, which are not understood here: rewrite it"
-            )
+            raise UserError("the table has delete files, which are not supported: rewrite it without them")
         found.append(task.file.file_path.removeprefix(_LOCAL))
     return found
 

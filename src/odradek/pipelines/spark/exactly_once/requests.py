@@ -101,8 +101,8 @@ class BatchLost(Exception):
     def __init__(self, batch: int, transactional_id: str) -> None:
         super().__init__(
             f"batch {batch} was decided, but transaction {transactional_id} of it timed out before it was committed: "
-            "other parts of the batch may be visible. Compare the topic with the source for this batch, then begin "
-            "anew under another name"
+            "other parts of the batch may be visible. Compare the topic with the source for this batch, then start "
+            "again under another name"
         )
 
 

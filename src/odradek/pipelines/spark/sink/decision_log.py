@@ -53,7 +53,7 @@ class DecisionLog:
         if len(found.partitions) < PARTITIONS:
             raise OptionError(
                 f"option decisionTopic: topic {topic!r} has {len(found.partitions)} partitions, not {PARTITIONS}: "
-                "name one that is not there yet, or create it compacted and with so many"
+                "name a topic that does not exist yet, or create it compacted with this number of partitions"
             )
 
     def read(self) -> State | None:
