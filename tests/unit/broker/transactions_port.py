@@ -26,7 +26,7 @@ class HostedTransactions:
         return 0
 
     def submit(self, command: Any) -> DeferredResponse:
-        return DeferredResponse.completed(self.harness.ask(command))
+        return DeferredResponse.completed(self.harness.execute(command))
 
     async def stock_up(self) -> None:
         pass
@@ -35,9 +35,9 @@ class HostedTransactions:
         self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, adds: bool
     ) -> Mapping[TopicPartition, ErrorCode]:
         if adds:
-            response: Any = self.harness.ask(AddPartitions(transactional_id, producer_id, epoch, partitions, 2))
+            response: Any = self.harness.execute(AddPartitions(transactional_id, producer_id, epoch, partitions, 2))
             return dict.fromkeys(partitions, response.error)
-        response = self.harness.ask(VerifyPartitions(transactional_id, producer_id, epoch, partitions))
+        response = self.harness.execute(VerifyPartitions(transactional_id, producer_id, epoch, partitions))
         assert isinstance(response, VerifyPartitionsResponse)
         return {name: response.of(name) for name in partitions}
 

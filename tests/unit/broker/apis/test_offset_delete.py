@@ -1,4 +1,4 @@
-"""OffsetDelete: what is sorted out before the coordinator is asked."""
+"""OffsetDelete: partitions that the handler rejects."""
 
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self

@@ -1,4 +1,4 @@
-"""OffsetFetch of very many groups: all are asked before any is waited for."""
+"""OffsetFetch of many groups: all commands are submitted before the handler waits."""
 
 import asyncio
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Whoever begins a transaction while the one before is being ended is let in soon after that."""
+"""A new transaction waits only shortly for the end of the previous one."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ class Ending(HostedTransactions):
 
 
 class StandingClock(SystemClock):
-    """However busy the machine is, no time passes but in pauses, which are none here."""
+    """A clock that only advances in pauses, however slow the computer is."""
 
     def monotonic(self) -> float:
         return 1.0
@@ -90,7 +90,7 @@ def test_verification_waits_for_the_completion_on_the_same_broker(tmp_path: Path
         asked = asyncio.ensure_future(verifier.error_of(NAME))
         while ending.over is None:
             await asyncio.sleep(0)
-        # Nothing is asked meanwhile, however long that is.
+        # It sends no requests meanwhile.
         for _ in range(10):
             await asyncio.sleep(0)
         assert ending.left == 1

@@ -19,7 +19,7 @@ NONE = ErrorCode.none
 
 
 def append_foreign(broker: Broker, *records: tuple[bytes, bytes]) -> None:
-    """By somebody else."""
+    """As another writer would."""
     data = bytearray(build_batch([Record(key, value, 0) for key, value in records]))
     broker.partition.append(memoryview(data), parse_batches(data), 0)
 
@@ -41,14 +41,14 @@ def test_responses_wait_until_followers_have_the_records(tmp_path: Path) -> None
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(single=False)
-        told: list[tuple[str, Response]] = []
+        completed: list[tuple[str, Response]] = []
         for name, command in (("first", Count("a")), ("second", Count("a")), ("look", Read("a"))):
             deferred = broker.submit(command)
-            deferred.on_complete(lambda done, name=name: told.append((name, done.result)))  # type: ignore[misc]
+            deferred.on_complete(lambda done, name=name: completed.append((name, done.result)))  # type: ignore[misc]
         assert broker.respond(Read("a", committed=False)) == Response(NONE, 2)
-        assert told == []
+        assert completed == []
         broker.replicate()
-        assert told == [("first", Response(NONE, 1)), ("second", Response(NONE, 2)), ("look", Response(NONE, 2))]
+        assert completed == [("first", Response(NONE, 1)), ("second", Response(NONE, 2)), ("look", Response(NONE, 2))]
         assert broker.respond(Read("a")) == Response(NONE, 2)
 
     run(work())
@@ -130,11 +130,11 @@ def test_write_event_is_reported_after_commit(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(single=False)
-        asked = asyncio.ensure_future(broker.wait_for_response(Count("a", 3, waits_for_written=True)))
+        pending = asyncio.ensure_future(broker.wait_for_response(Count("a", 3, waits_for_written=True)))
         await asyncio.sleep(0)
         assert broker.shard.written_with == []
         broker.replicate()
-        assert await asked == Response(NONE, 3)
+        assert await pending == Response(NONE, 3)
         assert broker.shard.written_with == [NONE]
 
     run(work())
@@ -146,13 +146,13 @@ def test_operations_wait_for_the_append_on_a_slow_disk(tmp_path: Path) -> None:
         broker.lead()
         broker.pace.is_slow = True
         broker.threads.may_run.clear()
-        asked = [asyncio.ensure_future(broker.wait_for_response(Count("a"))) for _ in range(3)]
+        pending = [asyncio.ensure_future(broker.wait_for_response(Count("a"))) for _ in range(3)]
         look = asyncio.ensure_future(broker.wait_for_response(Read("a", committed=False)))
         await asyncio.sleep(0.01)
         assert broker.log.log_end_offset == 0
         assert not look.done()
         broker.threads.may_run.set()
-        assert [await one for one in asked] == [Response(NONE, 1), Response(NONE, 2), Response(NONE, 3)]
+        assert [await one for one in pending] == [Response(NONE, 1), Response(NONE, 2), Response(NONE, 3)]
         assert await look == Response(NONE, 3)
         assert broker.shard.offsets == [0, 1, 2]
 
@@ -165,10 +165,10 @@ def test_leadership_lost_during_a_slow_append(tmp_path: Path) -> None:
         broker.lead()
         broker.pace.is_slow = True
         broker.threads.may_run.clear()
-        asked = [asyncio.ensure_future(broker.wait_for_response(Count("a"))) for _ in range(3)]
+        pending = [asyncio.ensure_future(broker.wait_for_response(Count("a"))) for _ in range(3)]
         await asyncio.sleep(0.01)
         broker.follow(2)
-        assert [await one for one in asked] == [Response(ErrorCode.not_coordinator)] * 3
+        assert [await one for one in pending] == [Response(ErrorCode.not_coordinator)] * 3
         assert broker.respond(Count("a")) == Response(ErrorCode.not_coordinator)
         broker.threads.may_run.set()
         await broker.partition.wait_for_idle()
@@ -213,7 +213,7 @@ def test_next_leader_loads_what_was_written(tmp_path: Path) -> None:
 
 
 def test_new_leader_serves_only_after_its_log_is_committed(tmp_path: Path) -> None:
-    """The former leader may have told clients of it: a new one that says something older would go back."""
+    """The former leader may have returned it to clients: an older response would go back in time."""
 
     async def work() -> None:
         broker = Broker(tmp_path)
@@ -251,10 +251,10 @@ def test_results_of_on_loaded_are_written_before_scheduled_operations(tmp_path: 
         broker.submit(Count("loaded"))
         broker.threads.may_run.clear()
         broker.lead(2)
-        broker.runtime.schedule_everywhere(lambda shard, now_ms: shard.handle(Count("asked meanwhile"), -1, now_ms))
+        broker.runtime.schedule_everywhere(lambda shard, now_ms: shard.handle(Count("scheduled meanwhile"), -1, now_ms))
         broker.threads.may_run.set()
         await broker.wait_until_loaded()
-        assert broker.shard.counts == {"loaded": 2, "asked meanwhile": 1}
+        assert broker.shard.counts == {"loaded": 2, "scheduled meanwhile": 1}
         assert broker.shard.offsets == [0, 1, 2]
 
     run(work())
@@ -304,7 +304,7 @@ def test_append_by_another_writer_reloads_the_shard(tmp_path: Path, caplog: pyte
         broker.lead()
         assert broker.respond(Count("a")) == Response(NONE, 1)
         append_foreign(broker, (b"a", b"50"))
-        # It is written before anybody notices, and not acknowledged.
+        # It is written before the context notices the other writer, and is not acknowledged.
         assert broker.respond(Count("b")) == Response(ErrorCode.not_coordinator)
         await broker.wait_until_loaded()
         assert broker.respond(Read("a")) == Response(NONE, 50)

@@ -1,4 +1,4 @@
-"""A context that wakes asks its shard for deadlines only until there are none."""
+"""A context expires the deadlines of its shard until none is left."""
 
 import asyncio
 from pathlib import Path
@@ -9,12 +9,12 @@ from tests.unit.broker.coordinators.tally import Broker, Read, Result, Tally, ru
 
 
 def test_expire_deadline_is_called_until_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
+    expired: list[bool] = []
     of_machine = Tally.expire_deadline
 
     def counted(shard: Tally, now_ms: int) -> Result | None:
         result = of_machine(shard, now_ms)
-        asked.append(result is not None)
+        expired.append(result is not None)
         return result
 
     monkeypatch.setattr(Tally, "expire_deadline", counted)
@@ -26,8 +26,8 @@ def test_expire_deadline_is_called_until_none_is_left(tmp_path: Path, monkeypatc
         broker.respond(Read("a"))
         while len(broker.shard.passed) < 3:
             await asyncio.sleep(0.005)
-        assert asked.count(True) == 3
+        assert expired.count(True) == 3
         # Once when all have passed, and once more where the clock was a moment behind its timer.
-        assert asked.count(False) <= 2
+        assert expired.count(False) <= 2
 
     run(work())

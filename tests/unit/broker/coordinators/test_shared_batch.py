@@ -43,8 +43,8 @@ def test_dependent_command_sees_only_earlier_commands(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        told = await responses(broker, Put("a", 4), Count("a"), Put("a", 1), Put("b", 2), Read("a"), Put("a", 7))
-        assert [one.count for one in told] == [4, 5, 1, 2, 1, 7]
+        found = await responses(broker, Put("a", 4), Count("a"), Put("a", 1), Put("b", 2), Read("a"), Put("a", 7))
+        assert [one.count for one in found] == [4, 5, 1, 2, 1, 7]
         assert batches(broker) == [1, 1, 2, 1]
 
     run(work())
@@ -54,12 +54,12 @@ def test_shared_batch_waits_for_followers(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(single=False)
-        asked = [asyncio.ensure_future(broker.wait_for_response(Put("a", number))) for number in range(3)]
+        pending = [asyncio.ensure_future(broker.wait_for_response(Put("a", number))) for number in range(3)]
         await asyncio.sleep(0.01)
         assert batches(broker) == [3]
-        assert not any(one.done() for one in asked)
+        assert not any(one.done() for one in pending)
         broker.replicate()
-        assert [(await one).count for one in asked] == [0, 1, 2]
+        assert [(await one).count for one in pending] == [0, 1, 2]
 
     run(work())
 
@@ -68,8 +68,8 @@ def test_rejected_command_does_not_affect_its_batch(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        told = await responses(broker, Put("a", 1), Put("a", -1), Put("unwritable", 2), Put("b", 3))
-        assert told == [
+        found = await responses(broker, Put("a", 1), Put("a", -1), Put("unwritable", 2), Put("b", 3))
+        assert found == [
             Response(NONE, 1),
             Response(ErrorCode.invalid_request),
             Response(ErrorCode.unknown_server_error),
@@ -85,11 +85,11 @@ def test_large_results_get_batches_of_their_own(tmp_path: Path, monkeypatch: pyt
     async def work() -> None:
         broker = Broker(tmp_path, max_message_bytes=500)
         broker.lead()
-        told = await responses(broker, Put("a", 1), Put("x" * 600, 2), Put("b", 3))
-        assert [one.error for one in told] == [NONE, ErrorCode.message_too_large, NONE]
+        found = await responses(broker, Put("a", 1), Put("x" * 600, 2), Put("b", 3))
+        assert [one.error for one in found] == [NONE, ErrorCode.message_too_large, NONE]
         assert batches(broker) == [1, 1]
-        told = await responses(broker, *(Put("y" * 100, number) for number in range(10)))
-        assert [one.count for one in told] == list(range(10))
+        found = await responses(broker, *(Put("y" * 100, number) for number in range(10)))
+        assert [one.count for one in found] == list(range(10))
         # As many as surely fit.
         assert sum(batches(broker)) == 12
         assert max(batches(broker)) == 3
@@ -122,11 +122,11 @@ def test_leadership_lost_before_the_batch_is_written(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        asked = asyncio.gather(
+        pending = asyncio.gather(
             *(asyncio.ensure_future(broker.wait_for_response(Put("a", number))) for number in range(2))
         )
         asyncio.get_running_loop().call_soon(broker.follow, 2)
-        assert [one.error for one in await asked] == [ErrorCode.not_coordinator] * 2
+        assert [one.error for one in await pending] == [ErrorCode.not_coordinator] * 2
         assert broker.log.log_end_offset == 0
 
     run(work())
@@ -141,8 +141,8 @@ def test_disk_failure_rejects_all_commands_of_the_batch(tmp_path: Path, monkeypa
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(broker.partition, "append", fail)
-        told = await responses(broker, Put("a", 1), Put("b", 2))
-        assert [one.error for one in told] == [ErrorCode.kafka_storage_error] * 2
+        found = await responses(broker, Put("a", 1), Put("b", 2))
+        assert [one.error for one in found] == [ErrorCode.kafka_storage_error] * 2
         assert len(broker.failed) == 1
         assert broker.shard.counts == {}
 

@@ -1,4 +1,4 @@
-"""CoordinatorRuntime' time: no session notices that somebody has set the clock."""
+"""The clock of coordinators: a change of the wall clock does not expire sessions."""
 
 from odradek.broker.coordinators.steady_clock import SteadyClock
 

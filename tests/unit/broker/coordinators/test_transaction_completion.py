@@ -1,4 +1,4 @@
-"""Whoever waits until nothing is under way for a transaction is woken then, and when its coordinator goes."""
+"""The completion of a pending transition is reported, also when the coordinator unloads."""
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
@@ -19,7 +19,7 @@ PRODUCER_ID = 7
 
 
 class Stage:
-    """A shard whose records are committed at once, and whose markers nobody has written yet."""
+    """A shard whose records are committed at once, and whose markers are not written yet."""
 
     def __init__(self) -> None:
         self.markers: list[Markers] = []

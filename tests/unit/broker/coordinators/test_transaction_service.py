@@ -1,4 +1,4 @@
-"""What a broker asks of others for the sake of transactions, over real connections."""
+"""Requests between brokers for transactions, over real connections."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ class _Image:
 
 
 def _respond_in_order(scripted: ScriptedNode, node: Node, correlation_id: int) -> None:
-    """As a broker does: behind a request that waits, nothing on the same connection is answered."""
+    """Like a broker: a request that waits blocks the later requests of its connection."""
     if scripted.received_requests[-1][0] == MARKERS:
         node.received = _Deaf()
         return

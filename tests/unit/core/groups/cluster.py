@@ -54,7 +54,7 @@ class Cluster:
 
 @dataclass
 class Consumer:
-    """A client as the protocol wants it: it does what it is told, and says so with its next heartbeat."""
+    """A correct client: it applies its assignment, and confirms it with its next heartbeat."""
 
     harness: CoordinatorHarness
     name: str
@@ -79,7 +79,7 @@ class Consumer:
         )
 
     def beat(self) -> ConsumerGroupHeartbeatResponse:
-        """With what it has, if it was told something."""
+        """With its owned partitions, if it has received an assignment."""
         owned = tuple(TopicIdPartitions(topic_id, each) for topic_id, each in self.held.items())
         was_told = self.response is not None and self.response.assignment is not None
         return self._ask(self._command(owned=owned if was_told else None))
@@ -98,7 +98,7 @@ class Consumer:
         return command._replace(**fields)
 
     def _ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResponse:
-        response = self.harness.ask(command)
+        response = self.harness.execute(command)
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         self.response = response
         if response.error is ErrorCode.none:

@@ -75,7 +75,7 @@ class CoordinatorHarness:
             configs=self._configs,
         )
 
-    # ---- what is asked
+    # ---- commands
 
     def send(self, command: Command, token: int | None = None) -> int:
         self._tokens += 1
@@ -84,7 +84,7 @@ class CoordinatorHarness:
         self.take(self.coordinator.handle(command, chosen, self.now_ms))
         return chosen
 
-    def ask(self, command: Command) -> Response:
+    def execute(self, command: Command) -> Response:
         """With everything committed, so that the response is there, or has to wait for others."""
         token = self.send(command)
         self.commit()
@@ -144,7 +144,7 @@ class CoordinatorHarness:
 
     def _answer(self, responses: list[tuple[int, Response]]) -> None:
         for token, response in responses:
-            assert token not in self.responses, f"{token} is answered twice: {self.responses[token]}, {response}"
+            assert token not in self.responses, f"{token} has two responses: {self.responses[token]}, {response}"
             self.responses[token] = response
 
     def take_answers(self) -> Iterator[tuple[int, Response]]:

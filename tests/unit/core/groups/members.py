@@ -68,7 +68,7 @@ def commit(response: JoinResponse | None, offset: int, **changes: Any) -> Commit
 
 
 def given_id(harness: CoordinatorHarness, **changes: Any) -> str:
-    response = harness.ask(join(**changes))
+    response = harness.execute(join(**changes))
     assert isinstance(response, JoinResponse)
     assert response.error is ErrorCode.member_id_required
     return response.member_id

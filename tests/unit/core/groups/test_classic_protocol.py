@@ -1,4 +1,4 @@
-"""The classic protocol where it is hard: failures in the middle, late comers, and who has no business here."""
+"""The classic protocol with failed writes, late members and invalid requests."""
 
 import pytest
 
@@ -110,15 +110,15 @@ def test_assignment_of_an_earlier_generation_is_ignored() -> None:
 
 def test_member_that_does_not_rejoin_is_removed() -> None:
     harness = CoordinatorHarness()
-    leader, without_records = stable_group(harness, 2)
+    leader, inactive = stable_group(harness, 2)
     again = harness.send(join(leader.member_id))
     assert again not in harness.responses
     for _ in range(REBALANCE_MS // 5_000):
         harness.pass_time(5_000)
-        harness.send(heartbeat(without_records))
+        harness.send(heartbeat(inactive))
     response = joined(harness, again)
     assert [member.member_id for member in response.members] == [leader.member_id]
-    assert harness.ask(heartbeat(without_records)) == HeartbeatResponse(ErrorCode.unknown_member_id)
+    assert harness.execute(heartbeat(inactive)) == HeartbeatResponse(ErrorCode.unknown_member_id)
 
 
 def test_leader_that_does_not_rejoin_is_replaced() -> None:
@@ -138,16 +138,16 @@ def test_member_that_does_not_sync_is_removed() -> None:
     harness.commit()
     harness.pass_time(6_000)
     first, second = (joined(harness, token) for token in tokens)
-    leader, without_records = (first, second) if first.leader == first.member_id else (second, first)
-    harness.send(sync(leader, {leader.member_id: b"x", without_records.member_id: b"y"}))
+    leader, inactive = (first, second) if first.leader == first.member_id else (second, first)
+    harness.send(sync(leader, {leader.member_id: b"x", inactive.member_id: b"y"}))
     harness.commit()
     for _ in range(REBALANCE_MS // 5_000):
         harness.pass_time(5_000)
         harness.send(heartbeat(leader))
-        harness.send(heartbeat(without_records))
+        harness.send(heartbeat(inactive))
     assert state_of(harness) is State.PREPARING_REBALANCE
-    assert harness.ask(heartbeat(without_records)) == HeartbeatResponse(ErrorCode.unknown_member_id)
-    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
+    assert harness.execute(heartbeat(inactive)) == HeartbeatResponse(ErrorCode.unknown_member_id)
+    assert harness.execute(heartbeat(leader)) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
 
 
 # ---- sessions
@@ -155,12 +155,12 @@ def test_member_that_does_not_sync_is_removed() -> None:
 
 def test_member_is_removed_when_its_session_expires() -> None:
     harness = CoordinatorHarness()
-    leader, without_records = stable_group(harness, 2)
+    leader, inactive = stable_group(harness, 2)
     harness.pass_time(SESSION_MS - 1)
-    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
+    assert harness.execute(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
     harness.pass_time(1)
-    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
-    assert harness.ask(heartbeat(without_records)) == HeartbeatResponse(ErrorCode.unknown_member_id)
+    assert harness.execute(heartbeat(leader)) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
+    assert harness.execute(heartbeat(inactive)) == HeartbeatResponse(ErrorCode.unknown_member_id)
 
 
 def test_member_that_waits_for_a_join_response_needs_no_heartbeats() -> None:
@@ -182,7 +182,7 @@ def test_unused_member_id_expires() -> None:
     assert again not in harness.responses, "who has been given an id is waited for"
     harness.pass_time(SESSION_MS)
     assert joined(harness, again).generation_id == 2
-    response = harness.ask(join(pending))
+    response = harness.execute(join(pending))
     assert isinstance(response, JoinResponse)
     assert response.error is ErrorCode.unknown_member_id
 
@@ -191,7 +191,7 @@ def test_group_is_empty_after_the_last_member_leaves() -> None:
     harness = CoordinatorHarness()
     leader = stable_group(harness, 1)[0]
     left = LeftMember(leader.member_id, None, ErrorCode.none)
-    assert harness.ask(leave(leader.member_id)) == LeaveResponse(ErrorCode.none, (left,))
+    assert harness.execute(leave(leader.member_id)) == LeaveResponse(ErrorCode.none, (left,))
     assert state_of(harness) is State.EMPTY
     last = harness.appended[-1].value
     assert isinstance(last, GroupMetadataValue)
@@ -214,7 +214,7 @@ def test_group_is_empty_after_the_last_member_leaves() -> None:
 )
 def test_rejected_join_does_not_change_the_group(command: JoinGroup, error: ErrorCode) -> None:
     harness = CoordinatorHarness()
-    response = harness.ask(command)
+    response = harness.execute(command)
     assert isinstance(response, JoinResponse)
     assert response.error is error
     assert harness.coordinator.next_deadline_ms() is None
@@ -257,17 +257,17 @@ def test_leaving_member_gets_a_sync_response() -> None:
     first, second = (joined(harness, token) for token in tokens)
     other = second if first.leader == first.member_id else first
     waiting = harness.send(sync(other))
-    harness.ask(leave(other.member_id))
+    harness.execute(leave(other.member_id))
     assert synced(harness, waiting).error is ErrorCode.unknown_member_id
 
 
 def test_full_classic_group_rejects_joins() -> None:
     harness = CoordinatorHarness(GroupSettings(classic_group_max_size=2))
     leader, _ = stable_group(harness, 2)
-    rejected = harness.ask(join())
+    rejected = harness.execute(join())
     assert isinstance(rejected, JoinResponse)
     assert (rejected.error, rejected.member_id) == (ErrorCode.group_max_size_reached, "")
-    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
+    assert harness.execute(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
 
 
 # ---- leadership moves
@@ -279,12 +279,12 @@ def test_new_coordinator_loads_a_stable_group() -> None:
     successor = harness.failover()
     assert state_of(successor) is State.STABLE
     for member in (leader, other):
-        assert successor.ask(heartbeat(member)) == HeartbeatResponse(ErrorCode.none)
-        assert successor.ask(sync(member)) == SyncResponse(
+        assert successor.execute(heartbeat(member)) == HeartbeatResponse(ErrorCode.none)
+        assert successor.execute(sync(member)) == SyncResponse(
             ErrorCode.none, "consumer", "range", member.member_id.encode()
         )
     successor.pass_time(SESSION_MS)
-    assert successor.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.unknown_member_id)
+    assert successor.execute(heartbeat(leader)) == HeartbeatResponse(ErrorCode.unknown_member_id)
     assert state_of(successor) is State.EMPTY
 
 
@@ -295,8 +295,8 @@ def test_unfinished_rebalance_is_not_loaded() -> None:
     harness.send(join(other.member_id))
     assert joined(harness, waiting).generation_id == 2
     successor = harness.failover()
-    assert successor.ask(heartbeat(joined(harness, waiting))) == HeartbeatResponse(ErrorCode.illegal_generation)
-    assert successor.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
+    assert successor.execute(heartbeat(joined(harness, waiting))) == HeartbeatResponse(ErrorCode.illegal_generation)
+    assert successor.execute(heartbeat(leader)) == HeartbeatResponse(ErrorCode.none)
 
 
 def test_unload_completes_pending_joins_with_not_coordinator() -> None:
@@ -307,7 +307,7 @@ def test_unload_completes_pending_joins_with_not_coordinator() -> None:
     response = harness.responses[waiting]
     assert isinstance(response, JoinResponse)
     assert response.error is ErrorCode.not_coordinator
-    assert harness.ask(heartbeat(leader)) == HeartbeatResponse(ErrorCode.coordinator_not_available)
+    assert harness.execute(heartbeat(leader)) == HeartbeatResponse(ErrorCode.coordinator_not_available)
     harness.pass_time(10 * REBALANCE_MS)
 
 
@@ -319,12 +319,12 @@ def test_loaded_group_over_its_max_size_rebalances() -> None:
     assert state_of(successor) is State.PREPARING_REBALANCE
 
 
-# ---- what is told of rebalances
+# ---- rebalance reasons
 
 
 def test_classic_group_records_rebalance_reasons() -> None:
     harness = CoordinatorHarness()
-    leader, without_records = stable_group(harness, 2)
+    leader, inactive = stable_group(harness, 2)
     harness.pass_time(SESSION_MS - 1)
     harness.send(heartbeat(leader))
     harness.pass_time(1)
@@ -333,6 +333,6 @@ def test_classic_group_records_rebalance_reasons() -> None:
     first, second = group.rebalances
     assert (first.cause.startswith("Adding new member"), first.ended_ms) == (True, 6_000)
     assert (second.cause, second.ended_ms) == (
-        f"removing member {without_records.member_id} on heartbeat expiration.",
+        f"removing member {inactive.member_id} on heartbeat expiration.",
         None,
     )

@@ -35,7 +35,7 @@ def harness(cluster: Cluster) -> CoordinatorHarness:
 
 
 def apply_assignment(*consumers: Consumer) -> None:
-    """Until nobody is told anything new."""
+    """Until no member gets a new assignment."""
     for _ in range(10):
         epochs = [(consumer.epoch, consumer.beat().assignment) for consumer in consumers]
         if all(assignment is None for _, assignment in epochs):
@@ -54,8 +54,8 @@ def test_partition_is_revoked_before_it_is_assigned_again(harness: CoordinatorHa
     first.join()
     assert second.join().assignment == ()
     assert second.epoch == 3
-    told = first.beat()
-    assert (told.member_epoch, told.assignment is not None) == (2, True)
+    response = first.beat()
+    assert (response.member_epoch, response.assignment is not None) == (2, True)
     assert len(first.partitions) == 3
     assert second.beat().assignment is None
     assert first.beat().member_epoch == 3
@@ -207,7 +207,7 @@ def test_consumers_commit_and_fetch_with_their_member_epochs(harness: Coordinato
 
     def commit(epoch: int, partition: int) -> ErrorCode:
         topics = [TopicOffsets("a", [PartitionOffset(partition, 5)], cluster.id_of("a"))]
-        response = harness.ask(CommitOffsets(10, "g", epoch, "m1", None, topics))
+        response = harness.execute(CommitOffsets(10, "g", epoch, "m1", None, topics))
         assert isinstance(response, CommitResponse)
         return response.topics[0].partitions[0].error
 
@@ -221,7 +221,7 @@ def test_consumers_commit_and_fetch_with_their_member_epochs(harness: Coordinato
         ("m9", 3, ErrorCode.unknown_member_id),
         (None, -1, ErrorCode.none),
     ):
-        response = harness.ask(FetchOffsets("g", None, member_id=member_id, member_epoch=epoch))
+        response = harness.execute(FetchOffsets("g", None, member_id=member_id, member_epoch=epoch))
         assert isinstance(response, FetchOffsetsResponse)
         assert response.error is error
 
@@ -242,10 +242,10 @@ def test_new_coordinator_loads_a_consumer_group(harness: CoordinatorHarness) -> 
 def test_empty_consumer_group_can_be_deleted(harness: CoordinatorHarness) -> None:
     member = Consumer(harness, "m1")
     member.join()
-    harness.ask(DeleteGroups(["g"]))
+    harness.execute(DeleteGroups(["g"]))
     assert harness.coordinator.group("g") is not None
     assert member.leave().member_epoch == -1
-    harness.ask(DeleteGroups(["g"]))
+    harness.execute(DeleteGroups(["g"]))
     assert harness.coordinator.group("g") is None
     assert harness.failover().coordinator.group("g") is None
 
@@ -368,6 +368,6 @@ def test_invalid_heartbeats_are_rejected(
     command = ConsumerGroupHeartbeat(
         1, "g", "m", 0, "client", "host", rebalance_timeout_ms=1, topic_names=("a",), owned=()
     )
-    response = harness.ask(command._replace(**changes))  # type: ignore[arg-type]
+    response = harness.execute(command._replace(**changes))  # type: ignore[arg-type]
     assert response == ConsumerGroupHeartbeatResponse(ErrorCode[error], message)
     assert not harness.log

@@ -1,4 +1,4 @@
-"""Deadlines come in the order of time, then of setting, and only as they were set last."""
+"""Deadlines expire by time, then in the order of setting; only the last setting of a key counts."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

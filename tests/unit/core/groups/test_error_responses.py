@@ -39,7 +39,7 @@ def test_error_responses_while_loading() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "answered"),
+    ("error", "expected"),
     [
         (ErrorCode.request_timed_out, ErrorCode.not_coordinator),
         (ErrorCode.not_leader_or_follower, ErrorCode.not_coordinator),
@@ -47,8 +47,8 @@ def test_error_responses_while_loading() -> None:
         (LOADING, LOADING),
     ],
 )
-def test_failed_write_makes_a_fetch_retriable(error: ErrorCode, answered: ErrorCode) -> None:
-    assert error_response(FetchOffsets("g", None), error) == FetchOffsetsResponse("g", answered)
+def test_failed_write_makes_a_fetch_retriable(error: ErrorCode, expected: ErrorCode) -> None:
+    assert error_response(FetchOffsets("g", None), error) == FetchOffsetsResponse("g", expected)
 
 
 def test_single_error_of_leave_group_before_version_3() -> None:

@@ -1,4 +1,4 @@
-"""Records of groups that could not have been written, or that nobody should wait for."""
+"""Invalid and hostile records of groups."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def classic_member(harness: CoordinatorHarness) -> JoinResponse:
     harness.commit()
     harness.pass_time(2 * harness.settings.initial_rebalance_delay_ms)
     response = joined(harness, token)
-    harness.ask(sync(response, {response.member_id: write_assignment([("a", range(4))], 1)}))
+    harness.execute(sync(response, {response.member_id: write_assignment([("a", range(4))], 1)}))
     return response
 
 
@@ -50,23 +50,23 @@ def newcomer(harness: CoordinatorHarness, **others: object) -> Consumer:
 
 
 def join_again(harness: CoordinatorHarness, member: JoinResponse, owned: list[int] | None = None) -> JoinResponse:
-    told = protocols()[0]
+    protocol = protocols()[0]
     if owned is not None:
-        subscription = b"\0\1" + told.metadata[2:] + write_assignment([("a", owned)], 1)[2:-4]
-        told = told._replace(metadata=subscription)
-    response = harness.ask(join(member.member_id, protocols=(told,)))
+        subscription = b"\0\1" + protocol.metadata[2:] + write_assignment([("a", owned)], 1)[2:-4]
+        protocol = protocol._replace(metadata=subscription)
+    response = harness.execute(join(member.member_id, protocols=(protocol,)))
     assert isinstance(response, JoinResponse)
     return response
 
 
 def share(harness: CoordinatorHarness, member: JoinResponse) -> list[int]:
-    response = harness.ask(sync(member))
+    response = harness.execute(sync(member))
     assert isinstance(response, SyncResponse) and response.error is ErrorCode.none, response
     return list(read_assignment(response.assignment).partitions.get("a", ()))
 
 
 def error_of_heartbeat(harness: CoordinatorHarness, member: JoinResponse) -> ErrorCode:
-    response = harness.ask(heartbeat(member))
+    response = harness.execute(heartbeat(member))
     assert isinstance(response, HeartbeatResponse)
     return response.error
 
@@ -111,9 +111,9 @@ def test_group_downgrades_when_a_static_classic_member_replaces_its_last_consume
     harness = host_with()
     new = newcomer(harness, instance_id="place")
     new.join()
-    classic = harness.ask(join(version=5, instance_id="other"))
+    classic = harness.execute(join(version=5, instance_id="other"))
     assert isinstance(classic, JoinResponse) and classic.error is ErrorCode.none
-    taken = harness.ask(join(version=5, instance_id="place"))
+    taken = harness.execute(join(version=5, instance_id="place"))
     assert isinstance(taken, JoinResponse) and taken.error is ErrorCode.none
     group = harness.coordinator.group(GROUP)
     assert isinstance(group, ClassicGroup)
@@ -134,7 +134,7 @@ def test_failed_conversion_write_keeps_the_group_type() -> None:
 
 def test_empty_groups_convert_with_every_policy() -> None:
     harness = host_with(MigrationPolicy.DISABLED)
-    harness.ask(CommitOffsets(9, GROUP, -1, "", None, [TopicOffsets("a", [PartitionOffset(0, 7)])]))
+    harness.execute(CommitOffsets(9, GROUP, -1, "", None, [TopicOffsets("a", [PartitionOffset(0, 7)])]))
     new = newcomer(harness)
     assert new.join().error is ErrorCode.none
     new.leave()
@@ -167,7 +167,7 @@ def test_migration_policy_allows_or_rejects_conversion(policy: MigrationPolicy, 
     other = host_with(policy)
     new = newcomer(other)
     new.join()
-    classic = other.ask(join(version=5, instance_id="static"))
+    classic = other.execute(join(version=5, instance_id="static"))
     assert isinstance(classic, JoinResponse)
     if policy is MigrationPolicy.DISABLED:
         assert classic.error is ErrorCode.inconsistent_group_protocol
@@ -192,7 +192,7 @@ def test_unreadable_assignments_prevent_an_upgrade(assignment: Callable[[], byte
     harness.commit()
     harness.pass_time(2 * harness.settings.initial_rebalance_delay_ms)
     member = joined(harness, token)
-    harness.ask(sync(member, {member.member_id: assignment()}))
+    harness.execute(sync(member, {member.member_id: assignment()}))
     assert newcomer(harness).join().error is error
     is_upgraded = isinstance(harness.coordinator.group(GROUP), ConsumerGroup)
     assert is_upgraded == (error is ErrorCode.none)
@@ -203,13 +203,13 @@ UNREADABLE = MemberProtocol("a", b"")
 
 def upgraded_with_one_who_hides(harness: CoordinatorHarness, **newcomers: object) -> tuple[JoinResponse, JoinResponse]:
     """A classic member that prefers what is no consumer's protocol, in a group that had agreed on another's."""
-    told = ((UNREADABLE, *protocols("b")), protocols("b"))
-    tokens = [harness.send(join(given_id(harness, protocols=one), protocols=one)) for one in told]
+    protocol = ((UNREADABLE, *protocols("b")), protocols("b"))
+    tokens = [harness.send(join(given_id(harness, protocols=one), protocols=one)) for one in protocol]
     harness.commit()
     harness.pass_time(2 * harness.settings.initial_rebalance_delay_ms)
     hiding, other = (joined(harness, token) for token in tokens)
     leader = hiding if hiding.leader == hiding.member_id else other
-    harness.ask(sync(leader, {one.member_id: write_assignment([("a", ())], 1) for one in (hiding, other)}))
+    harness.execute(sync(leader, {one.member_id: write_assignment([("a", ())], 1) for one in (hiding, other)}))
     assert newcomer(harness, **newcomers).join().error is ErrorCode.none
     return hiding, other
 
@@ -218,17 +218,17 @@ def test_sync_with_an_unreadable_subscription_is_rejected() -> None:
     harness = host_with()
     # An expression that is not resolved yet calls for no assignment: all are where they were.
     hiding, _ = upgraded_with_one_who_hides(harness, topics=None, regex="a.*")
-    response = harness.ask(sync(hiding, protocol_type=None, protocol_name=None))
+    response = harness.execute(sync(hiding, protocol_type=None, protocol_name=None))
     assert response == SyncResponse(ErrorCode.unknown_server_error)
 
 
 def test_group_that_cannot_downgrade_stays_a_consumer_group_when_a_session_expires() -> None:
     harness = host_with()
     hiding, other = upgraded_with_one_who_hides(harness)
-    harness.ask(leave(other.member_id))
+    harness.execute(leave(other.member_id))
     for _ in range(10):
         harness.pass_time(5_000)
-        harness.ask(heartbeat(hiding))
+        harness.execute(heartbeat(hiding))
     group = harness.coordinator.group(GROUP)
     assert isinstance(group, ConsumerGroup)
     assert list(group.members) == [hiding.member_id]

@@ -1,4 +1,4 @@
-"""Offsets: what is committed when, who may commit, what expires, and transactions."""
+"""Offsets: visibility, permission to commit, expiry, and transactions."""
 
 from uuid import UUID
 
@@ -87,7 +87,7 @@ def test_stable_fetch_waits_for_uncommitted_offsets() -> None:
 
 def test_uncommitted_offset_is_lost_after_a_failover() -> None:
     harness = CoordinatorHarness()
-    harness.ask(commit(None, 5))
+    harness.execute(commit(None, 5))
     harness.send(commit(None, 6))
     assert fetched(harness.failover()) == {("a", 0): 5}
 
@@ -103,10 +103,10 @@ def test_uncommitted_offset_is_lost_after_a_failover() -> None:
 )
 def test_failed_offset_write_is_rejected_and_discarded(error: ErrorCode, rejection: ErrorCode) -> None:
     harness = CoordinatorHarness()
-    harness.ask(commit(None, 5))
+    harness.execute(commit(None, 5))
     harness.failing = error
     assert errors(harness, harness.send(commit(None, 6))) == [rejection]
-    harness.ask(DeleteGroups([GROUP]))
+    harness.execute(DeleteGroups([GROUP]))
     harness.failing = None
     harness.commit()
     assert fetched(harness) == {("a", 0): 5}
@@ -138,8 +138,8 @@ def test_commit_renews_the_session() -> None:
     member = stable_group(harness, 1)[0]
     for _ in range(4):
         harness.pass_time(SESSION_MS - 1)
-        harness.ask(commit(member, 5))
-    assert harness.ask(heartbeat(member)).error is ErrorCode.none  # type: ignore[union-attr]
+        harness.execute(commit(member, 5))
+    assert harness.execute(heartbeat(member)).error is ErrorCode.none  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     harness = CoordinatorHarness()
     member = stable_group(harness, 1)[0]
     topics = [TopicOffsets("a", [PartitionOffset(0, 1)]), TopicOffsets("b", [PartitionOffset(0, 2)])]
-    harness.ask(commit(member, 0, topics=topics))
-    response = harness.ask(DeleteOffsets(GROUP, [TopicPartitions("a", [0]), TopicPartitions("b", [0, 9])]))
+    harness.execute(commit(member, 0, topics=topics))
+    response = harness.execute(DeleteOffsets(GROUP, [TopicPartitions("a", [0]), TopicPartitions("b", [0, 9])]))
     assert isinstance(response, DeleteOffsetsResponse)
     assert [one.error for topic in response.topics for one in topic.partitions] == [
         ErrorCode.group_subscribed_to_topic,
@@ -178,13 +178,13 @@ def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
 def test_empty_group_is_deleted_with_its_offsets() -> None:
     harness = CoordinatorHarness()
     member = stable_group(harness, 1)[0]
-    harness.ask(commit(member, 5))
-    harness.ask(commit_in_transaction(7, 8))
-    assert harness.ask(DeleteGroups([GROUP, "absent"])) == DeleteGroupsResponse(
+    harness.execute(commit(member, 5))
+    harness.execute(commit_in_transaction(7, 8))
+    assert harness.execute(DeleteGroups([GROUP, "absent"])) == DeleteGroupsResponse(
         ((GROUP, ErrorCode.non_empty_group), ("absent", ErrorCode.group_id_not_found))
     )
-    harness.ask(leave(member.member_id))
-    assert harness.ask(DeleteGroups([GROUP])) == DeleteGroupsResponse(((GROUP, ErrorCode.none),))
+    harness.execute(leave(member.member_id))
+    assert harness.execute(DeleteGroups([GROUP])) == DeleteGroupsResponse(((GROUP, ErrorCode.none),))
     harness.end_transaction(7, commits=True)
     harness.commit()
     assert fetched(harness) == {}
@@ -194,8 +194,8 @@ def test_empty_group_is_deleted_with_its_offsets() -> None:
 def test_offsets_of_deleted_topics_are_deleted() -> None:
     harness = CoordinatorHarness()
     topics = [TopicOffsets("a", [PartitionOffset(0, 1)]), TopicOffsets("b", [PartitionOffset(0, 2)])]
-    harness.ask(commit(None, 0, topics=topics))
-    harness.ask(commit_in_transaction(7, 8))
+    harness.execute(commit(None, 0, topics=topics))
+    harness.execute(commit_in_transaction(7, 8))
     harness.take(harness.coordinator.on_topics_deleted({"a": UUID(int=1)}))
     harness.end_transaction(7, commits=True)
     harness.commit()
@@ -205,10 +205,10 @@ def test_offsets_of_deleted_topics_are_deleted() -> None:
 def test_recreated_topic_has_its_own_offsets() -> None:
     harness = CoordinatorHarness()
     old, new = UUID(int=1), UUID(int=2)
-    harness.ask(commit(None, 0, topics=[TopicOffsets("a", [PartitionOffset(0, 1), PartitionOffset(1, 1)], old)]))
-    harness.ask(commit(None, 0, topics=[TopicOffsets("a", [PartitionOffset(1, 2)], new)]))
+    harness.execute(commit(None, 0, topics=[TopicOffsets("a", [PartitionOffset(0, 1), PartitionOffset(1, 1)], old)]))
+    harness.execute(commit(None, 0, topics=[TopicOffsets("a", [PartitionOffset(1, 2)], new)]))
     for topic_id, offsets in ((old, [1, -1]), (new, [-1, 2]), (None, [1, 2])):
-        response = harness.ask(FetchOffsets(GROUP, [TopicPartitions("a", [0, 1], topic_id)]))
+        response = harness.execute(FetchOffsets(GROUP, [TopicPartitions("a", [0, 1], topic_id)]))
         assert isinstance(response, FetchOffsetsResponse)
         assert [one.offset for one in response.topics[0].partitions] == offsets
     harness.take(harness.coordinator.on_topics_deleted({"a": old}))
@@ -221,7 +221,7 @@ def test_recreated_topic_has_its_own_offsets() -> None:
 
 def test_offsets_of_a_simple_group_expire_since_their_commit() -> None:
     harness = CoordinatorHarness(SETTINGS)
-    harness.ask(commit(None, 5))
+    harness.execute(commit(None, 5))
     harness.pass_time(RETENTION_MS - 1)
     expire(harness)
     assert fetched(harness) == {("a", 0): 5}
@@ -234,13 +234,13 @@ def test_offsets_of_a_simple_group_expire_since_their_commit() -> None:
 def test_offsets_expire_since_the_group_became_empty() -> None:
     harness = CoordinatorHarness(SETTINGS)
     member = stable_group(harness, 1)[0]
-    harness.ask(commit(member, 5))
+    harness.execute(commit(member, 5))
     for _ in range(2 * RETENTION_MS // 5_000):
         harness.pass_time(5_000)
         harness.send(heartbeat(member))
     expire(harness)
     assert fetched(harness) == {("a", 0): 5}, "it is subscribed to"
-    harness.ask(leave(member.member_id))
+    harness.execute(leave(member.member_id))
     harness.pass_time(RETENTION_MS - 1)
     expire(harness.failover())
     expire(harness)
@@ -256,7 +256,7 @@ def test_offsets_of_unsubscribed_topics_expire_in_an_active_group() -> None:
     harness = CoordinatorHarness(SETTINGS)
     member = stable_group(harness, 1)[0]
     topics = [TopicOffsets("a", [PartitionOffset(0, 1)]), TopicOffsets("left", [PartitionOffset(0, 2)])]
-    harness.ask(commit(member, 0, topics=topics))
+    harness.execute(commit(member, 0, topics=topics))
     for _ in range(RETENTION_MS // 5_000):
         harness.pass_time(5_000)
         harness.send(heartbeat(member))
@@ -266,7 +266,7 @@ def test_offsets_of_unsubscribed_topics_expire_in_an_active_group() -> None:
 
 def test_retention_of_old_clients_overrides_the_config() -> None:
     harness = CoordinatorHarness(SETTINGS)
-    harness.ask(commit(None, 5, version=4, retention_ms=1_000))
+    harness.execute(commit(None, 5, version=4, retention_ms=1_000))
     value = harness.appended[-1].value
     assert isinstance(value, OffsetCommitValue)
     assert (value.expire_timestamp, harness.appended[-1].version) == (1_000, 1)
@@ -278,7 +278,7 @@ def test_retention_of_old_clients_overrides_the_config() -> None:
 
 def test_group_with_an_open_transaction_does_not_expire() -> None:
     harness = CoordinatorHarness(SETTINGS)
-    harness.ask(commit_in_transaction(7, 8))
+    harness.execute(commit_in_transaction(7, 8))
     harness.pass_time(10 * RETENTION_MS)
     expire(harness)
     assert len(harness.coordinator.list_groups()) == 1
@@ -293,8 +293,8 @@ def test_group_with_an_open_transaction_does_not_expire() -> None:
 @pytest.mark.parametrize("commits", [True, False])
 def test_transactional_offsets_are_visible_after_the_commit_marker(commits: bool) -> None:
     harness = CoordinatorHarness()
-    harness.ask(commit(None, 5))
-    harness.ask(commit_in_transaction(7, 8))
+    harness.execute(commit(None, 5))
+    harness.execute(commit_in_transaction(7, 8))
     assert fetched(harness) == {("a", 0): 5}
     assert fetched(harness, require_stable=True) == {("a", 0): ErrorCode.unstable_offset_commit}
     harness = harness.failover()
@@ -308,8 +308,8 @@ def test_transactional_offsets_are_visible_after_the_commit_marker(commits: bool
 
 def test_later_commit_wins_over_a_transactional_offset() -> None:
     harness = CoordinatorHarness()
-    harness.ask(commit_in_transaction(7, 8))
-    harness.ask(commit(None, 9))
+    harness.execute(commit_in_transaction(7, 8))
+    harness.execute(commit(None, 9))
     harness.end_transaction(7, commits=True)
     harness.commit()
     assert fetched(harness) == {("a", 0): 9}
@@ -317,8 +317,8 @@ def test_later_commit_wins_over_a_transactional_offset() -> None:
 
 def test_each_transaction_ends_its_own_offsets() -> None:
     harness = CoordinatorHarness()
-    harness.ask(commit_in_transaction(7, 70))
-    harness.ask(commit_in_transaction(8, 80))
+    harness.execute(commit_in_transaction(7, 70))
+    harness.execute(commit_in_transaction(8, 80))
     harness.end_transaction(8, commits=True)
     harness.commit()
     assert fetched(harness, require_stable=True) == {("a", 0): ErrorCode.unstable_offset_commit}

@@ -1,4 +1,4 @@
-"""Static members: who comes back under its instance id keeps its place."""
+"""Static members keep their assignment when they rejoin with their instance id."""
 
 from odradek.base.errors import ErrorCode
 from odradek.core.groups.classic_group import State
@@ -43,21 +43,21 @@ def test_static_member_rejoins_without_a_rebalance_after_the_commit() -> None:
     back = joined(harness, waiting)
     assert back.generation_id == two.generation_id
     assert back.member_id != two.member_id
-    assert harness.ask(sync(back, instance_id="two")) == SyncResponse(
+    assert harness.execute(sync(back, instance_id="two")) == SyncResponse(
         ErrorCode.none, "consumer", "range", one.member_id.encode()
     )
-    assert harness.ask(heartbeat(two, instance_id="two")) == HeartbeatResponse(ErrorCode.fenced_instance_id)
-    assert harness.failover().ask(heartbeat(back, instance_id="two")) == HeartbeatResponse(ErrorCode.none)
+    assert harness.execute(heartbeat(two, instance_id="two")) == HeartbeatResponse(ErrorCode.fenced_instance_id)
+    assert harness.failover().execute(heartbeat(back, instance_id="two")) == HeartbeatResponse(ErrorCode.none)
 
 
 def test_failed_write_keeps_the_former_member_id() -> None:
     harness = CoordinatorHarness()
     _, two = static_pair(harness)
     harness.failing = ErrorCode.not_leader_or_follower
-    rejected = harness.ask(join(instance_id="two"))
+    rejected = harness.execute(join(instance_id="two"))
     assert isinstance(rejected, JoinResponse)
     assert (rejected.error, rejected.member_id) == (ErrorCode.not_coordinator, "")
-    assert harness.ask(heartbeat(two, instance_id="two")) == HeartbeatResponse(ErrorCode.none)
+    assert harness.execute(heartbeat(two, instance_id="two")) == HeartbeatResponse(ErrorCode.none)
 
 
 def test_rebalance_completes_the_pending_static_join() -> None:
@@ -74,8 +74,8 @@ def test_static_member_is_removed_when_its_session_expires() -> None:
     one, two = static_pair(harness)
     harness.send(join("", version=3))
     harness.pass_time(SESSION_MS - 1)
-    assert harness.ask(heartbeat(two, instance_id="two")) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
-    assert harness.ask(heartbeat(one, instance_id="one")) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
+    assert harness.execute(heartbeat(two, instance_id="two")) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
+    assert harness.execute(heartbeat(one, instance_id="one")) == HeartbeatResponse(ErrorCode.rebalance_in_progress)
     for _ in range(REBALANCE_MS // 5_000):
         harness.pass_time(5_000)
         harness.send(heartbeat(two, instance_id="two"))
@@ -102,7 +102,7 @@ def test_static_member_can_be_removed_by_instance_id() -> None:
     harness = CoordinatorHarness()
     one, _ = static_pair(harness)
     members = [LeavingMember("", "two"), LeavingMember("", "three"), LeavingMember(one.member_id, "two")]
-    response = harness.ask(LeaveGroup(GROUP, members))
+    response = harness.execute(LeaveGroup(GROUP, members))
     assert isinstance(response, LeaveResponse)
     assert [member.error for member in response.members] == [
         ErrorCode.none,

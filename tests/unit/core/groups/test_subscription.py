@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol tell each other, as a hostile one would write it."""
+"""Invalid and hostile subscriptions of classic consumers."""
 
 import struct
 
@@ -22,7 +22,7 @@ def names(count: int) -> bytes:
 
 
 def test_number_of_topics_in_a_subscription_is_limited() -> None:
-    """Each try_add two bytes: a request of the largest size would hold up everybody for minutes."""
+    """Each takes two bytes: a request of the maximum size would block the event loop for minutes."""
     assert subscribed_topics(b"\0\0" + names(NAMES_MAX) + _END) == {""}
     for read in (subscribed_topics, read_subscription):
         with pytest.raises(UnreadableSubscription, match="names"):

@@ -1,4 +1,4 @@
-"""The life of a transactional id, told to its coordinator command by command."""
+"""The life of a transactional id, command by command."""
 
 import pytest
 
@@ -178,7 +178,7 @@ def test_verify_partitions() -> None:
     harness.add(producer, 0)
 
     def verify(asked: ProducerIdentity, name: str = "t") -> VerifyPartitionsResponse:
-        response = harness.ask(VerifyPartitions(name, *asked, data(0, 5)))
+        response = harness.execute(VerifyPartitions(name, *asked, data(0, 5)))
         assert isinstance(response, VerifyPartitionsResponse)
         return response
 
@@ -199,7 +199,7 @@ def test_pending_transition_rejects_commands_with_concurrent_transactions() -> N
     harness = TransactionHarness()
     producer = harness.init().producer
     harness.commits_at_once = False
-    assert harness.ask(AddPartitions("t", *producer, data(0), 2)) is None
+    assert harness.execute(AddPartitions("t", *producer, data(0), 2)) is None
     assert harness.add(producer, 1) is CONCURRENT
     assert harness.init().error is CONCURRENT
     assert harness.end(producer).error is CONCURRENT
@@ -207,7 +207,7 @@ def test_pending_transition_rejects_commands_with_concurrent_transactions() -> N
     assert harness.state() == "Empty"
     harness.commit()
     assert harness.state() == "Ongoing"
-    assert harness.ask(EndTransaction("t", *producer, True, 2)) is None
+    assert harness.execute(EndTransaction("t", *producer, True, 2)) is None
     assert not harness.markers
     harness.commit()
     assert harness.markers
@@ -321,7 +321,7 @@ def test_failover_completes_prepared_transactions_and_keeps_open_ones() -> None:
 def test_unload_leaves_pending_responses_to_the_runtime() -> None:
     harness = TransactionHarness()
     harness.commits_at_once = False
-    assert harness.ask(InitProducerId("t", 1_000)) is None
+    assert harness.execute(InitProducerId("t", 1_000)) is None
     harness.take(harness.coordinator.on_unloaded(harness.now_ms))
     assert list(harness.responses.values()) == [InitProducerIdResponse(ErrorCode.not_coordinator)]
     harness.commit()
@@ -347,16 +347,16 @@ TWO_PHASES = TransactionSettings(two_phase_commit=True)
 
 
 def _keep(harness: TransactionHarness) -> InitProducerIdResponse:
-    response = harness.ask(InitProducerId("t", 60_000, None, True, True))
+    response = harness.execute(InitProducerId("t", 60_000, None, True, True))
     assert isinstance(response, InitProducerIdResponse)
     return response
 
 
 def test_two_phase_commit_is_rejected_unless_enabled() -> None:
     harness = TransactionHarness()
-    response = harness.ask(InitProducerId("t", 60_000, None, True))
+    response = harness.execute(InitProducerId("t", 60_000, None, True))
     assert response == InitProducerIdResponse(ErrorCode.transactional_id_authorization_failed)
-    assert harness.ask(InitProducerId("t", 60_000, None, False, True)) == InitProducerIdResponse(
+    assert harness.execute(InitProducerId("t", 60_000, None, False, True)) == InitProducerIdResponse(
         ErrorCode.unsupported_version
     )
 

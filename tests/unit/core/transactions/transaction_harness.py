@@ -1,5 +1,5 @@
-"""A harness of a transaction coordinator that does nothing by itself: its log is a list; the caller commits, tells
-partitions and moves time."""
+"""Runs a transaction coordinator on a list as its log; the test commits records, writes markers and advances the
+time."""
 
 from itertools import count
 
@@ -75,9 +75,9 @@ class TransactionHarness:
             next_id=self.next_id,
         )
 
-    # ---- asking
+    # ---- commands
 
-    def ask(self, command: Command) -> Response | None:
+    def execute(self, command: Command) -> Response | None:
         token = next(self._tokens)
         self.take(self.coordinator.handle(command, token, self.now_ms))
         return self.responses.get(token)
@@ -85,20 +85,20 @@ class TransactionHarness:
     def init(
         self, name: str = "t", expected: ProducerIdentity | None = None, timeout_ms: int = 60_000
     ) -> InitProducerIdResponse:
-        response = self.ask(InitProducerId(name, timeout_ms, expected))
+        response = self.execute(InitProducerId(name, timeout_ms, expected))
         assert isinstance(response, InitProducerIdResponse)
         return response
 
     def add(self, producer: ProducerIdentity, *partitions: int, name: str = "t", version: int = 2) -> ErrorCode:
         chosen = frozenset(TopicPartition("data", index) for index in partitions)
-        response = self.ask(AddPartitions(name, *producer, chosen, version))
+        response = self.execute(AddPartitions(name, *producer, chosen, version))
         assert response is not None
         return response.error
 
     def end(
         self, producer: ProducerIdentity, *, commits: bool = True, name: str = "t", version: int = 2
     ) -> EndTransactionResponse:
-        response = self.ask(EndTransaction(name, *producer, commits, version))
+        response = self.execute(EndTransaction(name, *producer, commits, version))
         assert isinstance(response, EndTransactionResponse)
         return response
 
@@ -123,7 +123,7 @@ class TransactionHarness:
             self.take(self.coordinator.on_written(written, code, self.now_ms))
 
     def mark(self, markers: Markers | None = None) -> Markers:
-        """The partitions write what they were last told to."""
+        """The partitions write the last markers."""
         last = markers or self.markers[-1]
         self.take(self.coordinator.on_markers_written(last, last.partitions, self.now_ms))
         return last
