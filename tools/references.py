@@ -174,7 +174,7 @@ def _default(option: Any) -> str:
 
 def config_reference() -> str:
     own = {name: one for name, one in BROKER_CONFIGS.items() if is_own(one)}
-    internal = {name for name, one in BROKER_CONFIGS.items() if one.internal and name not in own}
+    internal = {name for name, one in BROKER_CONFIGS.items() if one.is_internal and name not in own}
     broker = [one for name, one in BROKER_CONFIGS.items() if name not in own and name not in internal]
     return "\n".join(
         [
@@ -225,7 +225,7 @@ def _support(name: str, described: Any) -> str:
 
 
 def _config_default(one: ConfigDefinition) -> str:
-    if one.required:
+    if one.is_required:
         return "required"
     return f"`{_cell(one.default_text)}`" if one.default_text else ""
 

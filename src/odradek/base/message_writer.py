@@ -60,10 +60,10 @@ def _entity_writer(entity_type: Any) -> Writer:
             code, below = _FIXED[kafka_type]
             run.append((field.name + below, code))
         else:
-            steps += _packed(run)
+            steps += _pack_fields(run)
             run = []
             steps.append(_field(field.name, _value(field.type, kafka_type, flexible)))
-    steps += _packed(run)
+    steps += _pack_fields(run)
     if flexible:
         steps.append(_tagged_fields([write for _, write in sorted(tagged, key=lambda one: one[0])]))
     if len(steps) == 1:
@@ -83,7 +83,7 @@ message_writer: Final[Callable[[Any], Writer]] = cache(_entity_writer)
 # ---- fields
 
 
-def _packed(run: Sequence[tuple[str, str]]) -> list[Writer]:
+def _pack_fields(run: Sequence[tuple[str, str]]) -> list[Writer]:
     """One step for adjacent fields of fixed size."""
     if not run:
         return []

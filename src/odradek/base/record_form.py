@@ -89,12 +89,12 @@ def read_record(record_type: type[R], version: int, data: bytes, offset: int) ->
 
 def _new_writer(record_type: Any, version: int) -> Writer:
     # Fields are read by name: a record of the newest class has the fields of every version.
-    return message_writer(_versioned(record_type, version, version >= record_type.FLEXIBLE_SINCE))
+    return message_writer(_class_of_version(record_type, version, version >= record_type.FLEXIBLE_SINCE))
 
 
 def _new_reader(record_type: Any, version: int) -> Callable[[bytes, int], Any]:
     flexible = version >= record_type.FLEXIBLE_SINCE
-    versioned = _versioned(record_type, version, flexible)
+    versioned = _class_of_version(record_type, version, flexible)
     read = entity_reader(versioned)
     if versioned is record_type:
         return lambda data, offset: read(data, offset)[0]
@@ -110,10 +110,10 @@ _reader: Final[Callable[[Any, int], Callable[[bytes, int], Any]]] = cache(_new_r
 
 
 @cache
-def _versioned(shape: Any, version: int, flexible: bool) -> Any:
+def _class_of_version(shape: Any, version: int, flexible: bool) -> Any:
     """The class with only the fields of `version`, from which kio derives its codec."""
     known_here = _fields_of(shape, version)
-    hints = [_versioned_hint(known.type, version, flexible) for known in known_here]
+    hints = [_hint_of_version(known.type, version, flexible) for known in known_here]
     if flexible and hints == [known.type for known in fields(shape)]:
         return shape
     return make_dataclass(
@@ -126,11 +126,11 @@ def _versioned(shape: Any, version: int, flexible: bool) -> Any:
     )
 
 
-def _versioned_hint(hint: Any, version: int, flexible: bool) -> Any:
+def _hint_of_version(hint: Any, version: int, flexible: bool) -> Any:
     shape = _nested_shape(hint)
     if shape is None:
         return hint
-    versioned = _versioned(shape, version, flexible)
+    versioned = _class_of_version(shape, version, flexible)
     here: Any = GenericAlias(tuple, (versioned, ...)) if _holds_many(hint) else versioned
     return here | None if isinstance(hint, UnionType) else here
 
@@ -174,7 +174,7 @@ def _rebuilder(shape: Any, version: int, flexible: bool) -> Callable[[Any], Any]
     structures: list[tuple[str, Callable[[Any], Any], bool]] = []
     for known in _fields_of(shape, version):
         inner = _nested_shape(known.type)
-        if inner is None or _versioned(inner, version, flexible) is inner:
+        if inner is None or _class_of_version(inner, version, flexible) is inner:
             plain.append(known.name)
         else:
             structures.append((known.name, _rebuilder(inner, version, flexible), _holds_many(known.type)))

@@ -37,16 +37,16 @@ class Change(NamedTuple):
     value: str | None
 
 
-def altered_topic_configs(stored: Texts, changes: Iterable[Change]) -> dict[str, str]:
+def alter_topic_configs(stored: Texts, changes: Iterable[Change]) -> dict[str, str]:
     """The configs of a topic after these changes."""
 
     def error_message(name: str, operation: Operation) -> str:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
 
-    return _altered(TOPIC_CONFIGS, stored, changes, error_message)
+    return _alter(TOPIC_CONFIGS, stored, changes, error_message)
 
 
-def altered_broker_configs(stored: Texts, changes: Iterable[Change]) -> dict[str, str]:
+def alter_broker_configs(stored: Texts, changes: Iterable[Change]) -> dict[str, str]:
     """The stored configs of a broker, or of the cluster default, after these changes."""
 
     def error_message(name: str, operation: Operation) -> str:
@@ -54,10 +54,10 @@ def altered_broker_configs(stored: Texts, changes: Iterable[Change]) -> dict[str
             return f"Unknown config name: {name}"
         return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
 
-    return _altered(BROKER_CONFIGS, stored, changes, error_message)
+    return _alter(BROKER_CONFIGS, stored, changes, error_message)
 
 
-def _altered(
+def _alter(
     definitions: Mapping[str, ConfigDefinition],
     stored: Texts,
     changes: Iterable[Change],
@@ -74,11 +74,11 @@ def _altered(
             if definition is None or definition.type is not ConfigType.LIST:
                 _reject_config(error_message(name, operation))
             current = texts.get(name, definition.default_text or "")
-            texts[name] = _altered_list(operation, current, value or "")
+            texts[name] = _alter_list(operation, current, value or "")
     return texts
 
 
-def _altered_list(operation: Operation, current: str, value: str) -> str:
+def _alter_list(operation: Operation, current: str, value: str) -> str:
     entries, operands = [entry for entry in current.split(",") if entry], value.split(",")
     if operation is Operation.APPEND:
         return ",".join(dict.fromkeys([*entries, *operands]))
@@ -120,13 +120,13 @@ def check_broker_configs(
     if misplaced := [name for name in configs if name in ONLY_FOR_LISTENERS]:
         _reject(
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            + _bracketed(misplaced)
+            + _format_list(misplaced)
         )
     _check_types(configs)
     if not per_broker and (misplaced := [name for name in configs if needs_broker_id(name)]):
         _reject(
             "Cannot update these configs at default cluster level, broker id must be specified: "
-            + _bracketed(misplaced)
+            + _format_list(misplaced)
         )
     levels = (config.dynamic_cluster_default, configs) if per_broker else (configs, config.dynamic_broker)
     effective_values = merge(config.values, *levels)
@@ -138,7 +138,7 @@ def check_broker_configs(
 
 def _check_names(fixed: Iterable[str]) -> None:
     if names := sorted(fixed):
-        _reject(f"Cannot update these configs dynamically: {_bracketed(names)}")
+        _reject(f"Cannot update these configs dynamically: {_format_list(names)}")
 
 
 def _check_types(configs: Texts) -> None:
@@ -233,7 +233,7 @@ def _number(texts: Texts, name: str) -> int | None:
     return value
 
 
-def _bracketed(names: Iterable[str]) -> str:
+def _format_list(names: Iterable[str]) -> str:
     return f"[{', '.join(names)}]"
 
 

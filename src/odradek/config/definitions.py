@@ -35,30 +35,30 @@ class ConfigDefinition(NamedTuple):
     update_mode: UpdateMode
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         return self.default_text == "<required>"
 
     @property
-    def internal(self) -> bool:
+    def is_internal(self) -> bool:
         return self.update_mode is UpdateMode.INTERNAL
 
     @property
-    def hidden_until_set(self) -> bool:
+    def is_hidden_until_set(self) -> bool:
         """Whether DescribeConfigs omits it until it is set."""
         return self.update_mode in (UpdateMode.INTERNAL, UpdateMode.DYNAMIC_ONLY)
 
     @property
-    def sensitive(self) -> bool:
+    def is_sensitive(self) -> bool:
         return self.type is ConfigType.PASSWORD
 
     @property
-    def dynamic(self) -> bool:
+    def is_dynamic(self) -> bool:
         """Whether AlterConfigs on a broker may change it."""
         return self.update_mode in (UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE, UpdateMode.DYNAMIC_ONLY)
 
     @property
     def default(self) -> ConfigValue:
-        if self.default_text is None or self.required:
+        if self.default_text is None or self.is_required:
             return None
         return parse_value(self.name, self.type, self.default_text)
 

@@ -41,7 +41,7 @@ ONLY_FOR_LISTENERS = frozenset(
 def is_dynamic(name: str) -> bool:
     """Whether it may change at run time. Unknown names may: Kafka keeps them for plugins."""
     definition = BROKER_CONFIGS.get(name)
-    return definition is None or definition.dynamic
+    return definition is None or definition.is_dynamic
 
 
 def needs_broker_id(name: str) -> bool:
@@ -111,6 +111,6 @@ def _setting(name: str, text: str | None) -> Any:
 _DYNAMIC_SETTINGS = {
     name: field
     for name in supported.BROKER
-    if BROKER_CONFIGS[name].dynamic and name not in supported.FIXED_AT_START
+    if BROKER_CONFIGS[name].is_dynamic and name not in supported.FIXED_AT_START
     if (field := name.replace(".", "_")) in NodeConfig.__dataclass_fields__
 }

@@ -50,9 +50,9 @@ class DescribedConfig(NamedTuple):
 
 def describe_broker(config: NodeConfig, names: Collection[str] | None = None) -> list[DescribedConfig]:
     """Every config of the node, or those in `names`."""
-    known = (name for name, definition in BROKER_CONFIGS.items() if not definition.hidden_until_set)
+    known = (name for name, definition in BROKER_CONFIGS.items() if not definition.is_hidden_until_set)
     return [
-        _described_broker_config(config, name, _broker_value(config.effective_values, name))
+        _describe_broker_config(config, name, _broker_value(config.effective_values, name))
         for name in dict.fromkeys((*known, *config.effective_values))
         if names is None or name in names
     ]
@@ -63,7 +63,7 @@ def describe_cluster_default(config: NodeConfig, names: Collection[str] | None =
     described: list[DescribedConfig] = []
     for name, text in config.dynamic_cluster_default.items():
         if names is None or name in names:
-            one = _described_broker_config(config, name, text)
+            one = _describe_broker_config(config, name, text)
             of_this_level = tuple(
                 level for level in one.synonyms if level.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
             )
@@ -75,17 +75,17 @@ def describe_topic(
     config: NodeConfig, topic_overrides: Texts, names: Collection[str] | None = None
 ) -> list[DescribedConfig]:
     return [
-        _described_topic_config(config, name, topic_overrides.get(name))
+        _describe_topic_config(config, name, topic_overrides.get(name))
         for name, definition in TOPIC_CONFIGS.items()
-        if (names is None or name in names) and (name in topic_overrides or not definition.internal)
+        if (names is None or name in names) and (name in topic_overrides or not definition.is_internal)
     ]
 
 
-def _described_broker_config(config: NodeConfig, name: str, value: str | None) -> DescribedConfig:
+def _describe_broker_config(config: NodeConfig, name: str, value: str | None) -> DescribedConfig:
     base = base_name(name)
     definition = BROKER_CONFIGS.get(base)
     exact = BROKER_CONFIGS.get(name)
-    sensitive = definition is None or definition.sensitive
+    sensitive = definition is None or definition.is_sensitive
     levels = _broker_levels(config, name, (name, base) if base != name else broker_synonyms(name), sensitive)
     return DescribedConfig(
         name=name,
@@ -93,22 +93,22 @@ def _described_broker_config(config: NodeConfig, name: str, value: str | None) -
         source=_source(levels),
         type=ConfigType.UNKNOWN if definition is None else definition.type,
         sensitive=sensitive,
-        read_only=exact is None or not exact.dynamic,
+        read_only=exact is None or not exact.is_dynamic,
         synonyms=levels,
         documentation=supported.BROKER.get(name),
     )
 
 
 @lru_cache(maxsize=1024)
-def _described_topic_config(config: NodeConfig, name: str, override: str | None) -> DescribedConfig:
+def _describe_topic_config(config: NodeConfig, name: str, override: str | None) -> DescribedConfig:
     """Cached, since most topics share most of their configs."""
     definition = TOPIC_CONFIGS[name]
     levels: tuple[LevelValue, ...] = ()
     if synonyms := TOPIC_SYNONYMS.get(name):
         broker_config = synonyms[0].broker_config
-        levels = _broker_levels(config, broker_config, broker_synonyms(broker_config), definition.sensitive)
+        levels = _broker_levels(config, broker_config, broker_synonyms(broker_config), definition.is_sensitive)
     if override is not None:
-        value = _shown(definition, override)
+        value = _format_stored(definition, override)
         levels = (LevelValue(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG), *levels)
     else:
         value = format_value(broker_default(definition, (config.effective_values,)))
@@ -124,7 +124,7 @@ def _described_topic_config(config: NodeConfig, name: str, override: str | None)
     )
 
 
-def _shown(definition: ConfigDefinition, text: str) -> str | None:
+def _format_stored(definition: ConfigDefinition, text: str) -> str | None:
     """An invalid stored value is shown unchanged, so that it can be found and deleted."""
     try:
         return format_value(definition.parse(text))
@@ -135,7 +135,7 @@ def _shown(definition: ConfigDefinition, text: str) -> str | None:
 def _broker_value(effective_values: Texts, name: str) -> str | None:
     definition = BROKER_CONFIGS.get(name)
     text = effective_values.get(name)
-    if definition is None or definition.internal:
+    if definition is None or definition.is_internal:
         return text
     return format_value(definition.default if text is None else definition.parse(text))
 
@@ -165,7 +165,7 @@ def _default_texts(names: Iterable[str]) -> dict[str, str]:
         definition.name: definition.default_text
         for definition in definitions
         if definition.default_text is not None
-        and not definition.required
+        and not definition.is_required
         and definition.update_mode is not UpdateMode.DYNAMIC_ONLY
     }
 

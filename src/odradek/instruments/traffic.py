@@ -136,7 +136,7 @@ class TrafficRates:
         weight = 1 - exp(-seconds / RATE_SECONDS)
         known, self._rates = self._rates, {}
         for traffic in traffics:
-            counted = _rated(traffic)
+            counted = _rated_counters(traffic)
             rate = known.get(traffic)
             if rate is None and counted != _NO_TRAFFIC:
                 rate = _Rate()
@@ -150,5 +150,5 @@ class TrafficRates:
         return _NO_RATES if rate is None or rate.per_second is None else rate.per_second
 
 
-def _rated(traffic: Traffic) -> tuple[int, ...]:
+def _rated_counters(traffic: Traffic) -> tuple[int, ...]:
     return traffic.bytes_in, traffic.bytes_out, traffic.replication_bytes_in, traffic.replication_bytes_out

@@ -72,7 +72,7 @@ class Node:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{one.host}:{one.port}" for one in self._listeners.advertised())
+        return ",".join(f"{one.host}:{one.port}" for one in self._listeners.advertised_listeners())
 
     # Start
 
@@ -113,7 +113,7 @@ class Node:
         )
         node.start(
             self._new_channel(quorum),
-            endpoints=self._listeners.advertised_to_quorum(),
+            endpoints=self._listeners.advertised_controller_listeners(),
             incarnation_id=self._new_id(),
             random=self._random,
         )
@@ -168,7 +168,7 @@ class Node:
                 config,
                 cluster_id=directories.cluster_id,
                 directory_id=directories.metadata_directory_id,
-                endpoints=self._listeners.advertised_to_quorum(),
+                endpoints=self._listeners.advertised_controller_listeners(),
                 disk=self._disk,
                 clock=self._clock,
                 random=self._random,
@@ -199,7 +199,9 @@ class Node:
         quorum.subscribe(lifecycle.on_image)
         logs = directories.logs
         await self._wait_unless_failed(
-            lifecycle.register(self._listeners.advertised(), logs.directory_ids.values(), logs.previous_broker_epoch)
+            lifecycle.register(
+                self._listeners.advertised_listeners(), logs.directory_ids.values(), logs.previous_broker_epoch
+            )
         )
         await self._wait_unless_failed(quorum.loader.wait_until_applied(lifecycle.broker_epoch))
         return lifecycle

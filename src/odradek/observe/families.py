@@ -95,16 +95,19 @@ class Timed(NamedTuple):
 def summary_ms(domain: str, kind: str, name: str, samples: Iterable[Timed]) -> Family:
     """A histogram of milliseconds, with the sum that the JMX exporter cannot provide."""
     return Family(
-        bean_name(domain, kind, name), f"{domain}:type={kind},name={name}", Kind.SUMMARY, _timed(samples, 1000)
+        bean_name(domain, kind, name),
+        f"{domain}:type={kind},name={name}",
+        Kind.SUMMARY,
+        _summary_samples(samples, 1000),
     )
 
 
 def own_summary(name: str, help_text: str, histogram: Histogram) -> Family:
-    samples = _timed([Timed(NO_LABELS, (histogram,), histogram.count)], 1)
+    samples = _summary_samples([Timed(NO_LABELS, (histogram,), histogram.count)], 1)
     return Family(f"odradek_{name}", help_text, Kind.SUMMARY, samples)
 
 
-def _timed(samples: Iterable[Timed], per_second: float) -> list[Sample]:
+def _summary_samples(samples: Iterable[Timed], per_second: float) -> list[Sample]:
     found = []
     for labels, histograms, number in samples:
         values = quantiles(histograms, tuple(QUANTILES.values()))

@@ -46,13 +46,13 @@ def request_families(meters: RequestMeters) -> list[Family]:
             ),
         ),
         *(
-            summary_ms(_DOMAIN, _TYPE, bean, [_timed(name, some, part) for name, some in kinds.items()])
+            summary_ms(_DOMAIN, _TYPE, bean, [_durations(name, some, part) for name, some in kinds.items()])
             for bean, part in _TIMES.items()
         ),
     ]
 
 
-def _timed(name: str, kinds: Sequence[RequestKind], part: str) -> Timed:
+def _durations(name: str, kinds: Sequence[RequestKind], part: str) -> Timed:
     return Timed({"request": name}, [getattr(kind, part) for kind in kinds], sum(kind.count for kind in kinds))
 
 

@@ -75,9 +75,9 @@ class ApiDispatcher:
         module = load_handler(self._apis[api_key])
         handle = module.handle
         if REQUEST_LOG.is_on:
-            from odradek.server.logged_requests import logged
+            from odradek.server.logged_requests import add_logging
 
-            handle = logged(handle, REQUEST_LOG)
+            handle = add_logging(handle, REQUEST_LOG)
         # Frequent requests have a decoder of their own, which returns None for unusual requests.
         return handle, getattr(module, "read_request", None)
 

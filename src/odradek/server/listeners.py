@@ -62,7 +62,7 @@ class NodeListeners:
 
     def start_periodic_tasks(self) -> None:
         self._periodic.every("idle connections", self._close_idle_interval_ms, self._close_idle)
-        for listener, advertised in zip(self._clients, self.advertised(), strict=True):
+        for listener, advertised in zip(self._clients, self.advertised_listeners(), strict=True):
             reachability = Reachability(listener.name, advertised.host, advertised.port)
             listener.on_client(reachability.on_client)
             self._periodic.once(reachability.check())
@@ -77,10 +77,10 @@ class NodeListeners:
 
     # Advertised addresses. A port of 0 stands for the port that the system chose.
 
-    def advertised(self) -> list[Address]:
+    def advertised_listeners(self) -> list[Address]:
         return _with_ports(self._config.advertised_listeners, self._clients)
 
-    def advertised_to_quorum(self) -> list[Address]:
+    def advertised_controller_listeners(self) -> list[Address]:
         return _with_ports(self._config.advertised_controller_listeners, self._quorum)
 
     def connection_counts(self) -> dict[str, int]:

@@ -31,7 +31,7 @@ _TOPIC_KEYS: Final = frozenset({"name", "topic", "topicName", "topicNames", "top
 Handle = Callable[..., Any]
 
 
-def logged(handle: Handle, log: RequestLog) -> Handle:
+def add_logging(handle: Handle, log: RequestLog) -> Handle:
     """The handler with logging, while `log` is enabled."""
 
     def handle_and_log(request: Any, context: RequestContext, port: Any) -> Any:
@@ -41,7 +41,7 @@ def logged(handle: Handle, log: RequestLog) -> Handle:
             return handle(request, context, port)
         entry = _Entry(context, shown)
         response = handle(request, context, port)
-        entry.handled()
+        entry.mark_handled()
         if isinstance(response, DeferredResponse):
             response.convert(entry.write_through)
             return response
@@ -61,7 +61,7 @@ class _Entry:
         self._began: Final = self._time()
         self._handled = self._began
 
-    def handled(self) -> None:
+    def mark_handled(self) -> None:
         self._handled = self._time()
 
     def write(self, response: Any) -> None:

@@ -163,9 +163,9 @@ class Peer:
         return link
 
     def _new_link(self) -> PeerLink:
-        return PeerLink(self._address, self._client_id, self._response_bytes_max, self._link_ended)
+        return PeerLink(self._address, self._client_id, self._response_bytes_max, self._on_link_end)
 
-    def _link_ended(self, link: PeerLink) -> None:
+    def _on_link_end(self, link: PeerLink) -> None:
         if link is self._link:
             self._link = None
             if self._on_disconnect is not None and not self._is_closed:

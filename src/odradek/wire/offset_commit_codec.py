@@ -116,7 +116,7 @@ def _no_tagged_fields(frame: bytes | bytearray, at: int) -> int:
     return at + 1
 
 
-def all_committed(topics: Sequence[TopicErrors], version: int) -> bytes | None:
+def write_success_response(topics: Sequence[TopicErrors], version: int) -> bytes | None:
     """None if a partition has an error, or a length takes more than one byte."""
     return _flexible(topics, version) if version >= FIRST_FLEXIBLE else _legacy(topics, version)
 

@@ -71,18 +71,18 @@ def message_walk(message_type: Any, elements_max: int = ELEMENTS_MAX) -> Callabl
     """A function that returns a message that kio can decode: itself, or a repaired copy. Raises UnreadableMessage."""
     walk = _entity(message_type)
 
-    def checked(data: bytes, position: int) -> bytes:
+    def check(data: bytes, position: int) -> bytes:
         repairs = Findings(elements_max)
         try:
             walk(data, position, repairs)
         except (IndexError, struct.error) as error:
             raise UnreadableMessage("message shorter than its fields") from error
-        return _repaired(data, repairs) if repairs else data
+        return _apply_repairs(data, repairs) if repairs else data
 
-    return checked
+    return check
 
 
-def _repaired(data: bytes, repairs: list[Repair]) -> bytes:
+def _apply_repairs(data: bytes, repairs: list[Repair]) -> bytes:
     pieces: list[bytes] = []
     done = 0
     for start, end, replacement in repairs:

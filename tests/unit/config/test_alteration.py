@@ -10,8 +10,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import (
     Change,
     Operation,
-    altered_broker_configs,
-    altered_topic_configs,
+    alter_broker_configs,
+    alter_topic_configs,
     check_broker_configs,
     check_topic_configs,
 )
@@ -25,9 +25,9 @@ CONFIG = NodeConfig.load(RECORDED["server.properties"], "server.properties")
 def alter(resource: str, changes: list[Change]) -> tuple[str, str | None]:
     try:
         if resource == "topic":
-            check_topic_configs(altered_topic_configs({}, changes), CONFIG.topic_defaults)
+            check_topic_configs(alter_topic_configs({}, changes), CONFIG.topic_defaults)
         else:
-            check_broker_configs(CONFIG, altered_broker_configs({}, changes), per_broker=resource == "one broker")
+            check_broker_configs(CONFIG, alter_broker_configs({}, changes), per_broker=resource == "one broker")
     except KafkaError as error:
         return error.code.name, error.message
     return "none", None
@@ -101,16 +101,16 @@ def test_topic_config_is_checked_with_broker_defaults() -> None:
 
 def test_append_and_subtract_start_from_the_stored_value_or_default() -> None:
     append = [Change("cleanup.policy", Operation.APPEND, "compact,delete")]
-    assert altered_topic_configs({}, append) == {"cleanup.policy": "delete,compact"}
-    assert altered_topic_configs({"cleanup.policy": "compact"}, append) == {"cleanup.policy": "compact,delete"}
+    assert alter_topic_configs({}, append) == {"cleanup.policy": "delete,compact"}
+    assert alter_topic_configs({"cleanup.policy": "compact"}, append) == {"cleanup.policy": "compact,delete"}
     subtract = [Change("cleanup.policy", Operation.SUBTRACT, "delete")]
-    assert altered_topic_configs({"cleanup.policy": "compact,delete"}, subtract) == {"cleanup.policy": "compact"}
-    assert altered_topic_configs({}, subtract) == {"cleanup.policy": ""}
+    assert alter_topic_configs({"cleanup.policy": "compact,delete"}, subtract) == {"cleanup.policy": "compact"}
+    assert alter_topic_configs({}, subtract) == {"cleanup.policy": ""}
     throttled = "leader.replication.throttled.replicas"
-    assert altered_topic_configs({}, [Change(throttled, Operation.APPEND, "0:1")]) == {throttled: "0:1"}
+    assert alter_topic_configs({}, [Change(throttled, Operation.APPEND, "0:1")]) == {throttled: "0:1"}
 
 
 def test_stored_configs_are_not_modified() -> None:
     stored = {"retention.ms": "5"}
-    assert altered_topic_configs(stored, [Change("retention.ms", Operation.DELETE, None)]) == {}
+    assert alter_topic_configs(stored, [Change("retention.ms", Operation.DELETE, None)]) == {}
     assert stored == {"retention.ms": "5"}

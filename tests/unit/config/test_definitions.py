@@ -17,13 +17,13 @@ def test_every_config_of_kafka_4_3_1_is_defined() -> None:
     assert len(BROKER_CONFIGS) - len(only_at_run_time) == 360 + own
     assert len(only_at_run_time) == 3
     assert len(TOPIC_CONFIGS) == 34
-    assert sum(one.dynamic for one in BROKER_CONFIGS.values()) == 102
+    assert sum(one.is_dynamic for one in BROKER_CONFIGS.values()) == 102
 
 
 @pytest.mark.parametrize("definition", EVERYTHING, ids=lambda one: one.name)
 def test_every_default_is_valid_and_round_trips(definition: ConfigDefinition) -> None:
     text = definition.default_text
-    if text is None or definition.required:
+    if text is None or definition.is_required:
         assert definition.default is None
     else:
         assert definition.parse(text) == definition.default
@@ -74,8 +74,8 @@ def test_ranges_accept_what_kafka_accepts() -> None:
 
 
 def test_passwords_are_never_shown() -> None:
-    assert {one.name for one in EVERYTHING if one.sensitive} >= {"ssl.key.password", "sasl.jaas.config"}
-    assert all(one.type is ConfigType.PASSWORD for one in EVERYTHING if one.sensitive)
+    assert {one.name for one in EVERYTHING if one.is_sensitive} >= {"ssl.key.password", "sasl.jaas.config"}
+    assert all(one.type is ConfigType.PASSWORD for one in EVERYTHING if one.is_sensitive)
 
 
 def test_texts_about_configs_name_existing_configs() -> None:

@@ -13,7 +13,7 @@ import pytest
 from odradek.base.deferred import DeferredResponse
 from odradek.instruments.request_log import LOGGER, RequestLog
 from odradek.server.context import RequestContext
-from odradek.server.logged_requests import ARRAY_SHOWN_MAX, logged
+from odradek.server.logged_requests import ARRAY_SHOWN_MAX, add_logging
 from odradek.wire.produce_codec import PartitionRecords, ProduceRequest, TopicRecords
 from odradek.wire.schemas import schema
 
@@ -38,7 +38,7 @@ def written(
     """What is in the log after one request."""
 
     async def handle() -> Any:
-        result = logged(lambda *_: response, log)(request, context_, BROKER)
+        result = add_logging(lambda *_: response, log)(request, context_, BROKER)
         return await result.wait() if isinstance(result, DeferredResponse) else result
 
     caplog.clear()
@@ -85,7 +85,7 @@ def test_cancelled_deferred_response_is_not_logged(caplog: pytest.LogCaptureFixt
     deferred = DeferredResponse()
 
     async def handle() -> None:
-        logged(lambda *_: deferred, selecting())(produce(), context(PRODUCE, 9), BROKER).cancel()
+        add_logging(lambda *_: deferred, selecting())(produce(), context(PRODUCE, 9), BROKER).cancel()
 
     with caplog.at_level(logging.INFO, LOGGER):
         asyncio.run(handle())

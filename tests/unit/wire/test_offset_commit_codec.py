@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.core.groups.commands import PartitionError, TopicErrors
 from odradek.wire.headers import read_request_header
-from odradek.wire.offset_commit_codec import all_committed, read_plain
+from odradek.wire.offset_commit_codec import read_plain, write_success_response
 from odradek.wire.schemas import schema
 from tests.apis import Api
 from tests.raw_wire import encode_request
@@ -44,19 +44,19 @@ def by_kio(topics: list[TopicErrors], version: int) -> bytes:
     ids=["none", "one", "two", "long name"],
 )
 def test_offset_commit_response_is_what_kio_encodes(version: int, topics: list[TopicErrors]) -> None:
-    assert all_committed(topics, version) == by_kio(topics, version)
+    assert write_success_response(topics, version) == by_kio(topics, version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_offset_commit_response_with_errors_is_left_to_kio(version: int) -> None:
     topics = [topic("orders", 2), topic("payments", 2, ErrorCode.offset_metadata_too_large)]
-    assert all_committed(topics, version) is None
+    assert write_success_response(topics, version) is None
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
 @pytest.mark.parametrize("many", [[topic("orders", 127)], [topic("orders", 1)] * 127])
 def test_offset_commit_response_with_long_lengths_is_left_to_kio(version: int, many: list[TopicErrors]) -> None:
-    assert all_committed(many, version) is None
+    assert write_success_response(many, version) is None
 
 
 # ---- requests

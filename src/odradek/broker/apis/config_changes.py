@@ -11,7 +11,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.ports import BrokerPort
-from odradek.config.alteration import Change, Operation, altered_broker_configs, check_broker_configs
+from odradek.config.alteration import Change, Operation, alter_broker_configs, check_broker_configs
 from odradek.core.metadata.image import (
     NO_CONFIG,
     RESOURCE_BROKER,
@@ -87,7 +87,7 @@ def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> N
     stored = broker.image.configs.get((RESOURCE_BROKER, name), NO_CONFIG)
     check_broker_configs(
         broker.config,
-        altered_broker_configs(stored, changes),
+        alter_broker_configs(stored, changes),
         per_broker=bool(name),
         changed={change.name for change in changes},
     )

@@ -23,7 +23,7 @@ from odradek.core.groups.commands import (
 )
 from odradek.core.metadata.image import TopicImage
 from odradek.server.context import RequestContext
-from odradek.wire.offset_commit_codec import FIRST_BY_TOPIC_ID, CommitRequest, all_committed, read_plain
+from odradek.wire.offset_commit_codec import FIRST_BY_TOPIC_ID, CommitRequest, read_plain, write_success_response
 from odradek.wire.schemas import Message
 
 _RETENTION: Final = timedelta(milliseconds=DEFAULT_RETENTION)
@@ -103,7 +103,7 @@ def _split(requested: Message, topic: TopicImage, topics: list[TopicOffsets], re
 
 
 def _response(topics: Sequence[TopicErrors], context: RequestContext) -> Message | bytes:
-    return all_committed(topics, context.version) or context.new(
+    return write_success_response(topics, context.version) or context.new(
         "OffsetCommitResponse",
         throttle_time=NOT_THROTTLED,
         topics=tuple(

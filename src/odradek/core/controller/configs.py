@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.config.alteration import Change, altered_broker_configs, altered_topic_configs, check_topic_configs
+from odradek.config.alteration import Change, alter_broker_configs, alter_topic_configs, check_topic_configs
 from odradek.config.group_config import check_group_configs
 from odradek.config.levels import describe_topic
 from odradek.core.controller.bounded_records import BoundedRecords
@@ -31,7 +31,7 @@ class Configs:
 
         def records_for(resource: ConfigResource) -> list[ConfigRecord]:
             current = self._state.image.configs.get(resource, NO_CONFIG)
-            altered_configs = altered_broker_configs if resource[0] == RESOURCE_BROKER else altered_topic_configs
+            altered_configs = alter_broker_configs if resource[0] == RESOURCE_BROKER else alter_topic_configs
             altered = altered_configs(current, changes[resource])
             named = dict.fromkeys(change.name for change in changes[resource])
             return _changes_of(resource, current, {name: altered.get(name) for name in named})

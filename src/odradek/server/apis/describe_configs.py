@@ -107,16 +107,16 @@ def _broker_logger(name: str, names: _Names, node: ConfiguredNode) -> Iterable[D
 def _client_metrics(name: str, names: _Names, node: ConfiguredNode) -> Iterable[DescribedConfig]:
     if not name:
         _refuse("Client metrics subscription name must not be empty")
-    return describe_client_metrics(_stored(RESOURCE_CLIENT_METRICS, name, node), names)
+    return describe_client_metrics(_stored_configs(RESOURCE_CLIENT_METRICS, name, node), names)
 
 
 def _group(name: str, names: _Names, node: ConfiguredNode) -> Iterable[DescribedConfig]:
     if not name:
         _refuse("Group name must not be empty")
-    return describe_group(node.config, _stored(RESOURCE_GROUP, name, node), names)
+    return describe_group(node.config, _stored_configs(RESOURCE_GROUP, name, node), names)
 
 
-def _stored(kind: int, name: str, node: ConfiguredNode) -> Mapping[str, str]:
+def _stored_configs(kind: int, name: str, node: ConfiguredNode) -> Mapping[str, str]:
     return node.image.configs.get((kind, name), {})
 
 

@@ -32,7 +32,7 @@ logging.getLogger(LOGGER).setLevel(logging.INFO)
 def levels() -> dict[str, str]:
     """The effective level of every logger."""
     own = {name: _NAMES.get(one.getEffectiveLevel(), "INFO") for name, one in _loggers().items()}
-    return own | dict.fromkeys(_selected(), "DEBUG")
+    return own | dict.fromkeys(_selected_names(), "DEBUG")
 
 
 def change_levels(resource_name: str, changes: Sequence[Change], own_id: int, *, validate_only: bool) -> None:
@@ -55,7 +55,7 @@ def node_id_of(resource_name: str) -> int:
 
 
 def _check(changes: Iterable[Change]) -> None:
-    known, selected = _loggers(), set(_selected())
+    known, selected = _loggers(), set(_selected_names())
     for change in changes:
         if change.operation in (Operation.APPEND, Operation.SUBTRACT):
             reason = f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource"
@@ -82,7 +82,7 @@ def _check(changes: Iterable[Change]) -> None:
 
 
 def _apply(changes: Iterable[Change]) -> None:
-    selected = set(_selected())
+    selected = set(_selected_names())
     for change in changes:
         level = None if change.operation is Operation.DELETE else _LEVELS[change.value or ""]
         if change.name.startswith((OF_CLIENT, OF_TOPIC)):
@@ -101,7 +101,7 @@ def _apply(changes: Iterable[Change]) -> None:
     )
 
 
-def _selected() -> list[str]:
+def _selected_names() -> list[str]:
     clients = (OF_CLIENT + client for client in sorted(REQUEST_LOG.clients))
     return [*clients, *(OF_TOPIC + topic for topic in sorted(REQUEST_LOG.topics))]
 

@@ -30,7 +30,7 @@ _GROUP_OWN: Final = {
 def describe_client_metrics(stored: Mapping[str, str], names: Collection[str] | None) -> Iterator[DescribedConfig]:
     for name, default in _CLIENT_METRICS.items():
         if names is None or name in names:
-            yield _described(name, default, stored, ConfigSource.CLIENT_METRICS_CONFIG, ())
+            yield _describe(name, default, stored, ConfigSource.CLIENT_METRICS_CONFIG, ())
 
 
 def describe_group(
@@ -40,14 +40,14 @@ def describe_group(
     for broker_config in describe_broker(config, wanted):
         default = _Default(broker_config.type, broker_config.value or "")
         name = wanted[broker_config.name]
-        yield _described(name, default, stored, ConfigSource.GROUP_CONFIG, broker_config.synonyms)
+        yield _describe(name, default, stored, ConfigSource.GROUP_CONFIG, broker_config.synonyms)
     for name, default in _GROUP_OWN.items():
         if names is None or name in names:
             levels = (LevelValue(name, default.value, ConfigSource.DEFAULT_CONFIG),)
-            yield _described(name, default, stored, ConfigSource.GROUP_CONFIG, levels)
+            yield _describe(name, default, stored, ConfigSource.GROUP_CONFIG, levels)
 
 
-def _described(
+def _describe(
     name: str,
     default: _Default,
     stored: Mapping[str, str],
