@@ -1,4 +1,4 @@
-"""Partitions whose disk fails while they wait for a role, or are being given one: they get none."""
+"""Partitions whose disk fails while a role change is queued or running get no role."""
 
 import asyncio
 import errno
@@ -22,7 +22,7 @@ BROKEN = OSError(errno.EIO, "Input/output error")
 
 
 class HeldThreads:
-    """Run nothing until they may."""
+    """Runs work only when the test allows it."""
 
     def __init__(self) -> None:
         self.may_run = asyncio.Event()
@@ -37,7 +37,7 @@ class HeldThreads:
 
 
 class FailsTheDisk:
-    """A reader that finds its disk broken as soon as it is told to look."""
+    """A watcher that finds a disk failure when it is notified."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -96,7 +96,7 @@ class Stage:
 
 
 @pytest.mark.parametrize("leader", [NODE_ID, 2, -1])
-def test_a_disk_that_fails_while_a_role_waits_for_its_turn(tmp_path: Path, leader: int) -> None:
+def test_disk_failure_while_a_role_change_is_queued(tmp_path: Path, leader: int) -> None:
     async def scenario() -> None:
         stage = Stage(tmp_path)
         partition = await stage.lead()
@@ -117,7 +117,7 @@ def test_a_disk_that_fails_while_a_role_waits_for_its_turn(tmp_path: Path, leade
     asyncio.run(scenario())
 
 
-def test_a_disk_that_fails_while_readers_hear_of_another_leader(tmp_path: Path) -> None:
+def test_disk_failure_while_watchers_are_notified_of_a_new_leader(tmp_path: Path) -> None:
     async def scenario() -> None:
         stage = Stage(tmp_path)
         partition = await stage.lead()
@@ -132,7 +132,7 @@ def test_a_disk_that_fails_while_readers_hear_of_another_leader(tmp_path: Path) 
     asyncio.run(scenario())
 
 
-def test_a_log_is_not_served_from_a_disk_that_failed_as_it_was_made(tmp_path: Path) -> None:
+def test_log_on_a_disk_that_failed_during_creation_is_not_served(tmp_path: Path) -> None:
     async def scenario() -> None:
         stage = Stage(tmp_path)
         directory = stage.directories[0]

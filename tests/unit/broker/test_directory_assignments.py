@@ -16,7 +16,7 @@ FIRST, SECOND = UUID(int=1001), UUID(int=1002)
 
 
 class Controller:
-    """Takes every assignment but those of refused partitions."""
+    """Accepts every assignment except those of rejected partitions."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -24,7 +24,7 @@ class Controller:
         self.answers = [ErrorCode.none]
 
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
-        # What is sent over a wire one day has to be writable today.
+        # The request has to be encodable.
         messages = schema(api_key, version)
         assert messages.write(request)
         self.requests.append(request)
@@ -80,7 +80,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_one_assignment() -> None:
+def test_single_assignment() -> None:
     controller = Controller()
     asyncio.run(assignments(controller).assign(partition(3), FIRST))
     assert controller.sent() == [[(FIRST, UUID(int=7), (3,))]]
@@ -88,7 +88,7 @@ def test_one_assignment() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_refusal_reaches_who_asked(whole: bool) -> None:
+def test_rejected_assignment_raises(whole: bool) -> None:
     controller = Controller()
     if whole:
         controller.answers = [ErrorCode.stale_broker_epoch]
@@ -99,7 +99,7 @@ def test_a_refusal_reaches_who_asked(whole: bool) -> None:
     assert refused.value.code is (ErrorCode.stale_broker_epoch if whole else ErrorCode.unknown_topic_id)
 
 
-def test_reports_go_together() -> None:
+def test_reports_share_one_request() -> None:
     async def run() -> list[Any]:
         controller = Controller()
         reporter = assignments(controller)
@@ -112,7 +112,7 @@ def test_reports_go_together() -> None:
     assert asyncio.run(run()) == [[(FIRST, UUID(int=7), (0, 1, 2)), (SECOND, UUID(int=8), (0,))]]
 
 
-def test_a_later_report_wins() -> None:
+def test_later_report_replaces_an_earlier_one() -> None:
     async def run() -> list[Any]:
         controller = Controller()
         reporter = assignments(controller)
@@ -139,7 +139,7 @@ def test_reports_are_repeated_until_the_broker_is_registered(monkeypatch: pytest
     assert len(asyncio.run(run()).requests) == 3
 
 
-def test_a_refused_partition_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_partition_is_not_retried(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> Controller:
         controller = Controller()
         controller.refused[1] = ErrorCode.unknown_topic_id
@@ -153,7 +153,7 @@ def test_a_refused_partition_is_not_repeated(caplog: pytest.LogCaptureFixture) -
     assert "topic-7-1" in caplog.text
 
 
-def test_large_nodes_report_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_partitions_need_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_assignments, "PARTITIONS_PER_REQUEST_MAX", 2)
 
     async def run() -> list[Any]:

@@ -1,4 +1,4 @@
-"""Fetch sessions keep what a client asked for, and refuse what does not follow from it."""
+"""Fetch sessions keep the requested partitions and reject invalid session IDs and epochs."""
 
 import random
 from uuid import UUID
@@ -51,7 +51,7 @@ def full(sessions: FetchSessions, *partitions: int, privileged: bool = False) ->
     return sessions.open(0, INITIAL_EPOCH, wanted, [], uses_topic_ids=True, privileged=privileged)
 
 
-def test_an_incremental_fetch_remembers_adds_and_forgets(sessions: FetchSessions) -> None:
+def test_incremental_fetch_adds_updates_and_forgets_partitions(sessions: FetchSessions) -> None:
     opened = full(sessions, 0, 1)
     assert not opened.incremental
     following = sessions.open(
@@ -61,14 +61,14 @@ def test_an_incremental_fetch_remembers_adds_and_forgets(sessions: FetchSessions
     assert [(t.key.partition, t.fetch_offset) for t in following.targets] == [(1, 50), (2, 0)]
 
 
-def test_what_the_last_response_said_survives_a_new_offset(sessions: FetchSessions) -> None:
+def test_sent_offsets_survive_a_new_fetch_offset(sessions: FetchSessions) -> None:
     opened = full(sessions, 0)
     opened.targets[0].sent_high_watermark = 42
     following = sessions.open(opened.session_id, 1, [target(0, 9)], [], uses_topic_ids=True, privileged=False)
     assert (following.targets[0].fetch_offset, following.targets[0].sent_high_watermark) == (9, 42)
 
 
-def test_partitions_that_had_data_go_to_the_end(sessions: FetchSessions) -> None:
+def test_partitions_with_records_rotate_to_the_end(sessions: FetchSessions) -> None:
     opened = full(sessions, 0, 1, 2)
     assert opened.session is not None
     opened.session.rotate([key(0)])
@@ -84,7 +84,7 @@ def test_partitions_that_had_data_go_to_the_end(sessions: FetchSessions) -> None
         ({"uses_topic_ids": False}, ErrorCode.fetch_session_topic_id_error),
     ],
 )
-def test_a_session_that_is_not_as_the_client_believes(
+def test_invalid_session_id_and_epoch_are_rejected(
     sessions: FetchSessions, change: dict[str, int], code: ErrorCode
 ) -> None:
     opened = full(sessions, 0)
@@ -94,19 +94,19 @@ def test_a_session_that_is_not_as_the_client_believes(
     assert refused.value.code is code
 
 
-def test_the_final_epoch_ends_the_session(sessions: FetchSessions) -> None:
+def test_final_epoch_closes_the_session(sessions: FetchSessions) -> None:
     opened = full(sessions, 0)
     ended = sessions.open(opened.session_id, FINAL_EPOCH, [target(0)], [], uses_topic_ids=True, privileged=False)
     assert (ended.session_id, len(sessions)) == (0, 0)
 
 
-def test_forgetting_everything_ends_the_session(sessions: FetchSessions) -> None:
+def test_forgetting_all_partitions_closes_the_session(sessions: FetchSessions) -> None:
     opened = full(sessions, 0)
     ended = sessions.open(opened.session_id, 1, [], [key(0)], uses_topic_ids=True, privileged=False)
     assert (ended.session_id, ended.targets, len(sessions)) == (0, [], 0)
 
 
-def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
+def test_epoch_of_a_session_wraps_to_one(sessions: FetchSessions) -> None:
     opened = full(sessions, 0)
     assert opened.session is not None
     opened.session.epoch = 2**31 - 1
@@ -114,7 +114,7 @@ def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
     assert opened.session.epoch == 1
 
 
-def test_a_full_cache_answers_without_a_session_until_one_is_old(sessions: FetchSessions, clock: ManualClock) -> None:
+def test_full_cache_creates_no_session_until_one_is_old(sessions: FetchSessions, clock: ManualClock) -> None:
     full(sessions, 0)
     full(sessions, 0)
     assert full(sessions, 0).session_id == 0
@@ -123,7 +123,7 @@ def test_a_full_cache_answers_without_a_session_until_one_is_old(sessions: Fetch
     assert len(sessions) == 2
 
 
-def test_a_follower_pushes_out_a_client(sessions: FetchSessions) -> None:
+def test_follower_session_evicts_a_client_session(sessions: FetchSessions) -> None:
     full(sessions, 0)
     full(sessions, 0)
     assert full(sessions, 0, privileged=True).session_id != 0

@@ -1,4 +1,4 @@
-"""A long poll misses nothing: neither what comes before it has begun to wait, nor what comes while a thread reads."""
+"""A waiting Fetch misses no append: neither before the wait begins nor during a read in a thread."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSIO
 
 
 def start_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSION) -> DeferredResponse:
-    """What the handler returns for a fetch at the end of the log: the poll, which has not begun."""
+    """The deferred response for a Fetch at the log end, before it waits."""
     broker.fetch_sessions = FetchSessions(10, broker.clock, broker.random)  # type: ignore[attr-defined]
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     fields = {
@@ -49,12 +49,12 @@ def start_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSIO
 
 
 def values(answer: list[bytes]) -> int:
-    """How many batches came."""
+    """The number of batches in the response."""
     response, _ = schema(FETCH, VERSION).read_response(b"".join(answer), 0)
     return len(parse_batches(bytes(response.responses[0].partitions[0].records)))
 
 
-def test_what_comes_before_the_poll_begins(broker: FakeBroker) -> None:
+def test_append_before_the_wait_begins_is_returned(broker: FakeBroker) -> None:
     async def scenario() -> None:
         poll = begin_fetch(broker)
         broker.append("orders", TestRecord())
@@ -64,9 +64,9 @@ def test_what_comes_before_the_poll_begins(broker: FakeBroker) -> None:
     asyncio.run(scenario())
 
 
-def test_what_comes_while_a_thread_reads(broker: FakeBroker, monkeypatch: Any) -> None:
+def test_append_during_a_threaded_read_is_returned(broker: FakeBroker, monkeypatch: Any) -> None:
     class Threads:
-        """A record arrives between the read in the thread and the loop's hearing of it."""
+        """A record is appended between the threaded read and its completion on the event loop."""
 
         async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
             result = work()
@@ -75,7 +75,7 @@ def test_what_comes_while_a_thread_reads(broker: FakeBroker, monkeypatch: Any) -
             return result
 
     async def scenario() -> None:
-        # The first look finds nothing in the page cache.
+        # The first read finds nothing in the page cache.
         monkeypatch.setattr(PartitionLog, "read_cached", lambda *_, **__: None)
         poll = begin_fetch(broker)
         broker.executor = Threads()
@@ -85,7 +85,7 @@ def test_what_comes_while_a_thread_reads(broker: FakeBroker, monkeypatch: Any) -
     asyncio.run(scenario())
 
 
-def test_what_is_not_enough_is_waited_for_once_more(broker: FakeBroker) -> None:
+def test_fetch_waits_again_after_too_few_bytes(broker: FakeBroker) -> None:
     async def scenario() -> None:
         poll = asyncio.ensure_future(begin_fetch(broker, min_bytes=150))
         broker.append("orders", TestRecord())
@@ -120,7 +120,7 @@ def test_cancelled_long_poll_watches_no_partition(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 12, 13, 18])
-def test_who_waited_gets_the_bytes_that_are_in_the_file(broker: FakeBroker, version: int) -> None:
+def test_waiting_fetch_gets_the_same_bytes_as_a_read(broker: FakeBroker, version: int) -> None:
     async def scenario() -> None:
         partition = broker.partition("orders", 0)
         assert partition is not None

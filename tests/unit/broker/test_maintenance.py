@@ -1,4 +1,4 @@
-"""Housekeeping among partitions that come and go meanwhile."""
+"""Periodic tasks while partitions are deleted."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class DeletesTheSecond:
-    """While the first partition has its turn, the second is deleted, with all its files."""
+    """While the job of the first partition runs, the second is deleted with its files."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
@@ -30,7 +30,7 @@ class DeletesTheSecond:
         return work()
 
 
-def test_retention_does_not_look_for_the_files_of_a_deleted_partition(tmp_path: Path) -> None:
+def test_retention_skips_a_deleted_partition(tmp_path: Path) -> None:
     broker = FakeBroker(tmp_path)
     broker.add_topic("t", 2, configs={"retention.ms": "1"})
     for index in range(2):

@@ -1,4 +1,4 @@
-"""Headers of batches: reading, refusing, patching."""
+"""Batch headers: parsing, rejecting, patching."""
 
 import os
 
@@ -30,7 +30,7 @@ def sample(count: int = 3, **settings: int) -> bytes:
 
 
 class TestParsing:
-    def test_fields_are_where_kafka_has_them(self) -> None:
+    def test_header_fields_match_kafka(self) -> None:
         data = bytes.fromhex(
             "0000000000000007" "00000031" "00000005" "02" "01020304" "0072" "00000009"
             "0000000000000064" "00000000000000c8" "0000000000000b0b" "0003" "00000011" "00000000"
@@ -60,7 +60,7 @@ class TestParsing:
         assert header.last_sequence == 26
         assert pack_header(header) == data
 
-    def test_positions_follow_one_another(self) -> None:
+    def test_positions_of_consecutive_batches(self) -> None:
         data = sample(1) + sample(5) + sample(2)
         headers = parse_batches(data)
         assert [header.record_count for header in headers] == [1, 5, 2]
@@ -70,10 +70,10 @@ class TestParsing:
         assert parse_batches(b"") == []
 
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-    def test_any_buffer_will_do(self, kind: type) -> None:
+    def test_any_buffer_type_is_parsed(self, kind: type) -> None:
         assert len(parse_batches(kind(sample()))) == 1
 
-    def test_every_cut_is_refused_or_left_out(self) -> None:
+    def test_partial_batches_are_rejected_or_ignored(self) -> None:
         whole, torn = sample(2), sample(3)
         for size in range(1, len(torn)):
             data = whole + torn[:size]
@@ -83,7 +83,7 @@ class TestParsing:
             assert header.size == len(whole)
 
     @pytest.mark.parametrize("length", [-1, 0, 48, -(2**31)])
-    def test_lengths_below_a_header_are_refused(self, length: int) -> None:
+    def test_lengths_below_a_header_are_rejected(self, length: int) -> None:
         data = bytearray(sample())
         data[8:12] = length.to_bytes(4, "big", signed=True)
         for allow in (True, False):
@@ -99,7 +99,7 @@ class TestParsing:
         assert parse_batches(data, allow_partial_tail=True) == []
 
     @pytest.mark.parametrize(("magic", "error"), [(0, UnsupportedMagic), (1, UnsupportedMagic), (3, CorruptBatch)])
-    def test_other_formats_are_refused(self, magic: int, error: type[Exception]) -> None:
+    def test_other_magic_values_are_rejected(self, magic: int, error: type[Exception]) -> None:
         data = bytearray(sample())
         data[16] = magic
         for size in (len(data), 20):
@@ -107,7 +107,7 @@ class TestParsing:
                 parse_batches(data[:size], allow_partial_tail=True)
 
     @given(st.binary(max_size=300))
-    def test_noise_never_does_anything_else(self, noise: bytes) -> None:
+    def test_random_bytes_are_rejected(self, noise: bytes) -> None:
         for allow in (True, False):
             try:
                 headers = parse_batches(noise, allow_partial_tail=allow)
@@ -117,7 +117,7 @@ class TestParsing:
 
 
 class TestCrc:
-    def test_every_flipped_byte_behind_the_crc_is_noticed(self) -> None:
+    def test_crc_detects_every_flipped_byte(self) -> None:
         data = bytearray(sample())
         for position in range(17, len(data)):
             data[position] ^= 0x40
@@ -126,7 +126,7 @@ class TestCrc:
             data[position] ^= 0x40
         check_crc(data, parse_header(data))
 
-    def test_offset_and_epoch_are_not_covered(self) -> None:
+    def test_crc_does_not_cover_offset_and_epoch(self) -> None:
         data = bytearray(sample())
         header = parse_header(data)
         patch_offset_and_epoch(data, header, 2**40, 77)
@@ -134,7 +134,7 @@ class TestCrc:
         assert (header.base_offset, header.leader_epoch) == (2**40, 77)
         check_crc(data, header)
 
-    def test_patches_reach_batches_behind_the_first(self) -> None:
+    def test_patches_apply_to_later_batches(self) -> None:
         data = bytearray(sample() + sample())
         first, second = parse_batches(data)
         patch_offset_and_epoch(data, second, 9, 1)
@@ -165,7 +165,7 @@ RECORDS = st.lists(
 
 
 @given(RECORDS, st.sampled_from(Compression), st.integers(0, 2**50))
-def test_what_is_built_is_decoded(records: list[Record], codec: Compression, base_offset: int) -> None:
+def test_built_batches_are_decoded(records: list[Record], codec: Compression, base_offset: int) -> None:
     data = build_batch(records, base_offset=base_offset, compression=codec)
     (header,) = parse_batches(data)
     check_crc(data, header)
@@ -174,7 +174,7 @@ def test_what_is_built_is_decoded(records: list[Record], codec: Compression, bas
     assert decoded == [record._replace(offset=base_offset + i) for i, record in enumerate(records)]
 
 
-def test_decoding_refuses_counts_that_do_not_fit() -> None:
+def test_decoding_rejects_wrong_record_counts() -> None:
     data = sample(3)
     for count in (2, 4, 2**31 - 1):
         header = parse_header(data)
@@ -185,7 +185,7 @@ def test_decoding_refuses_counts_that_do_not_fit() -> None:
 
 
 @given(st.binary(min_size=1, max_size=60), st.integers(1, 3))
-def test_decoding_noise_ends_in_records_or_refusal(noise: bytes, count: int) -> None:
+def test_decoding_random_bytes_never_crashes(noise: bytes, count: int) -> None:
     header = BatchHeader(0, 0, 49 + len(noise), -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
     try:
         records = decode_batch(os.urandom(HEADER_SIZE) + noise, header)
@@ -194,7 +194,7 @@ def test_decoding_noise_ends_in_records_or_refusal(noise: bytes, count: int) -> 
     assert len(records) == count
 
 
-def test_an_empty_batch_keeps_offsets_and_sequence() -> None:
+def test_empty_batch_keeps_offsets_and_sequence() -> None:
     data = sample(5, base_offset=40, producer_id=9, producer_epoch=2, base_sequence=100, compression=Compression.ZSTD)
     original = parse_header(data)
     empty = parse_header(build_empty_batch(original))
@@ -206,8 +206,8 @@ def test_an_empty_batch_keeps_offsets_and_sequence() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 25, 26, 63, 64, 127, 128])
-def test_small_records_are_laid_out_as_large_ones_are(size: int) -> None:
-    """Lengths around those that take another byte, and so many records that offsets do too."""
+def test_small_records_have_the_general_layout(size: int) -> None:
+    """Lengths and offsets around the sizes at which a varint needs another byte."""
     records = [Record(b"k" * size, b"v" * min(size + 1, 64), 1000) for _ in range(8200 if size == 1 else 100)]
     data = build_batch(records)
     read = decode_batch(data, parse_header(data))

@@ -1,4 +1,4 @@
-"""Codecs: what is written comes back, what is hostile neither crashes nor takes memory."""
+"""Codecs: round trips, and malicious input neither crashes nor uses much memory."""
 
 import contextlib
 import gzip
@@ -27,7 +27,7 @@ def test_round_trip(codec: Compression, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_bound_is_exact(codec: Compression) -> None:
+def test_decompression_bound_is_exact(codec: Compression) -> None:
     data = b"0123456789" * 20_000
     packed = compress(codec, data)
     assert bytes(memoryview(decompress(codec, packed, len(data)))) == data
@@ -37,7 +37,7 @@ def test_the_bound_is_exact(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_bomb_takes_no_more_memory_than_the_bound(codec: Compression) -> None:
+def test_decompression_bomb_uses_bounded_memory(codec: Compression) -> None:
     bomb = compress(codec, bytes(64 * 1024 * 1024))
     tracemalloc.start()
     try:
@@ -49,7 +49,7 @@ def test_a_bomb_takes_no_more_memory_than_the_bound(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_truncation_is_refused(codec: Compression) -> None:
+def test_truncated_input_is_rejected(codec: Compression) -> None:
     data = os.urandom(300) + b"pattern" * 40
     packed = compress(codec, data)
     for size in range(len(packed)):
@@ -57,20 +57,20 @@ def test_every_truncation_is_refused(codec: Compression) -> None:
             output = bytes(memoryview(decompress(codec, packed[:size])))
         except CorruptBatch:
             continue
-        # Only snappy-java's stream has no end mark: cut between blocks it is a shorter stream.
+        # Only snappy-java's stream has no end mark: truncated between blocks it is a shorter valid stream.
         assert codec is Compression.SNAPPY and data.startswith(output)
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(noise=st.binary(max_size=200))
 @settings(max_examples=150, deadline=None)
-def test_noise_is_refused_or_read_but_never_crashes(codec: Compression, noise: bytes) -> None:
+def test_random_input_never_crashes(codec: Compression, noise: bytes) -> None:
     for data in (noise, compress(codec, b"a sentence, a sentence, a sentence")[:12] + noise):
         with contextlib.suppress(CorruptBatch, DecompressionTooLarge):
             decompress(codec, data, 1 << 20)
 
 
-def test_unknown_codecs_are_named() -> None:
+def test_unknown_codec_is_rejected() -> None:
     for number in (5, 6, 7):
         with pytest.raises(UnknownCompression):
             decompress(number, b"")
@@ -78,7 +78,7 @@ def test_unknown_codecs_are_named() -> None:
             compress(number, b"")
 
 
-def test_names_are_those_of_compression_type() -> None:
+def test_codec_names_match_compression_type() -> None:
     assert [Compression.named(name) for name in ("none", "gzip", "snappy", "lz4", "zstd")] == list(Compression)
     for name in ("producer", "uncompressed", ""):
         with pytest.raises(KeyError):
@@ -86,13 +86,13 @@ def test_names_are_those_of_compression_type() -> None:
 
 
 class TestSnappy:
-    def test_blocks_are_framed_as_snappy_java_frames_them(self) -> None:
+    def test_snappy_framing_matches_snappy_java(self) -> None:
         packed = compress(Compression.SNAPPY, bytes(40_000))
         assert packed.startswith(b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
         first = int.from_bytes(packed[16:20], "big")
         assert cramjam.snappy.decompress_raw_len(packed[20 : 20 + first]) == 32 * 1024
 
-    def test_a_bare_block_is_read(self) -> None:
+    def test_raw_snappy_block_is_read(self) -> None:
         assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(b"bare" * 100))) == b"bare" * 100
 
     def test_concatenated_streams_are_read(self) -> None:
@@ -100,7 +100,7 @@ class TestSnappy:
         assert decompress(Compression.SNAPPY, packed) == b"one two"
 
     @pytest.mark.parametrize("bare", [True, False])
-    def test_a_declared_size_allocates_nothing(self, bare: bool) -> None:
+    def test_declared_size_allocates_nothing(self, bare: bool) -> None:
         block = b"\xff\xff\xff\xff\x07" + b"\x00a"  # declares 2 GiB
         packed = block if bare else compress(Compression.SNAPPY, b"")[:16] + len(block).to_bytes(4, "big") + block
         tracemalloc.start()
@@ -112,7 +112,7 @@ class TestSnappy:
             tracemalloc.stop()
 
     @pytest.mark.parametrize("length", [-1, 0, 100, 2**31 - 1])
-    def test_a_block_length_beyond_the_stream_is_refused(self, length: int) -> None:
+    def test_block_length_beyond_the_stream_is_rejected(self, length: int) -> None:
         header = compress(Compression.SNAPPY, b"")
         with pytest.raises(CorruptBatch):
             decompress(Compression.SNAPPY, header + length.to_bytes(4, "big", signed=True) + b"abc")
@@ -126,7 +126,7 @@ class TestLz4:
         data = b"linked blocks " * 30_000
         assert bytes(memoryview(decompress(Compression.LZ4, bytes(cramjam.lz4.compress(data))))) == data
 
-    def test_what_does_not_shrink_is_stored(self) -> None:
+    def test_incompressible_blocks_are_stored(self) -> None:
         noise = os.urandom(65_536)
         packed = compress(Compression.LZ4, noise)
         assert packed[7:11] == (0x80000000 | 65_536).to_bytes(4, "little")

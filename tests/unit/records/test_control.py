@@ -1,4 +1,4 @@
-"""Control records: bytes as Kafka writes them, and refusal of everything shorter."""
+"""Control records: Kafka's bytes, and rejection of anything shorter."""
 
 from uuid import UUID
 
@@ -79,7 +79,7 @@ def test_keys() -> None:
             control_type(key)
 
 
-def test_a_leader_change_version_of_the_future_is_read_as_the_newest_known() -> None:
+def test_future_leader_change_version_is_read_as_the_newest_known() -> None:
     record = encode_control(LeaderChange(version=2, leader_id=3, voters=(), granting_voters=()), 9)
     assert decode_control(record) == LeaderChange(version=2, leader_id=3, voters=(), granting_voters=())
 

@@ -1,4 +1,4 @@
-"""Keys and values alone are read as whole records are: the same ones, and the same bytes refused."""
+"""`keys_and_values` returns and rejects the same as the general decoder."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ def both(payload: memoryview, header: BatchHeader) -> tuple[object, object]:
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=80))
-def test_what_was_written(records: list[Record]) -> None:
+def test_keys_and_values_of_built_batches(records: list[Record]) -> None:
     data = build_batch(records, base_offset=1000)
     header = parse_header(data)
     alone, whole = both(records_payload(data, header), header)
@@ -40,7 +40,7 @@ def test_what_was_written(records: list[Record]) -> None:
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=5), st.data())
-def test_what_was_damaged(records: list[Record], chance: st.DataObject) -> None:
+def test_corrupt_records_are_rejected(records: list[Record], chance: st.DataObject) -> None:
     data = build_batch(records)
     header = parse_header(data)
     payload = bytearray(records_payload(data, header))
@@ -52,7 +52,7 @@ def test_what_was_damaged(records: list[Record], chance: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes(payload: bytes) -> None:
+def test_random_bytes_match_the_general_decoder(payload: bytes) -> None:
     header = parse_header(build_batch([Record(b"k", b"v", 0)]))
     alone, whole = both(memoryview(payload), header)
     assert alone == whole

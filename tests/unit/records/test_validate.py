@@ -1,4 +1,4 @@
-"""What becomes of a producer's batch under a topic's rules."""
+"""Validation of a producer's batch against a topic's configs."""
 
 from collections.abc import Callable
 
@@ -58,7 +58,7 @@ def edited(data: bytes, **fields: int) -> bytes:
 
 
 def sealed(header: BatchHeader, packed: bytes) -> bytes:
-    """Header and records as they are, under a CRC that fits."""
+    """The given header and records with a valid CRC."""
     header.batch_length = HEADER_SIZE - 12 + len(packed)
     header.crc = crc32c(pack_header(header)[21:] + packed)
     return pack_header(header) + packed
@@ -66,17 +66,17 @@ def sealed(header: BatchHeader, packed: bytes) -> bytes:
 
 class TestPlainTopics:
     @pytest.mark.parametrize("codec", list(Compression))
-    def test_a_batch_passes_untouched(self, run: Callable[..., Validated], codec: Compression) -> None:
+    def test_valid_batch_is_unchanged(self, run: Callable[..., Validated], codec: Compression) -> None:
         data = build_batch(RECORDS, compression=codec)
         assert not must_walk(parse_batches(data)[0], DEFAULTS, NOW)
         assert bytes(run(data).data) == data
 
-    def test_a_broken_crc_comes_before_a_broken_count(self, run: Callable[..., Validated]) -> None:
+    def test_crc_is_checked_before_the_record_count(self, run: Callable[..., Validated]) -> None:
         data = bytearray(build_batch(RECORDS))
         data[60] ^= 1
         assert refusal(run, data).code is ErrorCode.corrupt_message
 
-    def test_a_size_beyond_the_limit_comes_before_the_crc(self, run: Callable[..., Validated]) -> None:
+    def test_size_limit_is_checked_before_the_crc(self, run: Callable[..., Validated]) -> None:
         data = bytearray(build_batch(RECORDS))
         data[60] ^= 1
         error = refusal(run, data, topic(max_message_bytes=len(data) - 1))
@@ -97,7 +97,7 @@ class TestPlainTopics:
         ],
         ids=str,
     )
-    def test_headers_that_kafka_refuses(self, run: Callable[..., Validated], fields: dict[str, int]) -> None:
+    def test_headers_that_kafka_rejects(self, run: Callable[..., Validated], fields: dict[str, int]) -> None:
         error = refusal(run, edited(build_batch(RECORDS), **fields))
         assert error.code is ErrorCode.invalid_record
         assert isinstance(error, InvalidRecords) and error.records == ()
@@ -106,7 +106,7 @@ class TestPlainTopics:
     def test_unknown_codecs(self, run: Callable[..., Validated], codec: int) -> None:
         assert refusal(run, edited(build_batch(RECORDS), attributes=codec)).code is ErrorCode.unknown_server_error
 
-    def test_a_claim_of_append_time_is_taken_back(self, run: Callable[..., Validated]) -> None:
+    def test_log_append_time_of_a_producer_is_patched(self, run: Callable[..., Validated]) -> None:
         valid = run(build_batch(RECORDS, append_time_ms=NOW - 7))
         assert not valid.batches[0].timestamp_type_is_append
         assert valid.batches[0].max_timestamp == NOW - 7
@@ -115,7 +115,7 @@ class TestPlainTopics:
 
 
 class TestTimestamps:
-    def test_the_default_bound_is_an_hour_ahead(self, run: Callable[..., Validated]) -> None:
+    def test_default_timestamp_bound_is_one_hour_ahead(self, run: Callable[..., Validated]) -> None:
         records = [*RECORDS, Record(b"late", b"", NOW + 3_600_000)]
         assert not must_walk(parse_batches(build_batch(records))[0], DEFAULTS, NOW)
         run(build_batch(records))
@@ -135,14 +135,14 @@ class TestTimestamps:
         )
 
     @pytest.mark.parametrize("codec", list(Compression))
-    def test_a_bound_in_the_past(self, run: Callable[..., Validated], codec: Compression) -> None:
+    def test_timestamp_bound_in_the_past(self, run: Callable[..., Validated], codec: Compression) -> None:
         config = topic(message_timestamp_before_max_ms=1000)
         run(build_batch([*RECORDS, Record(b"x", b"", NOW - 1000), Record(b"x", b"", -1)], compression=codec), config)
         error = refusal(run, build_batch([*RECORDS, Record(b"x", b"", NOW - 1001)], compression=codec), config)
         assert isinstance(error, InvalidRecords)
         assert [index for index, _ in error.records] == [5]
 
-    def test_a_header_that_hides_its_latest_timestamp_is_seen_through(self, run: Callable[..., Validated]) -> None:
+    def test_wrong_max_timestamp_in_the_header_is_detected(self, run: Callable[..., Validated]) -> None:
         data = edited(build_batch([*RECORDS, Record(b"x", b"", NOW + 5000)]), max_timestamp=NOW)
         assert refusal(run, data, topic(message_timestamp_after_max_ms=1000)).code is ErrorCode.invalid_timestamp
         assert run(data, topic(message_timestamp_after_max_ms=9000)).batches[0].max_timestamp == NOW + 5000
@@ -174,13 +174,13 @@ class TestCompactedTopics:
             f"and only showing the first three errors at most: [{shown}]"
         )
 
-    def test_a_wrong_timestamp_among_missing_keys_decides_the_code(self, run: Callable[..., Validated]) -> None:
+    def test_invalid_timestamp_decides_the_error_code(self, run: Callable[..., Validated]) -> None:
         config = topic(cleanup_policy="compact", message_timestamp_before_max_ms=1000)
         error = refusal(run, build_batch([Record(None, b"", 5), Record(b"k", b"", 5)]), config)
         assert error.code is ErrorCode.invalid_timestamp
         assert isinstance(error, InvalidRecords) and [index for index, _ in error.records] == [0, 1]
 
-    def test_the_list_of_refusals_is_bounded(self, run: Callable[..., Validated]) -> None:
+    def test_list_of_rejected_records_is_bounded(self, run: Callable[..., Validated]) -> None:
         data = build_batch([Record(None, None, NOW)] * 60_000, compression=Compression.ZSTD)
         error = refusal(run, data, topic(cleanup_policy="compact"))
         assert isinstance(error, InvalidRecords) and 10_000 <= len(error.records) < 30_000
@@ -194,19 +194,19 @@ class TestCompactedTopics:
             assert refusal(run, data, topic(cleanup_policy="compact")).code is ErrorCode.invalid_record
 
     @pytest.mark.parametrize("codec", list(Compression)[1:])
-    def test_bytes_that_the_codec_cannot_read(self, run: Callable[..., Validated], codec: Compression) -> None:
+    def test_undecodable_compressed_data_is_rejected(self, run: Callable[..., Validated], codec: Compression) -> None:
         (header,) = parse_batches(build_batch(RECORDS))
         header.attributes = codec
         data = sealed(header, b"\xff" * 50)
         assert refusal(run, data, topic(cleanup_policy="compact")).code is ErrorCode.unknown_server_error
 
-    def test_numbers_out_of_order(self, run: Callable[..., Validated]) -> None:
+    def test_offset_deltas_out_of_order_are_rejected(self, run: Callable[..., Validated]) -> None:
         data = bytearray(build_batch([Record(b"k", b"v", NOW)] * 2))
         data[61 + (len(data) - 61) // 2 + 3] = 4
         error = refusal(run, edited(bytes(data)), topic(cleanup_policy="compact"))
         assert error.code is ErrorCode.invalid_record
 
-    def test_a_bomb_is_told_to_be_split(self, run: Callable[..., Validated]) -> None:
+    def test_decompression_bomb_gets_message_too_large(self, run: Callable[..., Validated]) -> None:
         (header,) = parse_batches(build_batch(RECORDS))
         header.attributes = Compression.ZSTD
         data = sealed(header, compress(Compression.ZSTD, bytes(200 * 1024 * 1024)))
@@ -217,7 +217,9 @@ class TestCompactedTopics:
 class TestRecompression:
     @pytest.mark.parametrize("source", list(Compression))
     @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-    def test_to_the_topics_codec(self, run: Callable[..., Validated], source: Compression, target: str) -> None:
+    def test_recompression_to_the_topics_codec(
+        self, run: Callable[..., Validated], source: Compression, target: str
+    ) -> None:
         codec = Compression.NONE if target == "uncompressed" else Compression.named(target)
         data = build_batch(
             RECORDS, compression=source, producer_id=7, producer_epoch=1, base_sequence=40, is_transactional=True
@@ -231,24 +233,24 @@ class TestRecompression:
         if source == codec:
             assert bytes(valid.data) == data
 
-    def test_levels_are_the_topics(self, run: Callable[..., Validated]) -> None:
+    def test_recompression_uses_the_topics_level(self, run: Callable[..., Validated]) -> None:
         data = build_batch([Record(b"k", bytes(range(200)) * 20, NOW)] * 20)
         sizes = [
             len(run(data, topic(compression_type="zstd", compression_zstd_level=level)).data) for level in (-50, 19)
         ]
         assert sizes[0] > sizes[1]
 
-    def test_with_log_append_time(self, run: Callable[..., Validated]) -> None:
+    def test_recompression_with_log_append_time(self, run: Callable[..., Validated]) -> None:
         valid = run(build_batch(RECORDS), topic(compression_type="gzip", message_timestamp_type="LogAppendTime"))
         (header,) = valid.batches
         assert header.timestamp_type_is_append and header.max_timestamp == NOW
 
-    def test_the_new_size_must_fit_too(self, run: Callable[..., Validated]) -> None:
+    def test_recompressed_size_is_checked(self, run: Callable[..., Validated]) -> None:
         packed = build_batch([Record(b"k", bytes(5000), NOW)], compression=Compression.ZSTD)
         config = topic(compression_type="uncompressed", max_message_bytes=1000)
         assert len(packed) < 1000
         assert refusal(run, packed, config).code is ErrorCode.message_too_large
 
-    def test_flags_of_the_past_do_not_survive(self, run: Callable[..., Validated]) -> None:
+    def test_recompression_drops_the_delete_horizon(self, run: Callable[..., Validated]) -> None:
         valid = run(edited(build_batch(RECORDS), attributes=0x40), topic(compression_type="gzip"))
         assert valid.batches[0].attributes == Compression.GZIP

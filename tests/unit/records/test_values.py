@@ -1,4 +1,5 @@
-"""Batches of bare values: what the general builder makes and the general reader reads, hostile ones included."""
+"""Values-only batches: same bytes as the general builder, same results as the general decoder, also for invalid
+input."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ def header_of(batch: bytes) -> BatchHeader:
 
 
 @given(values)
-def test_written_as_the_general_builder_writes(some: list[bytes]) -> None:
+def test_values_batch_matches_the_general_builder(some: list[bytes]) -> None:
     batch = build_values_batch(some, timestamp=77, base_offset=5, leader_epoch=3)
     assert batch == build_batch([Record(None, value, 77) for value in some], base_offset=5, leader_epoch=3)
     assert list(read_values(batch, header_of(batch))) == some
@@ -41,14 +42,14 @@ def test_values_of_records_of_any_shape(some: list[Record]) -> None:
     assert list(read_values(batch, header_of(batch))) == [record.value for record in some]
 
 
-def test_long_values_and_many_of_them() -> None:
+def test_many_long_values() -> None:
     some = [bytes(size) for size in (8190, 8191, 8192, 100_000)] + [b"x"] * 20_000
     batch = build_values_batch(some, timestamp=1, base_offset=0, leader_epoch=0)
     assert list(read_values(batch, header_of(batch))) == some
 
 
 @given(st.binary(max_size=40), st.integers(0, 6))
-def test_bytes_that_are_no_records_are_judged_alike(payload: bytes, count: int) -> None:
+def test_invalid_bytes_give_the_same_error_as_decode(payload: bytes, count: int) -> None:
     batch = bytearray(build_values_batch([], timestamp=1, base_offset=0, leader_epoch=0) + payload)
     header = header_of(bytes(batch[:61]))
     header.size += len(payload)

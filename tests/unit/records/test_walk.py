@@ -1,4 +1,4 @@
-"""The interpreted and the compiled walk: one answer, and that of the decoder."""
+"""The interpreted and the compiled walk give the same result as the decoder."""
 
 from collections.abc import Callable
 
@@ -74,7 +74,7 @@ TIMES = st.sampled_from([INT64_MIN, -5, -1, 0, 1000, 2**61, INT64_MAX])
 @pytest.mark.needs("numba")
 @given(RECORDS, EDITS, st.integers(-1, 1), TIMES, TIMES, TIMES, st.booleans())
 @settings(deadline=None, max_examples=400)
-def test_both_ways_agree(
+def test_compiled_and_interpreted_walk_agree(
     compiled: Walk,
     records: list[Record],
     edits: list[tuple[int, int]],
@@ -101,7 +101,7 @@ def test_both_ways_agree(
 @pytest.mark.needs("numba")
 @given(st.binary(max_size=80), st.integers(1, 4))
 @settings(deadline=None, max_examples=300)
-def test_both_ways_agree_on_noise(compiled: Walk, noise: bytes, count: int) -> None:
+def test_compiled_and_interpreted_walk_agree_on_random_bytes(compiled: Walk, noise: bytes, count: int) -> None:
     header = header_for(noise, count)
     assert answer(lambda: compiled.check(noise, header)) == answer(lambda: INTERPRETED_WALK.check(noise, header))
     assert answer(lambda: rows(compiled, noise, header)) == answer(lambda: rows(INTERPRETED_WALK, noise, header))
@@ -119,7 +119,7 @@ def test_summary(walk: Walk) -> None:
     assert walk.check(payload, header, earliest=15, latest=25, keys_required=True).rejected_records == 3
 
 
-def test_offsets_that_are_not_consecutive_are_told(walk: Walk) -> None:
+def test_non_consecutive_offsets_are_reported(walk: Walk) -> None:
     payload = bytearray(records_payload(data := build_batch([Record(b"k", b"v")] * 2), parse_header(data)))
     payload[len(payload) // 2 + 3] = 4  # the second record's offset delta: 2 instead of 1
     assert walk.check(payload, header_for(payload, 2)).offsets_consecutive is False
@@ -139,7 +139,7 @@ def test_batches_longer_than_the_columns(walk: Walk) -> None:
     assert seen == count
 
 
-def test_an_empty_batch_has_no_records(walk: Walk) -> None:
+def test_empty_batch_has_no_records(walk: Walk) -> None:
     header = header_for(b"", 0)
     assert walk.check(b"", header) == RecordsSummary(-1, True, 0)
     assert rows(walk, b"", header) == []
@@ -157,7 +157,7 @@ def test_small_batches_do_not_load_the_compiler() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_variable_length_integers(value: int) -> None:
+def test_varints(value: int) -> None:
     output = bytearray()
     write_varint(output, value)
     assert len(output) == varint_size(value)
@@ -168,7 +168,7 @@ def test_variable_length_integers(value: int) -> None:
         assert read_varlong(output, 0, end)[1] == -1
 
 
-def test_integers_that_never_end_are_refused() -> None:
+def test_unterminated_varints_are_rejected() -> None:
     assert read_varint(b"\xff" * 20, 0, 20)[1] == -1
     assert read_varlong(b"\xff" * 20, 0, 20)[1] == -1
     assert read_varint(b"\xff\xff\xff\xff\x7f", 0, 5) == (-(2**31), 5)
@@ -177,7 +177,7 @@ def test_integers_that_never_end_are_refused() -> None:
 @pytest.mark.needs("numba")
 @given(RECORDS, st.data())
 @settings(deadline=None, max_examples=200)
-def test_kept_records_are_the_same_records(compiled: Walk, records: list[Record], data: st.DataObject) -> None:
+def test_retained_records_are_unchanged(compiled: Walk, records: list[Record], data: st.DataObject) -> None:
     batch = build_batch(records, base_offset=100)
     header = parse_header(batch)
     payload = records_payload(batch, header)

@@ -488,8 +488,10 @@ class PartitionLog:
         """Hides the records below; `delete_old_segments` deletes whole segments later. False if nothing changes."""
         if offset <= self.log_start_offset:
             return False
+        assert offset <= self.log_end_offset, (
+            f"{self.topic_partition}: log start {offset} is above the log end {self.log_end_offset}"
+        )
         self.log_start_offset = offset
-        self._assert_start_within_log()
         self.epochs.truncate_from_start(offset)
         self.producers.advance_log_start(offset)
         return True

@@ -1,4 +1,4 @@
-"""What a thread reads for a follower, while the loop goes on."""
+"""Reads for followers in a thread while the event loop runs."""
 
 import asyncio
 
@@ -34,8 +34,8 @@ def led_with_three_records(broker: FakeBroker) -> Partition:
     return partition
 
 
-def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeBroker) -> None:
-    """The follower would append it behind what the later leader has cut off, and nobody would ever see it."""
+def test_fetch_does_not_return_records_of_a_later_leader(broker: FakeBroker) -> None:
+    """The follower would append them after records that the later leader has truncated."""
     partition = led_with_three_records(broker)
 
     async def another_leads() -> None:
@@ -62,7 +62,7 @@ def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeB
     assert not fetched.records
 
 
-def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile(broker: FakeBroker) -> None:
+def test_disk_failure_of_a_read_is_reported_for_the_old_log_dir(broker: FakeBroker) -> None:
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
@@ -79,8 +79,8 @@ def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile
     assert directory == first
 
 
-def test_a_follower_hears_at_once_of_what_was_deleted_while_it_was_away(broker: FakeBroker) -> None:
-    """It may lead soon; and it hears of it once, whatever it makes of it."""
+def test_returning_follower_learns_the_log_start_immediately(broker: FakeBroker) -> None:
+    """It may lead soon, so it learns the log start immediately, but only once."""
     partition = led_with_three_records(broker)
     partition.log.advance_log_start(2)
 
@@ -96,6 +96,6 @@ def test_a_follower_hears_at_once_of_what_was_deleted_while_it_was_away(broker: 
     assert found(1) == (True, 2)
     assert found(2) == (False, 2)
     assert found(1, sent=2) == (False, 2)
-    # An old one says nothing.
+    # Old versions do not send it.
     assert found(-1) == (False, 2)
     assert found(1, reader=BY_FOLLOWER._replace(follower=None))[0] is False

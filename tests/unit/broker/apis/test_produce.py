@@ -1,4 +1,4 @@
-"""What a producer is told when the disk fails while its records are being published."""
+"""Produce results if the disk fails while the append is published."""
 
 import asyncio
 from inspect import isawaitable
@@ -19,7 +19,7 @@ ALL_ACKS = -1
 
 
 class UnreadableDisk:
-    """A follower that waits for records, for which they cannot be read."""
+    """A watcher that finds a disk failure when it reads the records."""
 
     def on_partition_change(self, partition: Partition, added_bytes: int) -> None:
         del partition.end_watchers[self]
@@ -46,8 +46,9 @@ def _code(answer: bytes) -> ErrorCode:
     return code
 
 
-def test_records_that_no_replica_has_are_not_acknowledged(broker: FakeBroker) -> None:
-    """Seen in a simulation (replicas-crash, 1001): replicas were forgotten with the disk, and the wait with them."""
+def test_unreplicated_records_are_not_acknowledged(broker: FakeBroker) -> None:
+    """Found by the simulator (replicas-crash, seed 1001): the disk failure cleared the leader state, and the request
+    did not wait for the ISR."""
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
@@ -56,8 +57,8 @@ def test_records_that_no_replica_has_are_not_acknowledged(broker: FakeBroker) ->
     assert produce(broker, ALL_ACKS) is ErrorCode.kafka_storage_error
 
 
-def test_records_that_waited_for_their_turn_are_not_for_a_follower(broker: FakeBroker) -> None:
-    """Between the request and its turn another broker leads: in its epoch this one must not write a word of its own."""
+def test_queued_produce_is_rejected_after_leadership_ends(broker: FakeBroker) -> None:
+    """Another broker becomes leader while the append is queued: it must not be appended in the new epoch."""
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None

@@ -1,4 +1,4 @@
-"""Answers about many things are the same as about few, and others have their turn while they are made."""
+"""Sliced responses equal unsliced ones, and other tasks run in between."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ def squares(some: Sequence[int]) -> list[Any]:
     return [number * number for number in some]
 
 
-def test_few_are_answered_at_once() -> None:
+def test_few_items_are_described_immediately() -> None:
     assert respond_in_slices(range(3), 3, squares, list) == [0, 1, 4]
     assert respond_in_slices([], 3, squares, list) == []
 
 
-def test_of_many_some_after_the_other() -> None:
+def test_many_items_are_described_in_slices() -> None:
     turns = 0
 
     async def work() -> Any:

@@ -10,14 +10,14 @@ def position(offset: int) -> FetchPosition:
     return FetchPosition(leader_epoch=3, fetch_offset=offset, last_fetched_epoch=2, log_start_offset=0)
 
 
-def test_the_first_fetch_names_everything() -> None:
+def test_first_fetch_contains_all_partitions() -> None:
     asked = FollowerSession().next({A: position(0), B: position(5)}, (A, B))
     assert (asked.session_id, asked.session_epoch) == (0, 0)
     assert asked.changed == {A: position(0), B: position(5)}
     assert asked.forgotten == []
 
 
-def test_later_ones_name_what_has_changed_and_what_is_not_wanted() -> None:
+def test_incremental_fetch_contains_changed_and_forgotten_partitions() -> None:
     session = FollowerSession()
     session.next({A: position(0), B: position(5)}, (A, B))
     session.on_response(77)
@@ -32,7 +32,7 @@ def test_later_ones_name_what_has_changed_and_what_is_not_wanted() -> None:
     assert (asked.changed, asked.forgotten) == ({B: position(5)}, [])
 
 
-def test_what_was_asked_in_vain_is_asked_again_in_a_new_session() -> None:
+def test_failed_fetch_starts_a_new_session() -> None:
     session = FollowerSession()
     session.next({A: position(0)}, (A, B))
     session.on_response(77)
@@ -42,7 +42,7 @@ def test_what_was_asked_in_vain_is_asked_again_in_a_new_session() -> None:
     assert (asked.session_id, asked.session_epoch, asked.changed) == (0, 0, {A: position(10)})
 
 
-def test_a_leader_without_room_for_sessions_is_told_everything_every_time() -> None:
+def test_leader_without_session_gets_all_partitions() -> None:
     session = FollowerSession()
     for _ in range(2):
         asked = session.next({A: position(0)}, (A, B))
@@ -50,7 +50,7 @@ def test_a_leader_without_room_for_sessions_is_told_everything_every_time() -> N
         session.on_response(0)
 
 
-def test_epochs_begin_again_after_the_last() -> None:
+def test_session_epoch_wraps_to_one() -> None:
     session = FollowerSession()
     session.next({A: position(0)}, (A, B))
     session.on_response(77)

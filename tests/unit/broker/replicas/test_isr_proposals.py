@@ -1,4 +1,4 @@
-"""Proposals of who is in sync, on their way to the controller."""
+"""ISR proposals sent to the controller."""
 
 import asyncio
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tests.unit.storage.partition.test_roles import with_followers
 
 
 class Stumbling:
-    """A controller that fails over the first request, by a fault of ours, and takes what comes after it."""
+    """A controller whose first request raises and whose later ones succeed."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -22,7 +22,7 @@ class Stumbling:
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
         self.requests.append(request)
         if len(self.requests) == 1:
-            raise RuntimeError("of no interest to who is in sync")
+            raise RuntimeError("an unexpected error")
         messages = schema(*ALTER_PARTITION)
         (topic,) = request.topics
         (asked,) = topic.partitions
@@ -51,7 +51,7 @@ class Stumbling:
         )
 
 
-def test_a_proposal_that_the_controller_stumbles_over_is_made_again(tmp_path: Path) -> None:
+def test_proposal_is_retried_after_a_controller_error(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition = fixture.partition

@@ -39,7 +39,7 @@ def batch(base_offset: int) -> bytes:
     return build_batch([Record(None, b"value", 1)], base_offset=base_offset)
 
 
-def test_an_answer_that_ends_within_a_batch_is_taken_up_to_it() -> None:
+def test_partial_last_batch_is_dropped() -> None:
     whole = batch(0) + batch(1)
     for missing in range(len(batch(2))):
         records, batches = parse_checked_batches(whole + batch(2)[:missing])
@@ -48,7 +48,7 @@ def test_an_answer_that_ends_within_a_batch_is_taken_up_to_it() -> None:
     assert parse_checked_batches(b"") == (b"", [])
 
 
-def test_a_damaged_batch_is_not_taken() -> None:
+def test_corrupt_batch_is_not_appended() -> None:
     damaged = bytearray(batch(0) + batch(1))
     damaged[-1] ^= 1
     with pytest.raises(CorruptBatch):
@@ -56,7 +56,7 @@ def test_a_damaged_batch_is_not_taken() -> None:
 
 
 class HeldThreads:
-    """Run nothing until they may."""
+    """Runs work only when the test allows it."""
 
     def __init__(self) -> None:
         self.may_run = asyncio.Event()
@@ -68,7 +68,7 @@ class HeldThreads:
 
 
 class Leader:
-    """Keeps what it is asked, and answers when the test says so."""
+    """Records requests, and responds when the test does."""
 
     def __init__(self) -> None:
         self.asked: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
@@ -79,7 +79,7 @@ class Leader:
         return await answer
 
     def close(self) -> None:
-        """The answers that came may still be read."""
+        """Responses that have arrived can still be read."""
 
 
 class Stage:
@@ -88,7 +88,7 @@ class Stage:
         self.threads = HeldThreads()
         self.leader = Leader()
         self.cuts: list[tuple[TopicPartition, int]] = []
-        # Each connection is another, though they behave the same.
+        # Each connection is a new object with the same behaviour.
         monkeypatch.setattr(replica_fetcher, "Peer", lambda *_, **__: _Link(self.leader))
         self.fetcher = ReplicaFetcher(
             LeaderEndpoint(2, "localhost", 9092),
@@ -105,7 +105,7 @@ class Stage:
         self.cuts.append((partition.name, offset))
 
     def partition(self, index: int, **config: str) -> Partition:
-        """A follower with one record that came from a former leader."""
+        """A follower with one record of an earlier leader."""
         name, topic_id = TopicPartition("orders", index), UUID(int=7)
         log = PartitionLog.open(
             HostDisk(),
@@ -146,10 +146,8 @@ class _Link:
         self.close = leader.close
 
 
-def test_nothing_is_acknowledged_before_it_is_synced_where_the_topic_asks_for_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if it has come while others were being synced: to ask is to acknowledge."""
+def test_flush_messages_1_syncs_before_the_next_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a partition added during the sync of others: a Fetch acknowledges."""
 
     async def scenario() -> None:
         stage = Stage(tmp_path, monkeypatch)
@@ -168,10 +166,8 @@ def test_nothing_is_acknowledged_before_it_is_synced_where_the_topic_asks_for_th
     asyncio.run(scenario())
 
 
-def test_an_answer_of_a_connection_that_was_given_up_does_not_begin_its_session_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The leader would go on with partitions that are not followed any more."""
+def test_response_of_a_replaced_connection_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the leader would keep partitions in the session that are no longer followed."""
 
     async def scenario() -> None:
         stage = Stage(tmp_path, monkeypatch)
@@ -195,7 +191,7 @@ def test_an_answer_of_a_connection_that_was_given_up_does_not_begin_its_session_
     asyncio.run(scenario())
 
 
-def test_a_log_that_was_cut_is_told_of_before_it_grows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncation_is_reported_before_the_next_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         stage = Stage(tmp_path, monkeypatch)
         partition = stage.partition(0)

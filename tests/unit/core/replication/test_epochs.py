@@ -1,4 +1,4 @@
-"""The leader's look at a follower's log, and that both together always find where logs part."""
+"""Divergence as the leader reports it, and that leader and follower always find a common prefix."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from tests.replication.model_log import ModelLog, Record
 from tests.unit.core.replication.test_follower import log_of
 
 
-def test_a_prefix_does_not_diverge() -> None:
+def test_prefix_of_the_leaders_log_does_not_diverge() -> None:
     log = log_of(1, 1, 2, 4)
     for offset, epoch in ((0, -1), (1, 1), (2, 1), (3, 2), (4, 4)):
         assert divergence(log, offset, epoch) is None
@@ -20,12 +20,12 @@ def test_a_prefix_does_not_diverge() -> None:
     ("offset", "epoch", "found"),
     [(3, 1, EpochEnd(1, 2)), (4, 2, EpochEnd(2, 3)), (4, 3, EpochEnd(2, 3)), (5, 4, EpochEnd(4, 4))],
 )
-def test_a_log_that_differs_is_told_where(offset: int, epoch: int, found: EpochEnd) -> None:
+def test_divergence_of_a_different_log(offset: int, epoch: int, found: EpochEnd) -> None:
     assert divergence(log_of(1, 1, 2, 4), offset, epoch) == found
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(1, 1), (1, -1), (5, -1), (4, 9)])
-def test_what_cannot_be_compared_is_out_of_range(offset: int, epoch: int) -> None:
+def test_incomparable_logs_are_out_of_range(offset: int, epoch: int) -> None:
     log = log_of(1, 1, 2, 4)
     log.advance_log_start(2)
     with pytest.raises(KafkaError) as refused:
@@ -35,8 +35,7 @@ def test_what_cannot_be_compared_is_out_of_range(offset: int, epoch: int) -> Non
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[ModelLog]:
-    """Replicas that lead in turn, each epoch by somebody who has any of the logs there were: unclean elections and
-    all. One epoch has one leader, nothing else is certain."""
+    """Logs from random elections, also unclean ones: each epoch has one leader, which continues any earlier log."""
     logs = [ModelLog() for _ in range(3)]
     for epoch in range(1, draw(st.integers(1, 6))):
         leader = draw(st.sampled_from(logs))
@@ -68,7 +67,7 @@ def follow(log: ModelLog, leader: ModelLog, records_max: int) -> None:
 
 
 @given(histories())
-def test_following_always_ends_in_agreement(logs: list[ModelLog]) -> None:
+def test_repeated_truncation_ends_in_agreement(logs: list[ModelLog]) -> None:
     leader, *others = logs
     latest = max((log.epochs.latest_epoch or 0) for log in logs)
     leader.epochs.assign_unwritten(latest + 1, leader.log_end_offset)

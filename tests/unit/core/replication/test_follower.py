@@ -1,4 +1,4 @@
-"""Following: what is fetched, what is cut, and when nothing is done at all."""
+"""The follower state: fetch positions, truncation, back-off."""
 
 import pytest
 
@@ -49,12 +49,12 @@ def answer(state: FollowerState, log: ModelLog, now: float = 0.0, **fields: obje
     return state.on_fetch_response(log, position_of(state, log, now), FetchResponse(**fields), now)  # type: ignore[arg-type]
 
 
-def test_a_fetch_tells_where_the_log_ends() -> None:
+def test_fetch_position_is_the_log_end() -> None:
     assert position_of(follower(), log_of(1, 1, 3)) == FetchPosition(5, 3, 3, 0)
     assert position_of(follower(), log_of()) == FetchPosition(5, 0, -1, 0)
 
 
-def test_records_are_appended_and_the_high_watermark_follows() -> None:
+def test_append_advances_the_high_watermark() -> None:
     state, log = follower(), log_of(1)
     came = FetchResponse(high_watermark=2, log_start_offset=0, first_offset=1)
     assert state.on_fetch_response(log, position_of(state, log), came, 0.0) == Append()
@@ -63,19 +63,19 @@ def test_records_are_appended_and_the_high_watermark_follows() -> None:
     assert (state.high_watermark, state.lag) == (2, 0)
 
 
-def test_the_high_watermark_is_not_above_the_own_end() -> None:
+def test_high_watermark_of_a_follower_is_at_most_its_log_end() -> None:
     state, log = follower(), log_of(1)
     assert state.on_append(log, FetchResponse(high_watermark=50, log_start_offset=0)) == 0
     assert (state.high_watermark, state.lag) == (1, 49)
 
 
-def test_a_new_leader_that_knows_less_does_not_lower_the_high_watermark() -> None:
+def test_new_leader_with_lower_high_watermark_does_not_lower_it() -> None:
     state, log = follower(high_watermark=3), log_of(1, 1, 1)
     assert state.on_append(log, FetchResponse(high_watermark=1, log_start_offset=0)) == 0
     assert state.high_watermark == 3
 
 
-def test_the_log_starts_where_the_leaders_does_but_not_beyond_what_is_committed_here() -> None:
+def test_log_start_follows_the_leader_up_to_the_high_watermark() -> None:
     state, log = follower(), log_of(1, 1, 1)
     assert state.on_append(log, FetchResponse(high_watermark=9, log_start_offset=2)) == 2
     assert state.on_append(log, FetchResponse(high_watermark=9, log_start_offset=8)) == 3
@@ -83,10 +83,10 @@ def test_the_log_starts_where_the_leaders_does_but_not_beyond_what_is_committed_
     assert state.on_append(log, FetchResponse(high_watermark=9, log_start_offset=0)) == 2
 
 
-# Answers that mean nothing any more
+# Outdated responses
 
 
-def test_an_answer_of_a_former_leader_is_not_heard() -> None:
+def test_response_of_a_former_leader_is_ignored() -> None:
     state, log = follower(), log_of(1)
     asked = position_of(state, log)
     state.follow(2, 6)
@@ -100,14 +100,14 @@ def test_an_answer_of_a_former_leader_is_not_heard() -> None:
     assert position_of(state, log).leader_epoch == 6
 
 
-def test_an_answer_for_another_end_of_the_log_is_not_heard() -> None:
+def test_response_for_another_log_end_is_ignored() -> None:
     state, log = follower(), log_of(1, 1)
     asked = position_of(state, log)
     log.truncate_to(1)
     assert state.on_fetch_response(log, asked, FetchResponse(first_offset=2), 0.0) is None
 
 
-def test_an_answer_for_a_log_that_was_cut_and_grew_again_is_not_heard() -> None:
+def test_response_for_a_truncated_and_regrown_log_is_ignored() -> None:
     state, log = follower(), log_of(1, 2, 2)
     asked = position_of(state, log)
     log.truncate_to(1)
@@ -115,7 +115,7 @@ def test_an_answer_for_a_log_that_was_cut_and_grew_again_is_not_heard() -> None:
     assert state.on_fetch_response(log, asked, FetchResponse(diverging=EpochEnd(1, 1)), 0.0) is None
 
 
-def test_an_older_epoch_is_not_followed() -> None:
+def test_older_leader_epoch_is_ignored() -> None:
     state = follower()
     state.follow(2, 4)
     state.follow(2, 5)
@@ -131,22 +131,22 @@ def test_an_older_epoch_is_not_followed() -> None:
         ((1, 1, 2, 2), EpochEnd(2, 3), 3),
         ((1, 1, 2, 2), EpochEnd(1, 2), 2),
         ((1, 1, 2, 2), EpochEnd(1, 1), 1),
-        # The leader has more of the epoch than this log: that is no reason to keep what is of a later one.
+        # The leader has more records of the epoch than this log: records of later epochs are truncated all the same.
         ((1, 1, 2, 2), EpochEnd(1, 9), 2),
-        # An epoch that is not here: back to the end of the one before it.
+        # An epoch that is not in this log: truncate to the end of the previous one.
         ((1, 1, 4, 4), EpochEnd(3, 4), 2),
-        # Before all epochs that are here.
+        # Before all epochs of this log.
         ((3, 3), EpochEnd(2, 1), 0),
     ],
 )
-def test_a_diverging_log_is_cut_where_the_epochs_part(own: tuple[int, ...], leader: EpochEnd, offset: int) -> None:
+def test_diverging_log_is_truncated_where_epochs_diverge(own: tuple[int, ...], leader: EpochEnd, offset: int) -> None:
     state = follower(high_watermark=1)
     wanted = TruncateTo(offset, loses_committed=offset < 1)
     assert answer(state, log_of(*own), diverging=leader, high_watermark=9, first_offset=4) == wanted
     assert state.high_watermark == 1, "nothing else of such an answer is believed"
 
 
-def test_what_was_cut_is_not_committed_here() -> None:
+def test_truncation_lowers_the_high_watermark() -> None:
     state, log = follower(high_watermark=3), log_of(1, 1, 1)
     assert answer(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=True)
     log.truncate_to(2)
@@ -154,8 +154,8 @@ def test_what_was_cut_is_not_committed_here() -> None:
     assert state.high_watermark == 2
 
 
-def test_an_epoch_in_which_nothing_was_written_is_cut_too() -> None:
-    """This replica led it, and was deposed before its first record."""
+def test_epoch_without_records_is_truncated_too() -> None:
+    """This replica led the epoch and lost leadership before its first append."""
     state, log = follower(), log_of(1, 1)
     log.epochs.assign_unwritten(4, 2)
     assert position_of(state, log).last_fetched_epoch == 4
@@ -165,7 +165,7 @@ def test_an_epoch_in_which_nothing_was_written_is_cut_too() -> None:
 
 
 @pytest.mark.parametrize("leader", [EpochEnd(-1, -1), EpochEnd(1, -1), EpochEnd(3, 9), EpochEnd(1, 2)])
-def test_a_divergence_that_is_none_is_reported_and_does_not_spin(leader: EpochEnd) -> None:
+def test_false_divergence_is_reported_and_backs_off(leader: EpochEnd) -> None:
     state, log = follower(), log_of(1, 1)
     action = answer(state, log, diverging=leader)
     assert isinstance(action, ReportFault)
@@ -175,7 +175,7 @@ def test_a_divergence_that_is_none_is_reported_and_does_not_spin(leader: EpochEn
 # Out of range
 
 
-def test_out_of_range_is_looked_into_before_anything_is_cut() -> None:
+def test_out_of_range_fetches_leader_offsets_before_truncation() -> None:
     state, log = follower(), log_of(1, 1)
     assert answer(state, log, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
     assert state.fetch_position(log, 1000.0) is None
@@ -187,13 +187,13 @@ def test_out_of_range_is_looked_into_before_anything_is_cut() -> None:
     assert position_of(state, log) == FetchPosition(5, 100, -1, 100)
 
 
-def test_a_log_beyond_the_leaders_end_is_cut_there() -> None:
+def test_log_longer_than_the_leaders_is_truncated_to_its_end() -> None:
     state, log = follower(high_watermark=2), log_of(1, 1)
     answer(state, log, error=ErrorCode.offset_out_of_range)
     assert state.on_leader_offsets(log, 5, 0, 1, 0.0) == TruncateTo(1, loses_committed=True)
 
 
-def test_a_log_in_range_after_all_is_kept() -> None:
+def test_log_within_the_leaders_range_is_kept() -> None:
     state, log = follower(), log_of(1, 1)
     answer(state, log, error=ErrorCode.offset_out_of_range)
     wanted = BackOff(BACKOFF_FIRST_SECONDS, ErrorCode.offset_out_of_range)
@@ -201,7 +201,7 @@ def test_a_log_in_range_after_all_is_kept() -> None:
     assert position_of(state, log, 1.0).fetch_offset == 2
 
 
-def test_a_leader_that_cannot_be_asked_is_asked_again() -> None:
+def test_failed_leader_offsets_request_is_retried() -> None:
     state, log = follower(), log_of(1, 1)
     answer(state, log, error=ErrorCode.offset_out_of_range)
     action = state.on_leader_offsets_failure(5, ErrorCode.network_exception, 0.0)
@@ -212,10 +212,10 @@ def test_a_leader_that_cannot_be_asked_is_asked_again() -> None:
     )
 
 
-# Waiting
+# Back-off
 
 
-def test_pauses_grow_and_end_with_success() -> None:
+def test_back_off_doubles_and_resets_on_success() -> None:
     state, log = follower(), log_of()
     now, pauses = 0.0, []
     for _ in range(6):
@@ -232,7 +232,7 @@ def test_pauses_grow_and_end_with_success() -> None:
     assert state.on_fetch_failure(position_of(state, log, now), now) == BackOff(now + 0.01, ErrorCode.network_exception)
 
 
-def test_who_is_fenced_waits_for_the_metadata_log() -> None:
+def test_fenced_follower_waits_for_new_metadata() -> None:
     state, log = follower(), log_of()
     assert answer(state, log, error=ErrorCode.fenced_leader_epoch) == BackOff(None, ErrorCode.fenced_leader_epoch)
     assert state.fetch_position(log, 1000.0) is None
@@ -240,19 +240,19 @@ def test_who_is_fenced_waits_for_the_metadata_log() -> None:
     assert state.fetch_position(log, 0.0) is not None
 
 
-def test_a_new_leader_is_asked_at_once() -> None:
+def test_new_leader_resets_the_back_off() -> None:
     state, log = follower(), log_of()
     answer(state, log, error=ErrorCode.not_leader_or_follower)
     state.follow(3, 6)
     assert state.fetch_position(log, 0.0) is not None
 
 
-def test_what_nobody_expects_is_reported() -> None:
+def test_unexpected_error_is_reported() -> None:
     action = answer(follower(), log_of(), error=ErrorCode.unknown_server_error)
     assert action == ReportFault(BACKOFF_FIRST_SECONDS, "the leader returned unknown_server_error")
 
 
-def test_damaged_records_are_asked_for_again() -> None:
+def test_corrupt_records_are_fetched_again() -> None:
     state, log = follower(), log_of()
     action = state.on_append_failure(position_of(state, log), "bad checksum", 0.0)
     assert action == ReportFault(BACKOFF_FIRST_SECONDS, "bad checksum")
@@ -261,12 +261,12 @@ def test_damaged_records_are_asked_for_again() -> None:
 # A log that starts inside a batch
 
 
-def test_an_empty_log_may_begin_before_where_it_was_thought_to() -> None:
+def test_empty_log_restarts_at_an_earlier_batch() -> None:
     state, log = follower(), log_of()
     log.truncate_fully_to(100)
     assert answer(state, log, high_watermark=200, log_start_offset=100, first_offset=98) == Append(restart_at=98)
 
 
-def test_records_that_are_here_already_are_not_taken_again() -> None:
+def test_records_before_the_log_end_are_reported() -> None:
     action = answer(follower(), log_of(1, 1), high_watermark=9, log_start_offset=0, first_offset=1)
     assert isinstance(action, ReportFault)

@@ -1,4 +1,4 @@
-"""Leading a partition: what is committed, who is in sync, and what is asked of the controller."""
+"""The leader state: high watermark, ISR and proposals to the controller."""
 
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ class Broker:
 
 
 class Cluster:
-    """Broker 1 leads epoch 5 of a partition; the log ends at 100, and 90 was known to be committed."""
+    """Broker 1 leads epoch 5 of a partition with log end 100 and high watermark 90."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Cluster:
 # The high watermark
 
 
-def test_it_is_the_lowest_end_of_all_in_sync() -> None:
+def test_high_watermark_is_the_lowest_end_of_the_isr() -> None:
     cluster = Cluster()
     leader = cluster.leader
     leader.on_append(120, 0.0)
@@ -79,13 +79,13 @@ def test_it_is_the_lowest_end_of_all_in_sync() -> None:
     assert leader.high_watermark == 110
 
 
-def test_nothing_is_committed_while_an_in_sync_replica_has_not_spoken() -> None:
+def test_high_watermark_waits_for_every_isr_member() -> None:
     cluster = Cluster()
     cluster.fetch(2, 100)
     assert cluster.leader.high_watermark == 90
 
 
-def test_it_never_falls() -> None:
+def test_high_watermark_never_decreases() -> None:
     cluster = Cluster()
     cluster.fetch(2, 100)
     cluster.fetch(3, 100)
@@ -93,7 +93,7 @@ def test_it_never_falls() -> None:
     assert cluster.leader.high_watermark == 100
 
 
-def test_it_is_never_above_the_own_end() -> None:
+def test_high_watermark_is_at_most_the_leaders_log_end() -> None:
     with pytest.raises(AssertionError, match="high watermark 300 is above the log end 100"):
         Cluster(high_watermark=300)
     cluster = Cluster(high_watermark=100)
@@ -105,7 +105,7 @@ def test_it_is_never_above_the_own_end() -> None:
     assert cluster.leader.high_watermark == 150
 
 
-def test_a_new_leader_does_not_count_what_it_has_not_synced() -> None:
+def test_new_leader_does_not_count_unsynced_records() -> None:
     cluster = Cluster(synced_end_offset=95)
     cluster.fetch(2, 100)
     cluster.fetch(3, 100)
@@ -115,7 +115,7 @@ def test_a_new_leader_does_not_count_what_it_has_not_synced() -> None:
     assert cluster.leader.is_high_watermark_known
 
 
-def test_below_the_minimum_it_stands_still() -> None:
+def test_high_watermark_does_not_advance_below_min_isr() -> None:
     cluster = Cluster(isr=(1,))
     leader = cluster.leader
     assert leader.under_min_isr
@@ -124,7 +124,7 @@ def test_below_the_minimum_it_stands_still() -> None:
     assert leader.acks_all_result(90) is ErrorCode.not_enough_replicas_after_append
     cluster.fetch(3, 110)
     assert leader.high_watermark == 90
-    # With the one that is about to join there are enough for what is committed already, not for more.
+    # The joining replica counts for acks of committed records, but the high watermark does not advance.
     assert leader.acks_all_result(90) is ErrorCode.none
     assert leader.under_min_isr
     leader.set_min_isr(1, 0.0)
@@ -132,13 +132,13 @@ def test_below_the_minimum_it_stands_still() -> None:
     assert leader.acks_all_result(110) is ErrorCode.none
 
 
-def test_the_minimum_is_not_more_than_there_are_replicas() -> None:
+def test_min_isr_is_at_most_the_replica_count() -> None:
     cluster = Cluster(isr=(1, 2), replicas=(1, 2), min_isr=3)
     assert not cluster.leader.under_min_isr
     assert cluster.leader.min_isr == 2
 
 
-def test_clients_hear_offsets_only_once_the_own_epoch_is_reached() -> None:
+def test_high_watermark_is_known_once_it_reaches_the_epoch_start() -> None:
     cluster = Cluster()
     assert not cluster.leader.is_high_watermark_known
     cluster.fetch(2, 99)
@@ -149,13 +149,13 @@ def test_clients_hear_offsets_only_once_the_own_epoch_is_reached() -> None:
     assert cluster.leader.is_high_watermark_known
 
 
-def test_a_leader_alone_knows_at_once() -> None:
+def test_single_isr_member_knows_the_high_watermark_immediately() -> None:
     cluster = Cluster(isr=(1,), min_isr=1)
     assert cluster.leader.high_watermark == 100
     assert cluster.leader.is_high_watermark_known
 
 
-def test_who_is_about_to_join_is_waited_for() -> None:
+def test_high_watermark_waits_for_joining_replicas() -> None:
     cluster = Cluster(isr=(1, 2), min_isr=1)
     cluster.fetch(2, 100)
     cluster.fetch(3, 95)
@@ -167,7 +167,7 @@ def test_who_is_about_to_join_is_waited_for() -> None:
     assert cluster.leader.high_watermark == 100, "it may already be in sync, for all the leader knows"
 
 
-def test_who_keeps_up_but_may_not_join_is_not_waited_for() -> None:
+def test_high_watermark_does_not_wait_for_ineligible_replicas() -> None:
     cluster = Cluster(isr=(1, 2), min_isr=1)
     cluster.brokers[3] = replace(cluster.brokers[3], fenced=True)
     cluster.fetch(2, 100)
@@ -178,7 +178,7 @@ def test_who_keeps_up_but_may_not_join_is_not_waited_for() -> None:
     assert cluster.proposed() == []
 
 
-def test_who_kept_up_is_waited_for_only_so_long() -> None:
+def test_high_watermark_waits_for_a_former_member_only_for_lag_time() -> None:
     cluster = Cluster(isr=(1,), replicas=(1, 2), min_isr=1)
     leader = cluster.leader
     cluster.fetch(2, 100, 0.0)
@@ -193,10 +193,10 @@ def test_who_kept_up_is_waited_for_only_so_long() -> None:
     assert leader.next_deadline(LAG) is None
 
 
-# Who fetches
+# Fetches
 
 
-def test_a_former_life_of_a_broker_is_not_believed() -> None:
+def test_fetch_of_an_earlier_broker_incarnation_is_rejected() -> None:
     cluster = Cluster()
     cluster.brokers[2] = Broker(epoch=21)
     with pytest.raises(KafkaError) as refused:
@@ -205,7 +205,7 @@ def test_a_former_life_of_a_broker_is_not_believed() -> None:
     assert cluster.leader.followers[2].end_offset == -1
 
 
-def test_a_new_life_of_a_broker_is_believed_before_the_metadata_tells_of_it() -> None:
+def test_fetch_of_a_newer_incarnation_is_accepted_before_the_metadata() -> None:
     cluster = Cluster()
     cluster.fetch(2, 60, broker_epoch=25)
     assert cluster.leader.followers[2].end_offset == 60
@@ -213,24 +213,24 @@ def test_a_new_life_of_a_broker_is_believed_before_the_metadata_tells_of_it() ->
         cluster.fetch(2, 100, broker_epoch=20)
 
 
-def test_strangers_are_asked_to_try_again() -> None:
+def test_fetch_of_a_non_replica_is_retriable() -> None:
     with pytest.raises(KafkaError) as refused:
         Cluster().fetch(4, 100)
     assert refused.value.code is ErrorCode.unknown_leader_epoch
 
 
-# Joining
+# Joining the ISR
 
 
 @pytest.mark.parametrize("offset", [0, 89, 90, 99])
-def test_nobody_joins_before_the_start_of_the_epoch(offset: int) -> None:
-    """The former leader may have committed up to here, though this one knows of less."""
+def test_replica_joins_only_after_reaching_the_epoch_start(offset: int) -> None:
+    """The former leader may have committed up to here although this leader's high watermark is lower."""
     cluster = Cluster(isr=(1, 2))
     cluster.fetch(3, offset)
     assert cluster.proposed() == []
 
 
-def test_nobody_joins_before_the_high_watermark() -> None:
+def test_replica_joins_only_after_reaching_the_high_watermark() -> None:
     cluster = Cluster(isr=(1, 2))
     cluster.leader.on_append(110, 0.0)
     cluster.fetch(2, 110)
@@ -241,7 +241,7 @@ def test_nobody_joins_before_the_high_watermark() -> None:
     assert cluster.proposed() == [1, 2, 3]
 
 
-def test_a_proposal_names_the_lives_it_speaks_of() -> None:
+def test_proposal_contains_broker_epochs() -> None:
     cluster = Cluster(isr=(1, 2))
     cluster.fetch(3, 100)
     proposal = cluster.leader.take_proposal(0.0)
@@ -253,7 +253,7 @@ def test_a_proposal_names_the_lives_it_speaks_of() -> None:
 @pytest.mark.parametrize(
     "broker", [None, Broker(30, fenced=True), Broker(30, in_controlled_shutdown=True), Broker(29), Broker(31)]
 )
-def test_only_who_lives_and_stays_joins(broker: Broker | None) -> None:
+def test_fenced_and_stopping_brokers_do_not_join(broker: Broker | None) -> None:
     cluster = Cluster(isr=(1, 2))
     del cluster.brokers[3]
     if broker is not None and broker.epoch <= 30:
@@ -266,7 +266,7 @@ def test_only_who_lives_and_stays_joins(broker: Broker | None) -> None:
     assert cluster.proposed() == []
 
 
-def test_two_join_one_after_the_other_without_fetching_again() -> None:
+def test_two_replicas_join_without_fetching_again() -> None:
     cluster = Cluster(isr=(1,), min_isr=1)
     leader = cluster.leader
     cluster.fetch(2, 100)
@@ -280,7 +280,7 @@ def test_two_join_one_after_the_other_without_fetching_again() -> None:
     assert (second.partition_epoch, [one.broker_id for one in second.isr]) == (8, [1, 2, 3])
 
 
-def test_who_fell_behind_while_waiting_has_to_come_again() -> None:
+def test_replica_that_lags_while_waiting_does_not_join() -> None:
     cluster = Cluster(isr=(1,), min_isr=1)
     leader = cluster.leader
     cluster.fetch(2, 100)
@@ -292,10 +292,10 @@ def test_who_fell_behind_while_waiting_has_to_come_again() -> None:
     assert leader.take_proposal(0.0) is None
 
 
-# Leaving
+# Leaving the ISR
 
 
-def test_who_does_not_keep_up_leaves_after_a_while() -> None:
+def test_lagging_replica_leaves_the_isr() -> None:
     cluster = Cluster()
     leader = cluster.leader
     cluster.fetch(2, 100, 1.0)
@@ -309,7 +309,7 @@ def test_who_does_not_keep_up_leaves_after_a_while() -> None:
     assert cluster.proposed(1.0 + LAG) == [1, 2]
 
 
-def test_who_has_just_joined_gets_the_time_to_reach_the_end() -> None:
+def test_new_isr_member_gets_lag_time_to_reach_the_end() -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
     leader.on_append(500, 20.0)
@@ -323,7 +323,7 @@ def test_who_has_just_joined_gets_the_time_to_reach_the_end() -> None:
     assert leader.next_deadline(21.0) == 21.0 + LAG
 
 
-def test_who_has_everything_stays_however_long_ago_that_was() -> None:
+def test_caught_up_replica_stays_in_the_isr_without_fetching() -> None:
     cluster = Cluster()
     cluster.fetch(2, 100, 1.0)
     cluster.fetch(3, 100, 1.0)
@@ -332,7 +332,7 @@ def test_who_has_everything_stays_however_long_ago_that_was() -> None:
     assert cluster.proposed(1000.0) == []
 
 
-def test_under_steady_load_nobody_ever_reaches_the_end_and_nobody_leaves() -> None:
+def test_steady_load_removes_no_replica_from_the_isr() -> None:
     cluster = Cluster()
     for second in range(1, 60):
         cluster.leader.on_append(100 + second * 10, second)
@@ -342,7 +342,7 @@ def test_under_steady_load_nobody_ever_reaches_the_end_and_nobody_leaves() -> No
     assert cluster.proposed(60.0) == []
 
 
-def test_a_follower_that_fetches_but_never_catches_up_leaves() -> None:
+def test_fetching_replica_that_never_catches_up_leaves_the_isr() -> None:
     cluster = Cluster()
     for second in range(1, 15):
         cluster.leader.on_append(100 + second * 100, second)
@@ -352,7 +352,7 @@ def test_a_follower_that_fetches_but_never_catches_up_leaves() -> None:
     assert cluster.proposed(15.0) == [1, 2]
 
 
-def test_nobody_counts_as_gone_before_the_controller_says_so() -> None:
+def test_removed_replica_counts_until_the_controller_commits() -> None:
     cluster = Cluster(min_isr=1)
     leader = cluster.leader
     leader.on_append(110, 0.0)
@@ -368,11 +368,11 @@ def test_nobody_counts_as_gone_before_the_controller_says_so() -> None:
     assert leader.high_watermark == 120
 
 
-# The controller's answers
+# Responses of the controller
 
 
 @pytest.mark.parametrize("error", [ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted])
-def test_a_refusal_leaves_everything_as_it_was(error: ErrorCode) -> None:
+def test_rejected_proposal_changes_nothing(error: ErrorCode) -> None:
     cluster = Cluster(isr=(1, 2))
     cluster.leader.on_proposal_response(cluster.expand(), error, 0.0)
     assert cluster.leader.maximal_isr == (1, 2)
@@ -392,7 +392,7 @@ def test_a_refusal_leaves_everything_as_it_was(error: ErrorCode) -> None:
         ErrorCode.unknown_topic_or_partition,
     ],
 )
-def test_an_outdated_leader_waits_for_the_metadata_log(error: ErrorCode) -> None:
+def test_outdated_leader_waits_for_new_metadata(error: ErrorCode) -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
     leader.on_proposal_response(cluster.expand(), error, 0.0)
@@ -414,7 +414,7 @@ def test_an_outdated_leader_waits_for_the_metadata_log(error: ErrorCode) -> None
         ErrorCode.unknown_server_error,
     ],
 )
-def test_anything_else_is_tried_again_unchanged(error: ErrorCode) -> None:
+def test_proposal_is_retried_after_other_errors(error: ErrorCode) -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
     proposal = cluster.expand()
@@ -426,13 +426,13 @@ def test_anything_else_is_tried_again_unchanged(error: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("answer", [CommittedIsr(6, 8, (1, 2, 3)), CommittedIsr(5, 6, (1, 2, 3))])
-def test_an_answer_from_another_time_is_ignored(answer: CommittedIsr) -> None:
+def test_response_of_another_epoch_is_ignored(answer: CommittedIsr) -> None:
     cluster = Cluster(isr=(1, 2))
     cluster.leader.on_proposal_response(cluster.expand(), answer, 0.0)
     assert (cluster.leader.isr, cluster.leader.partition_epoch) == ((1, 2), 7)
 
 
-def test_an_answer_that_comes_after_the_metadata_is_ignored() -> None:
+def test_response_after_the_metadata_is_ignored() -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
     proposal = cluster.expand()
@@ -441,7 +441,7 @@ def test_an_answer_that_comes_after_the_metadata_is_ignored() -> None:
     assert (leader.isr, leader.partition_epoch) == ((1,), 9)
 
 
-def test_no_change_at_all_is_an_answer_too() -> None:
+def test_response_without_change_completes_the_proposal() -> None:
     cluster = Cluster(isr=(1, 2))
     cluster.leader.on_proposal_response(cluster.expand(), CommittedIsr(5, 7, (1, 2, 3)), 0.0)
     assert cluster.leader.isr == cluster.leader.maximal_isr == (1, 2, 3)
@@ -450,15 +450,15 @@ def test_no_change_at_all_is_an_answer_too() -> None:
 # The metadata log
 
 
-def test_older_metadata_changes_nothing() -> None:
+def test_older_metadata_is_ignored() -> None:
     cluster = Cluster()
     cluster.leader.on_metadata_change(partition_epoch=6, replicas=(1, 2), isr=(1,), now=0.0)
     assert cluster.leader.isr == (1, 2, 3)
     assert set(cluster.leader.followers) == {2, 3}
 
 
-def test_metadata_that_is_known_already_does_not_end_what_is_under_way() -> None:
-    """Else the new member would not be counted, while the controller already counts on it."""
+def test_known_metadata_does_not_cancel_a_pending_proposal() -> None:
+    """Otherwise the leader would not count a member that the controller has already added."""
     cluster = Cluster(isr=(1,), min_isr=1)
     leader = cluster.leader
     cluster.fetch(2, 100)
@@ -471,7 +471,7 @@ def test_metadata_that_is_known_already_does_not_end_what_is_under_way() -> None
     assert leader.maximal_isr == (1, 2, 3)
 
 
-def test_a_replica_that_was_taken_away_ends_its_joining() -> None:
+def test_removed_replica_cancels_its_pending_proposal() -> None:
     cluster = Cluster(isr=(1, 2))
     cluster.expand()
     cluster.leader.on_metadata_change(partition_epoch=7, replicas=(1, 2), isr=(1, 2), now=0.0)
@@ -479,7 +479,7 @@ def test_a_replica_that_was_taken_away_ends_its_joining() -> None:
     assert set(cluster.leader.followers) == {2}
 
 
-def test_a_new_replica_starts_from_nothing_and_old_ones_keep_what_is_known() -> None:
+def test_new_replica_starts_without_progress() -> None:
     cluster = Cluster()
     cluster.fetch(2, 100)
     cluster.leader.on_metadata_change(partition_epoch=8, replicas=(1, 2, 4), isr=(1, 2), now=5.0)
@@ -488,7 +488,7 @@ def test_a_new_replica_starts_from_nothing_and_old_ones_keep_what_is_known() -> 
     assert cluster.leader.high_watermark == 100, "3 holds nothing back any more, 4 not yet"
 
 
-def test_deleted_everywhere_means_on_all_that_live() -> None:
+def test_low_watermark_counts_live_replicas_only() -> None:
     cluster = Cluster()
     leader = cluster.leader
     assert leader.low_watermark(50) == -1
@@ -499,3 +499,17 @@ def test_deleted_everywhere_means_on_all_that_live() -> None:
     assert leader.low_watermark(50) == 40
     del cluster.brokers[2]
     assert leader.low_watermark(50) == 50
+
+
+# Invariants
+
+
+def test_isr_outside_the_replicas_is_rejected() -> None:
+    with pytest.raises(AssertionError, match=r"ISR \(1, 4\) is not within the replicas \(1, 2, 3\)"):
+        Cluster(isr=(1, 4))
+
+
+def test_log_end_of_a_leader_never_decreases() -> None:
+    cluster = Cluster()
+    with pytest.raises(AssertionError, match="the leader's log end decreased from 100 to 99"):
+        cluster.leader.on_append(99, 0.0)

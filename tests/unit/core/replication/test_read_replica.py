@@ -1,4 +1,4 @@
-"""Whom a leader sends its consumers to."""
+"""The preferred read replica of a consumer."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ class Registered:
 
 
 def leader(isr: tuple[int, ...] = (1, 2, 3, 4), **fetched: int) -> LeaderState:
-    """Broker 1, with followers that have come as far as given."""
+    """Broker 1 with followers at the given end offsets."""
     state = LeaderState(
         broker_id=1,
         leader_epoch=0,
@@ -43,38 +43,38 @@ def chosen(state: LeaderState, offset: int, rack: str, racks: Mapping[int, str] 
     return preferred_read_replica(state, offset, rack, racks.get)
 
 
-def test_the_one_that_has_most_of_the_rack() -> None:
+def test_replica_with_the_highest_end_offset_in_the_rack_is_preferred() -> None:
     assert chosen(leader(by_2=50, by_3=60), 20, "west") == 3
     assert chosen(leader(by_2=60, by_3=50), 20, "west") == 2
 
 
-def test_of_equals_the_one_that_caught_up_last() -> None:
+def test_most_recently_caught_up_replica_wins_a_tie() -> None:
     assert chosen(leader(by_3=END, by_2=END), 20, "west") == 2
     assert chosen(leader(by_2=END, by_3=END), 20, "west") == 3
 
 
-def test_the_leader_where_it_is_as_near() -> None:
+def test_leader_in_the_same_rack_is_preferred() -> None:
     assert chosen(leader(by_2=END), 20, "east") is None
     assert chosen(leader(by_2=END), 20, "west", {**RACKS, 1: "west"}) is None
 
 
 @pytest.mark.parametrize("rack", ["north", ""])
-def test_the_leader_where_nobody_is_near(rack: str) -> None:
+def test_leader_is_used_without_replica_in_the_rack(rack: str) -> None:
     assert chosen(leader(by_2=END, by_3=END, by_4=END), 20, rack) is None
 
 
-def test_nobody_who_is_not_in_sync() -> None:
+def test_replica_outside_the_isr_is_not_preferred() -> None:
     assert chosen(leader(isr=(1, 4), by_2=END, by_3=END), 20, "west") is None
 
 
 @pytest.mark.parametrize(("offset", "replica"), [(9, None), (10, 2), (50, 2), (51, None)])
-def test_only_who_has_the_offset(offset: int, replica: int | None) -> None:
+def test_preferred_replica_must_have_the_offset(offset: int, replica: int | None) -> None:
     assert chosen(leader(by_2=50), offset, "west") == replica
 
 
-def test_nobody_who_has_not_fetched_yet() -> None:
+def test_replica_that_has_not_fetched_is_not_preferred() -> None:
     assert chosen(leader(), 0, "west") is None
 
 
-def test_nobody_who_cannot_be_reached() -> None:
+def test_unreachable_replica_is_not_preferred() -> None:
     assert chosen(leader(by_2=END, by_3=50), 20, "west", {1: "east", 3: "west"}) == 3

@@ -1,4 +1,4 @@
-"""The rate of throttled replicas, as Kafka measures it: over windows, the first of which counts as a whole one."""
+"""The rate of throttled replicas, measured like Kafka over windows, the first of which counts as a full one."""
 
 from math import inf
 
@@ -24,11 +24,11 @@ def throttle(limit: float = 100.0) -> ReplicationThrottle:
         (frozenset({"1:3", "3:2", "31:1", "3:11"}), False),
     ],
 )
-def test_which_replicas_are_meant(throttled: frozenset[str], means: bool) -> None:
+def test_throttled_replicas_config(throttled: frozenset[str], means: bool) -> None:
     assert names_replica(throttled, 3, 1) is means
 
 
-def test_the_first_window_counts_as_a_whole_one() -> None:
+def test_first_window_counts_as_a_full_window() -> None:
     rate = SampledRate(11, 1.0)
     assert rate.per_second(5.0) == 0.0
     rate.count(100, 5.0)
@@ -36,7 +36,7 @@ def test_the_first_window_counts_as_a_whole_one() -> None:
     assert rate.per_second(7.0) == 50.0
 
 
-def test_what_is_older_than_all_windows_is_forgotten() -> None:
+def test_expired_windows_do_not_count() -> None:
     rate = SampledRate(2, 1.0)
     rate.count(100, 0.0)
     rate.count(60, 1.0)
@@ -45,14 +45,14 @@ def test_what_is_older_than_all_windows_is_forgotten() -> None:
     assert rate.per_second(3.0) == 0.0
 
 
-def test_a_steady_rate_is_measured_as_it_is() -> None:
+def test_steady_rate_is_measured_correctly() -> None:
     rate = SampledRate(11, 1.0)
     for step in range(1000):
         rate.count(10, step / 10)
     assert rate.per_second(100.0) == pytest.approx(100.0, rel=0.02)
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_no_limit_means_no_throttling() -> None:
     unlimited = ReplicationThrottle(window_count=11, window_seconds=1.0)
     unlimited.count(1 << 40, 0.0)
     assert unlimited.bytes_per_second_max == inf
@@ -60,7 +60,7 @@ def test_without_a_limit_nobody_waits() -> None:
     assert unlimited.frees_at(0.0) == 0.0
 
 
-def test_a_large_answer_is_waited_for_afterwards() -> None:
+def test_large_response_is_followed_by_a_pause() -> None:
     held = throttle(100)
     assert not held.is_exceeded(0.0)
     held.count(500, 0.0)
@@ -70,7 +70,7 @@ def test_a_large_answer_is_waited_for_afterwards() -> None:
     assert held.frees_at(5.0) == 5.0
 
 
-def test_no_wait_is_longer_than_the_memory() -> None:
+def test_pause_is_at_most_the_retained_windows() -> None:
     held = throttle(1)
     held.count(1_000_000, 3.0)
     assert held.frees_at(3.0) == 14.0
@@ -80,7 +80,7 @@ def test_no_wait_is_longer_than_the_memory() -> None:
     assert held.frees_at(4.0) == 14.0
 
 
-def test_a_new_limit_holds_at_once() -> None:
+def test_new_limit_applies_immediately() -> None:
     held = throttle(inf)
     held.count(500, 0.0)
     held.bytes_per_second_max = 100
@@ -90,7 +90,7 @@ def test_a_new_limit_holds_at_once() -> None:
 
 
 @pytest.mark.parametrize("chunk", [10, 100, 1000])
-def test_copying_that_stops_in_time_keeps_to_the_limit(chunk: int) -> None:
+def test_throttled_copying_stays_within_the_limit(chunk: int) -> None:
     held = throttle(100)
     now, copied = 0.0, 0
     while copied < 10 * KILOBYTE:
@@ -101,7 +101,7 @@ def test_copying_that_stops_in_time_keeps_to_the_limit(chunk: int) -> None:
     assert now == pytest.approx(copied / 100, rel=0.15, abs=chunk / 100)
 
 
-def test_rate_is_asked_for_while_another_thread_counts() -> None:
+def test_rate_is_read_while_another_thread_counts() -> None:
     rate = SampledRate(window_count=2, window_seconds=1.0)
 
     class Counted(int):

@@ -1,4 +1,4 @@
-"""What the tests of compaction share: a log to fill, a pass over it, and what readers make of it."""
+"""Helpers of the compaction tests: a log to fill, a pass over it, and its readers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +76,7 @@ class CompactedBox(LogBox):
 
 
 def all_records(log: PartitionLog) -> list[Record]:
-    """Of data batches, whatever became of their transactions."""
+    """All records of data batches, also of aborted transactions."""
     found: list[Record] = []
     for segment in log.segments:
         for _, header, data in segment.batches():
@@ -86,7 +86,7 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 def committed_records(log: PartitionLog) -> list[Record]:
-    """What a read_committed consumer is shown, which goes by the list of aborted transactions and the markers."""
+    """The records that a read_committed consumer sees, by the aborted transactions and the markers."""
     end = log.last_stable_offset(log.log_end_offset)
     aborted = sorted(log.aborted_transactions(log.log_start_offset, end), key=lambda one: one.first_offset)
     active: set[int] = set()
@@ -108,7 +108,7 @@ def committed_records(log: PartitionLog) -> list[Record]:
 
 
 def last_values(records: Sequence[Record]) -> dict[bytes, Record]:
-    """The last record of each key, tombstones left out."""
+    """The last record of each key, without tombstones."""
     latest = {record.key: record for record in records if record.key is not None}
     return {key: record for key, record in latest.items() if record.value is not None}
 

@@ -1,4 +1,4 @@
-"""A disk that fails when told to."""
+"""A disk that fails on demand."""
 
 import errno
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class FaultyFile:
 
 
 class FaultyDisk(HostDisk):
-    """Every change is a step; the step `fail_at`, counted from the last `arm`, raises and so do all of `fail_kinds`."""
+    """Every change is a step; step `fail_at`, counted from the last `arm`, raises, and so do all of `fail_kinds`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the tests of the log share: batches to append, and logs in directories of their own."""
+"""Helpers of the log tests: batches to append, and logs in their own directories."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ DEFAULTS = TopicConfig.resolve()
 
 
 def config(**values: Any) -> TopicConfig:
-    """Kafka's defaults but for what is given, by field name."""
+    """Kafka's defaults with the given fields."""
     return replace(DEFAULTS, **values)
 
 
@@ -38,7 +38,7 @@ def batch(count: int = 1, *, timestamp: int = NOW_MS, size: int = 10, step_ms: i
 
 
 class LogBox:
-    """A log that can be closed, killed and opened again."""
+    """A log that can be closed, killed and reopened."""
 
     def __init__(self, directory: Path, disk: Disk | None = None, **options: Any) -> None:
         self.disk = disk or HostDisk()
@@ -57,7 +57,7 @@ class LogBox:
         return self.log
 
     def reopen_after_kill(self, **options: Any) -> PartitionLog:
-        """The process died: files are as they are, and nothing is known but the checkpoints."""
+        """The process died: only the files and the checkpoints remain."""
         self.log.release_files()
         return self.open(**options)
 
@@ -67,7 +67,7 @@ class LogBox:
         return self.open(had_clean_shutdown=True, log_start_offset=start, **options)
 
     def append(self, data: bytes, *, epoch: int | None = None, now_ms: int = NOW_MS, **options: Any) -> Appended:
-        """`epoch` is the leader's from here on."""
+        """`epoch` is the leader epoch from now on."""
         if epoch is not None:
             self.leader_epoch = epoch
         buffer = bytearray(data)
@@ -102,7 +102,7 @@ class LogBox:
         return {name: (self.directory / name).read_bytes() for name in sorted(os.listdir(self.directory))}
 
     def copy_to(self, directory: Path) -> "LogBox":
-        """A box on a copy of the files, as a crash at this moment would leave them."""
+        """A box with a copy of the files, as a crash at this moment would leave them."""
         other = object.__new__(LogBox)
         other.disk = HostDisk()
         other.directory = directory / "orders-0"
@@ -114,7 +114,7 @@ class LogBox:
 
 
 def read_all(log: PartitionLog, *, max_bytes: int = 1 << 20, start: int | None = None) -> list[BatchHeader]:
-    """Every batch from the start to the end, read as a consumer would, each CRC checked."""
+    """Every batch from start to end, read like a consumer, with each CRC checked."""
     found: list[BatchHeader] = []
     offset = log.log_start_offset if start is None else start
     while offset < log.log_end_offset:

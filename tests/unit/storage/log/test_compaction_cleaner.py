@@ -1,4 +1,4 @@
-"""The cleaner: one log at a time, at its pace, and never behind the writer's back."""
+"""The log cleaner: one log at a time, within its rate limit, exclusively with the writer."""
 
 import asyncio
 import errno
@@ -89,7 +89,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_logs_are_cleaned_one_by_one_until_none_is_due(bench: Bench) -> None:
+def test_cleaner_cleans_logs_until_none_is_due(bench: Bench) -> None:
     small, large = bench.add(TopicPartition("small", 0), 3), bench.add(TopicPartition("large", 0), 9)
     names = set()
     while (cleaned := bench.clean()) is not None:
@@ -100,7 +100,7 @@ def test_logs_are_cleaned_one_by_one_until_none_is_due(bench: Bench) -> None:
     assert bench.checkpoint() == {TopicPartition("large", 0): 9, TopicPartition("small", 0): 3}
 
 
-def test_a_restart_goes_on_where_it_was(bench: Bench) -> None:
+def test_restart_resumes_from_the_checkpoint(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
     bench.clean()
     bench.new_cleaner()
@@ -112,12 +112,12 @@ def test_a_restart_goes_on_where_it_was(bench: Bench) -> None:
     assert cleaned is not None and (cleaned.first_dirty_offset, cleaned.end_offset) == (5, 6)
 
 
-def test_other_topics_are_left_alone(bench: Bench) -> None:
+def test_topics_without_compaction_are_not_cleaned(bench: Bench) -> None:
     bench.add(NAME, 5, compact=False)
     assert bench.clean() is None
 
 
-def test_a_damaged_checkpoint_costs_time_only(bench: Bench) -> None:
+def test_corrupt_cleaner_checkpoint_is_ignored(bench: Bench) -> None:
     (bench.directory / "cleaner-offset-checkpoint").write_text("0\n2\nnonsense\n")
     bench.new_cleaner()
     bench.add(NAME, 5)
@@ -125,7 +125,7 @@ def test_a_damaged_checkpoint_costs_time_only(bench: Bench) -> None:
     assert bench.checkpoint() == {NAME: 5}
 
 
-def test_a_checkpoint_outside_the_log_is_corrected_before_the_log_grows_to_it(bench: Bench) -> None:
+def test_checkpoint_outside_the_log_is_corrected(bench: Bench) -> None:
     (bench.directory / "cleaner-offset-checkpoint").write_text(f"0\n1\n{NAME.topic} {NAME.partition} 100\n")
     bench.new_cleaner()
     bench.add(NAME, 1, min_cleanable_dirty_ratio=1.0)
@@ -133,7 +133,7 @@ def test_a_checkpoint_outside_the_log_is_corrected_before_the_log_grows_to_it(be
     assert bench.checkpoint() == {NAME: 0}
 
 
-def test_an_open_transaction_in_the_dirtiest_log_does_not_hold_up_the_others(bench: Bench) -> None:
+def test_open_transaction_in_the_dirtiest_log_does_not_block_others(bench: Bench) -> None:
     held, free = bench.add(TopicPartition("held", 0), 0), bench.add(TopicPartition("free", 0), 3)
     held.box.write((b"k", b"open"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     held.box.roll()
@@ -142,7 +142,7 @@ def test_an_open_transaction_in_the_dirtiest_log_does_not_hold_up_the_others(ben
     assert cleaned is not None and cleaned.partition == TopicPartition("free", 0)
 
 
-def test_the_rate_is_kept(bench: Bench) -> None:
+def test_cleaner_respects_its_rate_limit(bench: Bench) -> None:
     bench.add(NAME, 2000)
     bench.new_cleaner(io_max_bytes_per_second=10_000.0)
     cleaned = bench.clean()
@@ -152,14 +152,14 @@ def test_the_rate_is_kept(bench: Bench) -> None:
     assert sum(bench.pauses) == pytest.approx(total / 10_000, rel=0.05)
 
 
-def test_without_a_rate_there_are_no_pauses(bench: Bench) -> None:
+def test_cleaner_without_rate_limit_does_not_pause(bench: Bench) -> None:
     bench.add(NAME, 50)
     bench.new_cleaner(io_max_bytes_per_second=1.7976931348623157e308)
     bench.clean()
     assert bench.pauses == []
 
 
-def test_a_damaged_log_is_left_alone_from_then_on(bench: Bench) -> None:
+def test_corrupt_log_is_skipped_until_restart(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
     partition.box.damage_first_batch()
     assert bench.clean() is None
@@ -170,7 +170,7 @@ def test_a_damaged_log_is_left_alone_from_then_on(bench: Bench) -> None:
     assert bench.cleaner.uncleanable == set()
 
 
-def test_a_topic_that_stops_being_compacted_stops_the_pass(bench: Bench) -> None:
+def test_changed_cleanup_policy_stops_the_pass(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
     calls = 0
 
@@ -186,7 +186,7 @@ def test_a_topic_that_stops_being_compacted_stops_the_pass(bench: Bench) -> None
     assert not any(name.endswith(".cleaned") for name in partition.box.files())
 
 
-def test_an_error_of_the_disk_names_its_directory(bench: Bench) -> None:
+def test_disk_error_names_its_log_dir(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
 
     class FailingDisk(HostDisk):
@@ -204,7 +204,7 @@ def test_an_error_of_the_disk_names_its_directory(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
-def test_a_partition_that_is_deleted_meanwhile_is_no_broken_disk(bench: Bench, turn: int) -> None:
+def test_partition_deleted_during_cleaning_is_not_a_disk_failure(bench: Bench, turn: int) -> None:
     partition = bench.add(NAME, 5)
     partition.log.release_files()
     for segment in partition.log.segments:
@@ -225,7 +225,7 @@ def test_a_partition_that_is_deleted_meanwhile_is_no_broken_disk(bench: Bench, t
     assert bench.cleaner.uncleanable == set()
 
 
-def test_a_cancelled_pass_is_ended_by_its_own_thread(bench: Bench) -> None:
+def test_cancelled_pass_is_closed_by_its_thread(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
     started, may_end = threading.Event(), threading.Event()
 
@@ -259,7 +259,7 @@ def test_a_cancelled_pass_is_ended_by_its_own_thread(bench: Bench) -> None:
     assert bench.clean() is not None
 
 
-def test_truncation_and_deletion_are_remembered(bench: Bench) -> None:
+def test_truncation_and_deletion_update_the_checkpoint(bench: Bench) -> None:
     bench.add(NAME, 5)
     bench.clean()
     directory = str(bench.directory)
@@ -273,7 +273,7 @@ def test_truncation_and_deletion_are_remembered(bench: Bench) -> None:
     assert bench.clean() is None
 
 
-def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(bench: Bench) -> None:
+def test_log_truncated_during_cleaning_is_clean_up_to_the_truncation(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
 
     class Cut(FakePartition):

@@ -1,4 +1,4 @@
-"""The map of keys to offsets: both kinds against a dictionary, and the hash against its published values."""
+"""The offset map: both implementations against a dictionary, and the hash against published values."""
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +48,7 @@ RECORDS = st.lists(st.builds(Record, KEYS, st.none() | st.just(b"v"), st.just(0)
 @pytest.mark.needs("numba")
 @given(RECORDS, RECORDS, st.integers(0, 45), st.booleans())
 @settings(deadline=None, max_examples=200)
-def test_both_kinds_do_what_a_dictionary_does(
+def test_both_offset_maps_behave_like_a_dictionary(
     compiled: Walk, dirty: list[Record], clean: list[Record], from_offset: int, keep_tombstones: bool
 ) -> None:
     latest = {record.key: 100 + i for i, record in enumerate(dirty) if 100 + i >= 100 + from_offset - 5}
@@ -69,7 +69,7 @@ def test_both_kinds_do_what_a_dictionary_does(
 
 
 @pytest.mark.parametrize("kind", ["plain", pytest.param("compiled", marks=pytest.mark.needs("numba"))])
-def test_a_full_map_says_so_and_knows_where_it_stopped(kind: str, request: pytest.FixtureRequest) -> None:
+def test_full_map_reports_its_latest_offset(kind: str, request: pytest.FixtureRequest) -> None:
     walk = INTERPRETED_WALK if kind == "plain" else request.getfixturevalue("compiled")
     offset_map = PlainOffsetMap(9, HASH_KEY) if kind == "plain" else CompiledOffsetMap(walk, 10, 9, HASH_KEY)
     records = [Record(b"%d" % (i % 30), b"") for i in range(40)]
@@ -80,7 +80,7 @@ def test_a_full_map_says_so_and_knows_where_it_stopped(kind: str, request: pytes
 
 
 @pytest.mark.needs("numba")
-def test_memory_is_bounded_and_a_small_log_takes_little(compiled: Walk) -> None:
+def test_map_memory_is_bounded(compiled: Walk) -> None:
     small = new_offset_map(compiled, memory_bytes=1 << 30, load_factor=0.9, offset_span=10, hash_key=HASH_KEY)
     assert isinstance(small, CompiledOffsetMap) and len(small._offsets) == 1024
     large = new_offset_map(compiled, memory_bytes=24_000, load_factor=0.9, offset_span=10**9, hash_key=HASH_KEY)
@@ -89,8 +89,8 @@ def test_memory_is_bounded_and_a_small_log_takes_little(compiled: Walk) -> None:
 
 
 @pytest.mark.needs("numba")
-def test_the_hash_is_siphash(compiled: Walk) -> None:
-    """Values of the reference implementation for the key 00 01 … 0f and the inputs 00 01 … of rising length."""
+def test_key_hash_is_siphash(compiled: Walk) -> None:
+    """Values of the reference implementation for the key 00 01 … 0f and the inputs 00 01 … of increasing length."""
     import numpy
 
     from odradek.storage.log.compaction_kernels import siphash_128

@@ -1,4 +1,4 @@
-"""What a pass of compaction leaves of a log."""
+"""What a compaction pass retains of a log."""
 
 from pathlib import Path
 
@@ -36,9 +36,7 @@ def box(tmp_path: Path) -> CompactedBox:
 
 class TestKeys:
     @pytest.mark.parametrize("codec", list(Compression))
-    def test_the_last_record_of_each_key_stays_at_its_offset(
-        self, box: CompactedBox, walk: Walk, codec: Compression
-    ) -> None:
+    def test_last_record_of_each_key_keeps_its_offset(self, box: CompactedBox, walk: Walk, codec: Compression) -> None:
         box.write((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), compression=codec)
         box.write((b"a", b"2"), (b"c", b"2"), compression=codec)
         box.roll()
@@ -51,15 +49,16 @@ class TestKeys:
         assert cleaning.end_offset == 7
         assert (cleaning.stats.records_read, cleaning.stats.records_written) == (7, 3)
 
-    def test_the_active_segment_stays_as_it_is(self, box: CompactedBox, walk: Walk) -> None:
+    def test_active_segment_is_not_compacted(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"))
         box.roll()
         box.write((b"a", b"2"), (b"a", b"3"))
         box.compact(walk=walk)
-        # The last batch before the end of the pass has to stay, if only as a shell; this one is the last of its key.
+        # The last batch before the end of the pass is retained, if only as an empty batch; this one is the last of its
+        # key.
         assert offsets_of(box.log) == [0, 1, 2]
 
-    def test_the_last_offset_below_the_end_is_marked_by_a_shell(self, box: CompactedBox, walk: Walk) -> None:
+    def test_empty_batch_retains_the_last_offset(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"))
         box.write((None, b"no key"), (None, b"none either"))
         box.roll()
@@ -67,7 +66,7 @@ class TestKeys:
         box.compact(walk=walk)
         assert batch_ranges(box.log) == [(0, 0, 1), (1, 2, 0), (3, 3, 1)]
 
-    def test_records_above_a_full_map_stay(self, box: CompactedBox, walk: Walk) -> None:
+    def test_records_above_a_full_map_are_retained(self, box: CompactedBox, walk: Walk) -> None:
         for round in range(3):
             box.write(*[(b"k%d" % key, b"%d" % round) for key in range(60)])
             box.roll()
@@ -83,7 +82,7 @@ class TestKeys:
         assert passes > 1
         assert offsets_of(box.log) == list(range(120, 180))
 
-    def test_a_batch_whose_records_all_stay_keeps_its_bytes(self, box: CompactedBox, walk: Walk) -> None:
+    def test_fully_retained_batch_keeps_its_bytes(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"), (b"b", b"1"), compression=Compression.LZ4)
         box.roll()
         before = box.log.read(0, 1000, end_offset_exclusive=2).data
@@ -92,7 +91,7 @@ class TestKeys:
 
 
 class TestTombstones:
-    def test_they_stay_for_delete_retention_after_the_pass_that_met_them(self, box: CompactedBox, walk: Walk) -> None:
+    def test_tombstones_are_retained_for_delete_retention_ms(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"), (b"b", b"1"))
         box.write((b"a", None))
         box.roll()
@@ -110,7 +109,7 @@ class TestTombstones:
         box.compact(walk=walk, now_ms=NOW_MS + 1000)
         assert offsets_of(box.log) == [1, 3]
 
-    def test_their_own_timestamps_survive_the_horizon(self, box: CompactedBox, walk: Walk) -> None:
+    def test_timestamps_survive_the_delete_horizon(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", None), (b"b", b"x"), timestamp=5)
         box.write((b"c", None), timestamp=-1)
         box.roll()
@@ -118,14 +117,14 @@ class TestTombstones:
         assert [one.timestamp for one in all_records(box.log)] == [5, 5, -1]
         assert [header.max_timestamp for header in read_all(box.log)] == [5, -1]
 
-    def test_a_newer_value_removes_a_tombstone_at_once(self, box: CompactedBox, walk: Walk) -> None:
+    def test_newer_value_removes_a_tombstone_immediately(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", None))
         box.write((b"a", b"1"))
         box.roll()
         box.compact(walk=walk)
         assert offsets_of(box.log) == [1]
 
-    def test_the_horizon_does_not_move(self, box: CompactedBox, walk: Walk) -> None:
+    def test_delete_horizon_does_not_change(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", None), (b"b", b"1"), (b"c", b"1"))
         box.roll()
         box.compact(walk=walk)
@@ -138,7 +137,7 @@ class TestTombstones:
 
 
 class TestProducers:
-    def test_the_last_sequence_of_an_active_producer_stays(self, box: CompactedBox, walk: Walk) -> None:
+    def test_last_sequence_of_an_active_producer_is_retained(self, box: CompactedBox, walk: Walk) -> None:
         for sequence in range(4):
             box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=sequence)
         box.write((b"a", b"other"))
@@ -155,7 +154,7 @@ class TestProducers:
             box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=5)
         box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=4)
 
-    def test_shells_of_forgotten_producers_go(self, box: CompactedBox, walk: Walk) -> None:
+    def test_empty_batches_of_expired_producers_are_removed(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=0)
         box.write((b"a", b"2"))
         box.roll()
@@ -171,7 +170,7 @@ class TestTransactions:
         fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence, "is_transactional": True}
         box.write((key, value), **fields)
 
-    def test_aborted_data_goes_and_hides_nothing(self, box: CompactedBox, walk: Walk) -> None:
+    def test_aborted_records_are_removed_and_hide_nothing(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"good"))
         self.write(box, 5, 0, b"a", b"aborted")
         box.end_transaction(5, commit=False)
@@ -180,17 +179,17 @@ class TestTransactions:
         box.compact(walk=walk)
         assert last_values(committed_records(box.log)) == before == last_values(all_records(box.log))
 
-    def test_an_abort_marker_stays_while_data_does(self, box: CompactedBox, walk: Walk) -> None:
+    def test_abort_marker_is_retained_with_its_data(self, box: CompactedBox, walk: Walk) -> None:
         self.write(box, 5, 0, b"a", b"aborted")
         box.end_transaction(5, commit=False)
         box.roll()
         box.write((b"z", b""))
-        # The batch is the producer's last: a shell of it stays, and with it marker and index entry.
+        # The batch is the producer's last: an empty batch is retained, and so are marker and index entry.
         box.compact(walk=walk)
         assert box.log.aborted_transactions(0, 2) == [AbortedTransaction(5, 0, 1, 2)]
         assert batch_ranges(box.log) == [(0, 0, 0), (1, 1, 1), (2, 2, 1)]
 
-    def test_markers_without_data_go_after_delete_retention(self, box: CompactedBox, walk: Walk) -> None:
+    def test_markers_without_data_are_removed_after_delete_retention_ms(self, box: CompactedBox, walk: Walk) -> None:
         self.write(box, 5, 0, b"a", b"1")
         box.end_transaction(5, commit=True)
         self.write(box, 6, 0, b"b", b"1")
@@ -199,7 +198,7 @@ class TestTransactions:
         box.roll()
         box.log.producers.clear()
         box.compact(walk=walk)
-        # In the pass that removes the data the commit marker is still needed; the aborted one's is, too.
+        # The pass that removes the data still needs the commit and abort markers.
         assert [header.base_offset for header in read_all(box.log)] == [1, 3, 4]
         assert all(not header.has_delete_horizon for header in read_all(box.log))
         box.compact(walk=walk)
@@ -210,20 +209,20 @@ class TestTransactions:
         box.compact(walk=walk, now_ms=NOW_MS + 1000)
         assert [header.base_offset for header in read_all(box.log)] == [4]
 
-    def test_a_marker_is_a_producers_last_word_on_its_epoch(self, box: CompactedBox, walk: Walk) -> None:
+    def test_last_marker_of_a_producer_is_retained_for_its_epoch(self, box: CompactedBox, walk: Walk) -> None:
         self.write(box, 5, 0, b"a", b"1")
         box.end_transaction(5, commit=True, epoch=1)
         box.write((b"a", b"2"))
         box.roll()
         for now_ms in (NOW_MS, NOW_MS, NOW_MS + 2000):
             box.compact(walk=walk, now_ms=now_ms)
-        # Its record is gone, the batch stays to fence the older epoch.
+        # Its record is removed, the batch is retained to fence the older epoch.
         marker = read_all(box.log)[0]
         assert (marker.base_offset, marker.is_control, marker.record_count, marker.producer_epoch) == (1, True, 0, 1)
         box.compact(walk=walk, now_ms=NOW_MS + 2000)
         assert read_all(box.log)[0].base_offset == 1
 
-    def test_an_open_transaction_holds_the_pass(self, box: CompactedBox, walk: Walk) -> None:
+    def test_pass_stops_at_an_open_transaction(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"))
         box.write((b"a", b"2"))
         box.roll()
@@ -234,7 +233,7 @@ class TestTransactions:
         assert cleaning.end_offset == 2
         assert offsets_of(box.log) == [1, 2, 3]
 
-    def test_a_transaction_across_segments(self, box: CompactedBox, walk: Walk) -> None:
+    def test_compaction_of_a_transaction_across_segments(self, box: CompactedBox, walk: Walk) -> None:
         box.log.config = box.log.config.__class__.resolve({"cleanup.policy": "compact", "segment.bytes": "1048576"})
         self.write(box, 5, 0, b"a", b"aborted")
         box.write((b"a", b"good"))
@@ -251,7 +250,7 @@ class TestTransactions:
 
 
 class TestSegments:
-    def test_small_neighbours_become_one(self, box: CompactedBox, walk: Walk) -> None:
+    def test_small_adjacent_segments_are_joined(self, box: CompactedBox, walk: Walk) -> None:
         for number in range(6):
             box.write((b"k%d" % number, b"x" * 100))
             box.roll()
@@ -259,7 +258,7 @@ class TestSegments:
         assert [segment.base_offset for segment in box.log.segments] == [0, 6]
         assert offsets_of(box.log) == list(range(6))
 
-    def test_groups_stay_within_the_segment_size(self, tmp_path: Path, walk: Walk) -> None:
+    def test_joined_segments_stay_within_segment_bytes(self, tmp_path: Path, walk: Walk) -> None:
         box = CompactedBox(tmp_path, segment_bytes=500)
         for number in range(6):
             box.write((b"k%d" % number, b"x" * 100))
@@ -268,7 +267,7 @@ class TestSegments:
         assert [segment.base_offset for segment in box.log.segments] == [0, 2, 4, 6]
         assert all(segment.size <= 500 for segment in box.log.segments)
 
-    def test_indexes_find_what_is_left(self, box: CompactedBox, walk: Walk) -> None:
+    def test_indexes_find_the_retained_records(self, box: CompactedBox, walk: Walk) -> None:
         for number in range(200):
             box.write((b"k%d" % (number % 50), b"x" * 50), timestamp=NOW_MS + number)
         box.roll()
@@ -282,7 +281,7 @@ class TestSegments:
             assert found is not None and found.offset == offset
         assert read_all(box.log, start=3)[0].base_offset == 150
 
-    def test_a_segment_may_become_empty(self, tmp_path: Path, walk: Walk) -> None:
+    def test_segment_may_become_empty(self, tmp_path: Path, walk: Walk) -> None:
         box = CompactedBox(tmp_path, segment_bytes=300)
         box.write((b"a", b"x" * 180))
         box.roll()
@@ -307,7 +306,7 @@ class TestSegments:
         box.log.remove_deleted(NOW_MS + 60_000)
         assert not any(name.endswith((".deleted", ".cleaned", ".swap")) for name in box.files())
 
-    def test_a_log_that_changed_meanwhile_is_left_alone(self, box: CompactedBox, walk: Walk) -> None:
+    def test_replacement_is_dropped_if_the_log_changed(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"))
         box.write((b"a", b"2"))
         box.roll()
@@ -321,7 +320,7 @@ class TestSegments:
         assert offsets_of(box.log) == [0]
         assert not any(name.endswith(".cleaned") for name in box.files())
 
-    def test_an_abandoned_pass_leaves_nothing(self, box: CompactedBox, walk: Walk) -> None:
+    def test_abandoned_pass_leaves_no_files(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"))
         box.roll()
         steps = box.new_pass(walk=walk).steps()
@@ -331,7 +330,7 @@ class TestSegments:
         steps.close()
         assert not any(name.endswith(".cleaned") for name in box.files())
 
-    def test_damaged_batches_are_not_sealed_anew(self, box: CompactedBox, walk: Walk) -> None:
+    def test_corrupt_batches_do_not_get_a_new_crc(self, box: CompactedBox, walk: Walk) -> None:
         box.write((b"a", b"1"))
         box.write((b"a", b"2"))
         box.roll()

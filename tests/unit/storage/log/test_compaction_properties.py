@@ -1,4 +1,4 @@
-"""Whatever was written: readers find the same after compaction as before, also when it was interrupted anywhere."""
+"""Readers find the same values before and after compaction, also if it was interrupted at any point."""
 
 import shutil
 import tempfile
@@ -37,7 +37,7 @@ ACTIONS = st.lists(
 
 
 class Writer:
-    """Carries out actions on a box, and keeps what its producers need."""
+    """Executes actions on a box, and keeps the state of its producers."""
 
     def __init__(self, box: CompactedBox) -> None:
         self.box = box
@@ -106,7 +106,7 @@ def producers_of(box: CompactedBox) -> dict[int, tuple[int, int]]:
 
 @given(ACTIONS)
 @settings(deadline=None, max_examples=60)
-def test_readers_find_the_same(walk: Walk, actions: list[tuple[Any, ...]]) -> None:
+def test_compaction_preserves_the_latest_value_of_each_key(walk: Walk, actions: list[tuple[Any, ...]]) -> None:
     with scratch() as directory:
         box = CompactedBox(directory)
         writer = Writer(box)
@@ -124,7 +124,7 @@ def test_readers_find_the_same(walk: Walk, actions: list[tuple[Any, ...]]) -> No
         writer.compact(walk)
         check_same(box, committed, written)
         assert [record for record in all_records(box.log) if record.offset >= tail_from] == tail
-        # Everything again, from files alone and without the producers' snapshots.
+        # Once more from the files alone, without producer snapshots.
         for name in box.files():
             if name.endswith(".snapshot"):
                 (box.directory / name).unlink()
@@ -150,7 +150,7 @@ class PowerCut(BaseException):
 
 
 class DyingDisk(HostDisk):
-    """Stops the process, as it were, before the given change of the directory."""
+    """Simulates a crash before the given directory change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class DyingDisk(HostDisk):
         super().sync_dir(path)
 
 
-def test_a_crash_at_any_change_of_the_directory(tmp_path: Path) -> None:
+def test_crash_at_any_directory_change_during_compaction(tmp_path: Path) -> None:
     survived = 0
     for cut in range(500):
         disk = DyingDisk()

@@ -1,4 +1,4 @@
-"""After an OSError the log is what it was before, and what was acknowledged is there after any restart."""
+"""After an OSError the log is unchanged, and acknowledged records survive any restart."""
 
 import errno
 from collections.abc import Callable
@@ -67,18 +67,18 @@ def test_failure_at_any_step_of_an_append(tmp_path: Path, action: str) -> None:
         box.leader_epoch = epoch
         after = state(box.log)
         if action == "append in a new epoch" and steps[at][0] != "write_atomically":
-            # The epoch began, only its first batch is missing: as after an election without a write.
+            # The epoch has started without a batch, as after an election without appends.
             assert after[:-1] == before[:-1]
         else:
             assert after == before, steps[at]
-        # The next one goes through, and a restart finds everything that was acknowledged.
+        # The next append succeeds, and a restart finds everything acknowledged.
         act(box)
         expected = contents(box.log)
         box.disk = HostDisk()
         assert contents(box.reopen_after_kill()) == expected, steps[at]
 
 
-def test_sync_failure_is_told_and_nothing_counts_as_flushed(tmp_path: Path) -> None:
+def test_sync_failure_raises_and_flushes_nothing(tmp_path: Path) -> None:
     box, disk = prepared(tmp_path)
     disk.error = errno.EIO
     disk.fail_kinds = {"sync"}
@@ -89,14 +89,14 @@ def test_sync_failure_is_told_and_nothing_counts_as_flushed(tmp_path: Path) -> N
         assert box.log.recovery_point == 0
 
 
-def test_failed_close_is_told(tmp_path: Path) -> None:
+def test_failed_close_raises(tmp_path: Path) -> None:
     box, disk = prepared(tmp_path)
     disk.fail_kinds = {"sync"}
     with pytest.raises(OSError):
         box.log.close()
 
 
-def test_flush_names_every_file_that_recovery_will_not_look_at(tmp_path: Path) -> None:
+def test_flush_syncs_every_file_that_recovery_skips(tmp_path: Path) -> None:
     box, disk = prepared(tmp_path)
     disk.arm(-1)
     box.log.flush()
@@ -108,7 +108,7 @@ def test_flush_names_every_file_that_recovery_will_not_look_at(tmp_path: Path) -
     assert f"{box.log.active_segment.base_offset:020d}.log" in synced
     assert any(kind == "sync_dir" for kind, _ in disk.steps)
     assert box.log.recovery_point == box.log.log_end_offset
-    # A second one has nothing to do.
+    # A second flush has nothing to do.
     disk.arm(-1)
     box.log.flush()
     assert disk.steps == []
@@ -119,7 +119,7 @@ def test_indexes_of_a_flushed_segment_are_synced_once_it_is_closed(tmp_path: Pat
     box.log.flush()
     active = box.log.active_segment
     box.log.roll(NOW_MS)
-    # Its batches are durable, its indexes not yet: recovery would have to look at it.
+    # Its batches are synced, its indexes are not: recovery would have to scan it.
     assert box.log.recovery_point == active.base_offset
     disk.arm(-1)
     box.log.flush(box.log.log_end_offset)
@@ -129,7 +129,7 @@ def test_indexes_of_a_flushed_segment_are_synced_once_it_is_closed(tmp_path: Pat
     assert box.log.recovery_point == box.log.log_end_offset
 
 
-def test_flush_that_a_truncation_overtakes_claims_nothing(tmp_path: Path) -> None:
+def test_flush_overtaken_by_a_truncation_counts_nothing(tmp_path: Path) -> None:
     box, disk = prepared(tmp_path)
     end = box.log.log_end_offset
     real_step = disk.step
@@ -148,7 +148,7 @@ def test_flush_that_a_truncation_overtakes_claims_nothing(tmp_path: Path) -> Non
     assert box.log.recovery_point <= end - 3
 
 
-def test_stop_without_changes_writes_nothing(tmp_path: Path) -> None:
+def test_shutdown_without_changes_writes_nothing(tmp_path: Path) -> None:
     box, disk = prepared(tmp_path)
     box.reopen_cleanly()
     disk.arm(-1)

@@ -1,7 +1,7 @@
-"""What the log itself costs per append and per read, the disk's own time left out.
+"""The CPU cost of an append and a read without the disk.
 
-The bound is 15 µs for an append and 10 µs for a read; the best of several rounds is taken, so that a busy machine does
-not count.
+The limit is 15 µs per append and 10 µs per read; the best of several rounds counts, so that a busy machine does not
+matter.
 """
 
 import time
@@ -35,7 +35,7 @@ class WeightlessFile(HostFile):
 
 
 class WeightlessDisk(HostDisk):
-    """Takes no time for what goes to and comes from a segment's files."""
+    """Reads and writes of segment files take no time."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> HostFile:
         file = super().open(path, create=create, read_only=read_only)

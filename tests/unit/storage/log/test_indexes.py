@@ -22,7 +22,7 @@ def offset_index(path: Path, entries: list[tuple[int, int]], max_bytes: int = 80
     return index
 
 
-def test_offset_index_finds_as_a_list_does(tmp_path: Path) -> None:
+def test_offset_index_lookup_matches_a_list(tmp_path: Path) -> None:
     """Enough entries for several blocks."""
     choose = random.Random(1)
     entries, offset, position = [], BASE, 0
@@ -43,7 +43,7 @@ def test_offset_index_finds_as_a_list_does(tmp_path: Path) -> None:
             assert reopened.lookup_position(target, cached=cached) == expected
 
 
-def test_offset_index_bytes_are_kafkas(tmp_path: Path) -> None:
+def test_offset_index_has_kafkas_format(tmp_path: Path) -> None:
     index = offset_index(tmp_path / "i", [(1003, 0x100), (1007, 0x20304050)], max_bytes=50)
     assert (tmp_path / "i").stat().st_size == 48
     index.trim()
@@ -54,7 +54,7 @@ def test_offset_index_bytes_are_kafkas(tmp_path: Path) -> None:
     assert index.max_entries == 6
 
 
-def test_full(tmp_path: Path) -> None:
+def test_full_indexes(tmp_path: Path) -> None:
     index = offset_index(tmp_path / "i", [(BASE + n, n) for n in range(3)], max_bytes=24)
     assert index.is_full
     times = TimeIndex(HostDisk(), str(tmp_path / "t"), BASE, 36)
@@ -62,12 +62,12 @@ def test_full(tmp_path: Path) -> None:
     assert not times.is_full
     times.append_if_later(1, BASE)
     times.append_if_later(2, BASE)
-    # One slot is kept for the entry of the closing segment.
+    # One slot is reserved for the entry that closing the segment adds.
     assert times.is_full
 
 
 @pytest.mark.parametrize("cut_at, left", [(BASE, 0), (1003, 0), (1004, 1), (1007, 1), (1008, 2), (1050, 3), (9999, 3)])
-def test_offset_index_is_cut_at_an_offset(tmp_path: Path, cut_at: int, left: int) -> None:
+def test_offset_index_truncation(tmp_path: Path, cut_at: int, left: int) -> None:
     entries = [(1003, 10), (1007, 20), (1020, 30)]
     index = offset_index(tmp_path / "i", entries)
     index.truncate_to(cut_at)
@@ -81,7 +81,7 @@ def test_offset_index_is_cut_at_an_offset(tmp_path: Path, cut_at: int, left: int
     asked=st.lists(st.integers(-2, 200), max_size=10),
     cut_at=st.integers(BASE - 1, BASE + 200),
 )
-def test_time_index_keeps_only_what_grows(
+def test_time_index_keeps_only_increasing_timestamps(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], asked: list[int], cut_at: int
 ) -> None:
     path = str(tmp_path_factory.mktemp("t") / "t")
@@ -115,7 +115,7 @@ def test_transaction_index(tmp_path: Path) -> None:
     for entry in entries:
         index.append(entry)
     assert TransactionIndex(HostDisk(), str(path), 0).entries() == entries
-    # A whole search ends with the first entry after which nothing below the end can be undecided.
+    # The search ends with the first entry whose last stable offset reaches the end.
     assert index.collect(12, 26) == (entries[1:3], True)
     assert index.collect(0, 1000) == (entries, False)
     assert index.collect(16, 20) == ([], True)
@@ -128,7 +128,7 @@ def test_transaction_index(tmp_path: Path) -> None:
     assert path.stat().st_size == 0
 
 
-def test_transaction_index_of_another_segment_is_noticed(tmp_path: Path) -> None:
+def test_transaction_index_of_another_segment_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "x"
     TransactionIndex(HostDisk(), str(path), 0).append(AbortedTransaction(1, 2, 3, 4))
     with pytest.raises(CorruptIndex):
@@ -136,6 +136,6 @@ def test_transaction_index_of_another_segment_is_noticed(tmp_path: Path) -> None
     path.write_bytes(b"\x00\x07" + path.read_bytes()[2:])
     with pytest.raises(CorruptIndex):
         TransactionIndex(HostDisk(), str(path), 0).check()
-    # The beginning of an entry that was never finished counts for nothing.
+    # A partial entry is ignored.
     path.write_bytes(path.read_bytes()[:-1])
     assert TransactionIndex(HostDisk(), str(path), 0).entries() == []

@@ -21,12 +21,12 @@ def listed(epochs: LeaderEpochs) -> list[tuple[int, int]]:
     return [(entry.epoch, entry.start_offset) for entry in epochs.entries]
 
 
-def test_file_is_kafkas(epochs: LeaderEpochs, tmp_path: Path) -> None:
+def test_leader_epoch_checkpoint_has_kafkas_format(epochs: LeaderEpochs, tmp_path: Path) -> None:
     assert (tmp_path / "leader-epoch-checkpoint").read_bytes() == b"0\n3\n2 10\n3 20\n7 35\n"
     assert listed(LeaderEpochs.read(HostDisk(), str(tmp_path))) == [(2, 10), (3, 20), (7, 35)]
 
 
-def test_where_epochs_end(epochs: LeaderEpochs) -> None:
+def test_end_offset_for_epoch(epochs: LeaderEpochs) -> None:
     ends = {epoch: tuple(epochs.end_offset_for(epoch, 50)) for epoch in range(-1, 10)}
     assert ends == {
         -1: (-1, -1),
@@ -43,16 +43,16 @@ def test_where_epochs_end(epochs: LeaderEpochs) -> None:
     }
 
 
-def test_epoch_of_an_offset(epochs: LeaderEpochs) -> None:
+def test_epoch_for_offset(epochs: LeaderEpochs) -> None:
     assert [epochs.epoch_for_offset(offset) for offset in (9, 10, 19, 20, 34, 35, 99)] == [None, 2, 2, 3, 3, 7, 7]
 
 
-def test_same_epoch_again_changes_nothing(epochs: LeaderEpochs) -> None:
+def test_repeated_epoch_changes_nothing(epochs: LeaderEpochs) -> None:
     epochs.assign(7, 40)
     assert listed(epochs) == [(2, 10), (3, 20), (7, 35)]
 
 
-def test_contradicted_entries_make_room(epochs: LeaderEpochs) -> None:
+def test_conflicting_epoch_entries_are_removed(epochs: LeaderEpochs) -> None:
     epochs.assign(8, 35)
     assert listed(epochs) == [(2, 10), (3, 20), (8, 35)]
     epochs.assign(9, 15)
@@ -61,7 +61,7 @@ def test_contradicted_entries_make_room(epochs: LeaderEpochs) -> None:
     assert listed(epochs) == [(2, 10), (5, 60)]
 
 
-def test_cutting(epochs: LeaderEpochs, tmp_path: Path) -> None:
+def test_truncation_of_epochs(epochs: LeaderEpochs, tmp_path: Path) -> None:
     epochs.truncate_from_end(36)
     assert listed(epochs) == [(2, 10), (3, 20), (7, 35)]
     epochs.truncate_from_end(35)
@@ -78,12 +78,12 @@ def test_cutting(epochs: LeaderEpochs, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch, start", [(-1, 0), (0, -1)])
-def test_nonsense_is_refused(epochs: LeaderEpochs, epoch: int, start: int) -> None:
+def test_negative_epochs_and_offsets_are_rejected(epochs: LeaderEpochs, epoch: int, start: int) -> None:
     with pytest.raises(ValueError):
         epochs.assign(epoch, start)
 
 
-def test_failed_write_leaves_the_old_epochs(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_epochs(tmp_path: Path) -> None:
     disk = FaultyDisk()
     epochs = LeaderEpochs(disk, str(tmp_path))
     epochs.assign(1, 0)
@@ -98,13 +98,13 @@ def test_failed_write_leaves_the_old_epochs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"1\n0\n", b"0\n2\n1 1\n", b"x\n", b"0\n1\n1\n", b"0\n1\na b\n", b"0\nx\n", b"\xff"]
 )
-def test_malformed_files_are_told(tmp_path: Path, content: bytes) -> None:
+def test_malformed_checkpoint_raises(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_bytes(content)
     with pytest.raises(MalformedCheckpoint):
         LeaderEpochs.read(HostDisk(), str(tmp_path))
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n0\n"])
-def test_empty_files_hold_no_epoch(tmp_path: Path, content: bytes) -> None:
+def test_empty_checkpoint_has_no_epochs(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_bytes(content)
     assert LeaderEpochs.read(HostDisk(), str(tmp_path)).entries == []

@@ -1,4 +1,4 @@
-"""Leases on segments: granted below a bound, renewed, given back, ended by time, and never too many."""
+"""Leases on segments: granted below a bound, renewed, released, expired, and limited."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ def bases(bound: int, start: int = 0, end: int = 2**62) -> list[int]:
     return [held.base_offset for _, held in leasable(SEGMENTS, bound, start=start, end=end)]
 
 
-def test_only_closed_segments_that_lie_below_the_bound_whole() -> None:
+def test_only_closed_segments_below_the_bound_are_leasable() -> None:
     assert bases(100) == [0, 10, 20]
     assert bases(30) == [0, 10, 20]
     assert bases(29) == [0, 10]
@@ -45,19 +45,19 @@ def test_only_closed_segments_that_lie_below_the_bound_whole() -> None:
     assert [held for _, held in leasable(SEGMENTS, 100, start=25, end=26)] == [HeldSegment(20, 30, 21)]
 
 
-def test_the_first_of_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leasable_segments_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "FILES_PER_LEASE_MAX", 2)
     assert bases(100) == [0, 10]
 
 
-def test_a_lease_ends_by_itself_unless_it_is_renewed() -> None:
+def test_lease_expires_unless_renewed() -> None:
     held = Leases()
     held.grant(LEASE)
     held.grant(replace(LEASE, id="def"))
 
     assert held.expire(1_999) == []
     assert held.renew("def", "spark", 500, 1_999).expires_ms == 2_499
-    # Not shorter than it was promised.
+    # A renewal never shortens it.
     assert held.renew("def", "spark", 1, 2_000).expires_ms == 2_499
     with pytest.raises(LeaseRefused, match="abc has expired"):
         held.renew("abc", "spark", 500, 2_000)
@@ -70,7 +70,7 @@ def test_a_lease_ends_by_itself_unless_it_is_renewed() -> None:
     assert list(held) == held.end_all() == []
 
 
-def test_it_does_not_last_for_ever() -> None:
+def test_lease_has_a_maximum_lifetime() -> None:
     held = Leases()
     held.grant(LEASE)
     last = LEASE.granted_ms + LIFETIME_MS_MAX
@@ -82,7 +82,7 @@ def test_it_does_not_last_for_ever() -> None:
     assert held.expire(last)
 
 
-def test_somebody_elses_is_none_of_ones_business() -> None:
+def test_lease_of_another_principal_is_rejected() -> None:
     held = Leases()
     held.grant(LEASE)
     for do in (lambda: held.renew("abc", "other", 9, 1_500), lambda: held.release("abc", "other")):
@@ -91,7 +91,7 @@ def test_somebody_elses_is_none_of_ones_business() -> None:
     assert [one.principal for one in held] == ["spark"]
 
 
-def test_there_are_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_leases_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "FILES_MAX", 5)
     held = Leases()
     for name in ("a", "b"):
@@ -105,7 +105,7 @@ def test_there_are_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
         held.check_room(0)
 
 
-def test_nobody_takes_a_link_for_a_log() -> None:
+def test_lease_links_are_not_loaded_as_logs() -> None:
     name = LEASE.link_paths()[1].rpartition("/")[2]
     assert leases.is_link(name)
     assert parse_offset_file(name) is None

@@ -27,7 +27,7 @@ def copied(source: LogBox, copy: LogBox) -> LogCopy:
     return log_copy
 
 
-def test_the_same_bytes_epochs_producers_and_transactions(tmp_path: Path) -> None:
+def test_copy_has_the_same_bytes_epochs_producers_and_transactions(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path, config=config(segment_bytes=2000))
     for number in range(20):
         source.append(batch(3, size=100), epoch=number // 8)
@@ -48,7 +48,7 @@ def test_the_same_bytes_epochs_producers_and_transactions(tmp_path: Path) -> Non
     assert copy.log.recovery_point == end
 
 
-def test_a_copy_that_lost_its_topic_id_gets_it_back(tmp_path: Path) -> None:
+def test_copy_without_topic_id_gets_it_again(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path)
     source.append(batch(3))
     (copy.directory / "partition.metadata").write_bytes(b"")
@@ -61,7 +61,7 @@ def test_a_copy_that_lost_its_topic_id_gets_it_back(tmp_path: Path) -> None:
     assert metadata[0] == metadata[1] != b""
 
 
-def test_progress_by_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_progresses_by_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.storage.log.log_copy.CHUNK_BYTES", 500)
     source, copy = boxes(tmp_path, config=config(segment_bytes=2000))
     for _ in range(10):
@@ -70,20 +70,20 @@ def test_progress_by_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     steps = []
     while not steps or not steps[-1].caught_up:
         steps.append(log_copy.advance(NOW_MS))
-    # One batch a step, over several segments, until no more than a chunk is left.
+    # One batch per step, over several segments, until at most one chunk is left.
     assert {step.copied_bytes for step in steps} == {source.log.size_bytes // 10}
     assert [step.caught_up for step in steps] == [False] * 8 + [True]
     assert copy.log.log_end_offset == 9
 
 
-def test_an_empty_log_that_does_not_begin_at_0(tmp_path: Path) -> None:
+def test_copy_of_an_empty_log_that_starts_after_0(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path)
     source.log.truncate_fully_to(42, NOW_MS)
     copied(source, copy)
     assert (copy.log.log_start_offset, copy.log.log_end_offset) == (42, 42)
 
 
-def test_a_start_within_a_batch(tmp_path: Path) -> None:
+def test_copy_of_a_log_start_inside_a_batch(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path)
     source.append(batch(5))
     source.append(batch(5))
@@ -93,7 +93,7 @@ def test_a_start_within_a_batch(tmp_path: Path) -> None:
     assert [header.base_offset for header in read_all(copy.log)] == [5]
 
 
-def test_a_start_that_overtakes_the_copy(tmp_path: Path) -> None:
+def test_log_start_that_overtakes_the_copy(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path)
     source.append(batch(5))
     log_copy = LogCopy(source.log, copy.log)
@@ -106,10 +106,10 @@ def test_a_start_that_overtakes_the_copy(tmp_path: Path) -> None:
     assert everything(copy.log) == everything(source.log)
 
 
-def test_an_end_that_only_an_empty_segment_tells(tmp_path: Path) -> None:
+def test_log_end_known_only_from_an_empty_segment(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path, config=config(compact=True, delete=False))
     source.append(batch(5))
-    # As if compaction had taken offsets 5 to 9.
+    # As if compaction had removed offsets 5 to 9.
     source.log.roll(NOW_MS, at_least=10)
     source.log.log_end_offset = 10
     copied(source, copy)
@@ -117,7 +117,7 @@ def test_an_end_that_only_an_empty_segment_tells(tmp_path: Path) -> None:
     assert copy.reopen_after_kill().log_end_offset == 10
 
 
-def test_a_batch_larger_than_a_segment_may_be_today(tmp_path: Path) -> None:
+def test_batch_larger_than_the_current_segment_bytes(tmp_path: Path) -> None:
     source = LogBox(tmp_path / "source")
     copy = LogBox(tmp_path / "copy", config=config(segment_bytes=700))
     for _ in range(5):
@@ -126,7 +126,7 @@ def test_a_batch_larger_than_a_segment_may_be_today(tmp_path: Path) -> None:
     assert everything(copy.log) == everything(source.log)
 
 
-def test_it_lives_on_as_the_partitions_log(tmp_path: Path) -> None:
+def test_copy_replaces_the_partitions_log(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path)
     source.produce(7, 0, 3)
     copied(source, copy)
@@ -138,7 +138,7 @@ def test_it_lives_on_as_the_partitions_log(tmp_path: Path) -> None:
 
 
 class TestAgreeing:
-    def test_a_copy_goes_on_where_it_stopped(self, tmp_path: Path) -> None:
+    def test_copy_resumes_where_it_stopped(self, tmp_path: Path) -> None:
         source, copy = boxes(tmp_path)
         source.append(batch(5))
         LogCopy(source.log, copy.log).advance(NOW_MS)
@@ -149,7 +149,7 @@ class TestAgreeing:
         log_copy.finish(NOW_MS)
         assert everything(copy.log) == everything(source.log)
 
-    def test_what_the_original_lost_in_a_crash_is_cut_off(self, tmp_path: Path) -> None:
+    def test_copy_is_truncated_to_what_the_original_kept_after_a_crash(self, tmp_path: Path) -> None:
         source, copy = boxes(tmp_path)
         source.append(batch(5), epoch=1)
         source.append(batch(5), epoch=1)
@@ -165,9 +165,7 @@ class TestAgreeing:
         assert copy.log.epochs.entries == source.log.epochs.entries
 
     @pytest.mark.parametrize("is_copied_meanwhile", [False, True])
-    def test_what_is_cut_off_the_original_meanwhile_is_cut_off_the_copy(
-        self, tmp_path: Path, is_copied_meanwhile: bool
-    ) -> None:
+    def test_truncation_of_the_original_truncates_the_copy(self, tmp_path: Path, is_copied_meanwhile: bool) -> None:
         source, copy = boxes(tmp_path)
         source.append(batch(5), epoch=1)
         source.append(batch(5), epoch=1)
@@ -175,7 +173,7 @@ class TestAgreeing:
         log_copy.agree(NOW_MS)
         log_copy.advance(NOW_MS)
         assert copy.log.log_end_offset == 10
-        # A leader of a later epoch does not have them, and writes more than there was.
+        # A leader of a later epoch does not have them and appends more records.
         source.log.truncate_to(5, NOW_MS)
         if is_copied_meanwhile:
             log_copy.advance(NOW_MS)
@@ -186,7 +184,7 @@ class TestAgreeing:
         assert everything(copy.log) == everything(source.log)
         assert copy.log.epochs.entries == source.log.epochs.entries
 
-    def test_another_end_is_noticed_though_the_copy_has_gone_on_with_the_new_one(self, tmp_path: Path) -> None:
+    def test_changed_end_of_the_original_is_detected_by_epochs(self, tmp_path: Path) -> None:
         source, copy = boxes(tmp_path)
         source.append(batch(5), epoch=1)
         copy.append(batch(5), epoch=1)
@@ -199,7 +197,7 @@ class TestAgreeing:
         log_copy.finish(NOW_MS)
         assert everything(copy.log) == everything(source.log)
 
-    def test_a_copy_that_begins_later_in_an_epoch_is_kept(self, tmp_path: Path) -> None:
+    def test_copy_that_starts_later_in_an_epoch_is_kept(self, tmp_path: Path) -> None:
         source, copy = boxes(tmp_path)
         for _ in range(3):
             source.append(batch(5), epoch=1)
@@ -209,7 +207,7 @@ class TestAgreeing:
         log_copy.agree(NOW_MS)
         assert (copy.log.log_start_offset, copy.log.log_end_offset) == (5, 15)
 
-    def test_a_copy_of_another_history_begins_anew(self, tmp_path: Path) -> None:
+    def test_copy_of_another_history_restarts(self, tmp_path: Path) -> None:
         source, copy = boxes(tmp_path)
         source.append(batch(5), epoch=1)
         copy.append(batch(9, size=30), epoch=4)
@@ -219,7 +217,7 @@ class TestAgreeing:
         assert everything(copy.log) == everything(source.log)
 
 
-def test_damage_is_not_copied(tmp_path: Path) -> None:
+def test_corrupt_batch_is_not_copied(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path)
     source.append(batch(5, size=50))
     source.log.release_files()
@@ -232,7 +230,7 @@ def test_damage_is_not_copied(tmp_path: Path) -> None:
     assert copy.log.log_end_offset == 0
 
 
-def test_whose_disk_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_error_names_the_failed_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, copy = boxes(tmp_path)
     source.append(batch(5))
 
@@ -248,7 +246,7 @@ def test_whose_disk_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         LogCopy(source.log, copy.log).advance(NOW_MS)
 
 
-def test_a_changed_config_comes_along(tmp_path: Path) -> None:
+def test_copy_uses_a_changed_config(tmp_path: Path) -> None:
     source, copy = boxes(tmp_path)
     changed = config(retention_ms=1)
     source.log.update_config(changed)

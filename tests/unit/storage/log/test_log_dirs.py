@@ -26,14 +26,14 @@ ORDERS = [TopicPartition("orders", n) for n in range(4)]
 
 
 class Inline:
-    """An executor that works at once."""
+    """An executor that runs work immediately."""
 
     async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
         return work()
 
 
 class Node:
-    """Log dirs that can be stopped, killed and started again."""
+    """Log dirs that can be stopped, killed and restarted."""
 
     def __init__(self, root: Path, count: int = 1, disk: HostDisk | None = None) -> None:
         self.disk = disk or HostDisk()
@@ -83,7 +83,7 @@ def fill(log: PartitionLog, count: int) -> None:
         log.append_as_leader(data, parse_batches(data), leader_epoch=0, now_ms=NOW_MS)
 
 
-def test_partitions_go_to_the_emptiest_dir(tmp_path: Path) -> None:
+def test_partitions_go_to_the_log_dir_with_the_fewest(tmp_path: Path) -> None:
     node = Node(tmp_path, 3)
     for n in range(7):
         node.create(TopicPartition("t", n))
@@ -91,14 +91,14 @@ def test_partitions_go_to_the_emptiest_dir(tmp_path: Path) -> None:
     assert node.create(TopicPartition("t", 3)) is node.dirs.get(TopicPartition("t", 3))
 
 
-def test_asked_for_dir_is_taken(tmp_path: Path) -> None:
+def test_requested_log_dir_is_used(tmp_path: Path) -> None:
     node = Node(tmp_path, 3)
     for path, directory_id in node.dirs.directory_ids.items():
         name = TopicPartition("t", directory_id.int)
         assert node.dirs.dir_of(node.create(name, directory_id=directory_id)) == path
 
 
-def test_a_dir_whose_disk_was_replaced_is_not_waited_for(tmp_path: Path) -> None:
+def test_replaced_log_dir_is_not_waited_for(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     assert node.dirs.dir_of(node.create(TopicPartition("t", 9), directory_id=UUID(int=424242))) in node.paths
     lost, left = node.paths
@@ -110,7 +110,7 @@ def test_a_dir_whose_disk_was_replaced_is_not_waited_for(tmp_path: Path) -> None
     assert node.dirs.dir_of(node.create(TopicPartition("t", 7))) == left
 
 
-def test_clean_stop_and_start(tmp_path: Path) -> None:
+def test_clean_shutdown_and_start(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     for n, name in enumerate(ORDERS):
         fill(node.create(name), n + 1)
@@ -156,13 +156,13 @@ def test_start_after_a_kill(tmp_path: Path) -> None:
         assert log is not None
         assert log.log_end_offset == 10
         assert log.recovery_point == (6 if name == ORDERS[0] else 0)
-    # One dir stopped cleanly, the other did not: no word on the broker's epoch.
+    # Only one log dir was closed cleanly: the broker epoch is unknown.
     node.stop()
     os.unlink(Path(node.paths[0], ".kafka_cleanshutdown"))
     assert node.start().previous_broker_epoch == -1
 
 
-def test_checkpoint_files_are_kafkas(tmp_path: Path) -> None:
+def test_checkpoint_files_have_kafkas_format(tmp_path: Path) -> None:
     node = Node(tmp_path)
     for name in reversed(ORDERS[:2]):
         fill(node.create(name), 3)
@@ -191,7 +191,7 @@ def test_unchanged_checkpoints_are_not_written_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"garbage", b"0\n1\n", b"7\n0\n", b"0\n1\norders zero 5\n"])
-def test_damaged_checkpoints_cost_time_not_data(tmp_path: Path, content: bytes) -> None:
+def test_corrupt_checkpoints_lose_no_data(tmp_path: Path, content: bytes) -> None:
     node = Node(tmp_path)
     fill(node.create(ORDERS[0]), 3)
     node.kill()
@@ -204,7 +204,7 @@ def test_damaged_checkpoints_cost_time_not_data(tmp_path: Path, content: bytes) 
     assert len(read_all(log)) == 3
 
 
-def test_deletion(tmp_path: Path) -> None:
+def test_partition_deletion(tmp_path: Path) -> None:
     node = Node(tmp_path)
     log = node.create(ORDERS[0], config(file_delete_delay_ms=1000))
     fill(log, 1)
@@ -219,7 +219,7 @@ def test_deletion(tmp_path: Path) -> None:
     assert marked not in os.listdir(node.paths[0])
 
 
-def test_deletion_that_a_kill_interrupted_is_finished(tmp_path: Path) -> None:
+def test_interrupted_deletion_is_completed(tmp_path: Path) -> None:
     node = Node(tmp_path)
     log = node.create(ORDERS[0])
     node.dirs.delete(log, NOW_MS)
@@ -249,7 +249,7 @@ def test_new_partition_does_not_inherit_the_checkpoints_of_a_deleted_one(tmp_pat
     assert (again.log_start_offset, again.log_end_offset, again.recovery_point) == (0, 6, 0)
 
 
-def test_strays_are_put_aside(tmp_path: Path) -> None:
+def test_stray_logs_are_renamed(tmp_path: Path) -> None:
     node = Node(tmp_path)
     for name in ORDERS[:2]:
         fill(node.create(name), 1)
@@ -266,14 +266,14 @@ def test_strays_are_put_aside(tmp_path: Path) -> None:
     assert node.dirs.get(ORDERS[1]) is None
     (aside,) = [name for name in os.listdir(node.paths[0]) if name.endswith("-stray")]
     assert Path(node.paths[0], aside, "00000000000000000000.log").stat().st_size > 0
-    # The next start leaves it alone.
+    # The next start ignores it.
     node.stop()
     node.start()
     assert node.load() == []
     assert aside in os.listdir(node.paths[0])
 
 
-def test_copy_in_another_dir_takes_over(tmp_path: Path) -> None:
+def test_promoted_future_log_replaces_the_original(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     log = node.create(ORDERS[0])
     fill(log, 3)
@@ -299,8 +299,8 @@ def test_copy_in_another_dir_takes_over(tmp_path: Path) -> None:
         node.dirs.create_future(ORDERS[0], TOPIC_ID, DEFAULTS, "/nowhere", NOW_MS)
 
 
-def test_a_copy_is_not_trusted_for_what_an_earlier_log_here_had_flushed(tmp_path: Path) -> None:
-    """It went to another dir, comes back, and the power fails: the checkpoint still speaks of the one that went."""
+def test_future_log_ignores_checkpoints_of_an_earlier_log(tmp_path: Path) -> None:
+    """The replica moved away and back before a power loss: the checkpoint still belongs to the earlier log."""
     small = config(segment_bytes=150)
     node = Node(tmp_path, 2)
     log = node.create(ORDERS[0], small)
@@ -321,7 +321,7 @@ def test_a_copy_is_not_trusted_for_what_an_earlier_log_here_had_flushed(tmp_path
     assert node.dirs.online[home].future_logs[ORDERS[0]].log_end_offset == second.base_offset
 
 
-def test_failed_dir_goes_offline_alone(tmp_path: Path) -> None:
+def test_only_the_failed_log_dir_goes_offline(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     for name in ORDERS:
         fill(node.create(name), 1)
@@ -332,14 +332,14 @@ def test_failed_dir_goes_offline_alone(tmp_path: Path) -> None:
     assert list(node.dirs.online) == [kept]
     assert node.dirs.fail(lost, OSError(errno.EIO, "again")) == []
     assert node.dirs.dir_of(node.create(TopicPartition("new", 0))) == kept
-    # The lock is free, so that the disk can be mended and mounted elsewhere.
+    # The lock is released, so that the disk can be repaired and mounted elsewhere.
     HostDisk().lock(f"{lost}/.lock").release()
     node.stop()
     assert not Path(lost, ".kafka_cleanshutdown").exists()
     assert Path(kept, ".kafka_cleanshutdown").exists()
 
 
-def test_disk_that_fails_while_loading_is_told(tmp_path: Path) -> None:
+def test_disk_failure_during_loading_is_reported(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     for name in ORDERS:
         fill(node.create(name), 1)
@@ -351,7 +351,7 @@ def test_disk_that_fails_while_loading_is_told(tmp_path: Path) -> None:
     assert "partition.metadata" in str(failure.error)
 
 
-def test_checkpoint_failures_name_their_dir(tmp_path: Path) -> None:
+def test_checkpoint_failures_name_their_log_dir(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = Node(tmp_path, 2, disk=disk)
     for name in ORDERS:
@@ -362,7 +362,7 @@ def test_checkpoint_failures_name_their_dir(tmp_path: Path) -> None:
     assert failure.error.errno == errno.ENOSPC
 
 
-def test_locked_dir(tmp_path: Path) -> None:
+def test_locked_log_dir_is_rejected(tmp_path: Path) -> None:
     node = Node(tmp_path)
     with pytest.raises(LogDirError, match="locked by another process"):
         LogDirs.open(HostDisk(), node.paths, node_id=1, cluster_id=CLUSTER, new_id=node.new_id)
@@ -370,7 +370,7 @@ def test_locked_dir(tmp_path: Path) -> None:
     node.start()
 
 
-def test_dir_of_another_cluster_or_node(tmp_path: Path) -> None:
+def test_log_dir_of_another_cluster_or_node_is_rejected(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     node.kill()
     with pytest.raises(LogDirError, match=f"belongs to cluster {CLUSTER}, not to other"):
@@ -380,19 +380,19 @@ def test_dir_of_another_cluster_or_node(tmp_path: Path) -> None:
     write_meta_properties(node.disk, node.paths[1], MetaProperties("other", 1, node.new_id()))
     with pytest.raises(LogDirError, match="belongs to cluster other"):
         node.start(cluster_id=None)
-    # A refusal leaves no lock behind.
+    # A rejected log dir is not locked.
     for path in node.paths:
         HostDisk().lock(f"{path}/.lock").release()
 
 
-def test_unformatted_dirs(tmp_path: Path) -> None:
+def test_unformatted_log_dirs_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(LogDirError, match="not formatted"):
         LogDirs.open(HostDisk(), [str(tmp_path / "none")], node_id=1, cluster_id=None, new_id=lambda: UUID(int=999))
     node = Node(tmp_path / "one")
     node.kill()
     node.paths.append(str(tmp_path / "new"))
     dirs = node.start(cluster_id=None)
-    # A dir that was added gets its identity by itself.
+    # A new log dir gets its identity automatically.
     meta = read_meta_properties(node.disk, node.paths[1])
     assert meta is not None
     assert (meta.cluster_id, meta.node_id) == (CLUSTER, 1)
@@ -400,7 +400,7 @@ def test_unformatted_dirs(tmp_path: Path) -> None:
     assert dirs.cluster_id == CLUSTER
 
 
-def test_dir_that_cannot_be_made_is_offline_from_the_start(tmp_path: Path) -> None:
+def test_log_dir_that_cannot_be_created_is_offline(tmp_path: Path) -> None:
     class ReadOnly(HostDisk):
         def make_dirs(self, path: str, *, durable: bool = True) -> None:
             if path.endswith("disk1"):
@@ -432,7 +432,7 @@ def test_malformed_meta_properties(tmp_path: Path, content: str) -> None:
         node.start()
 
 
-def test_meta_properties_as_java_writes_them(tmp_path: Path) -> None:
+def test_meta_properties_written_by_java(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(
         "#\n#Sun Nov 15 20:06:59 UTC 2026\nnode.id=1\ndirectory.id=knqCFr44PwlParkbFRDRNQ\nversion=1\n"
         "cluster.id=uAS_hZWqSfiwvyKECFpdrg\n"
@@ -443,7 +443,7 @@ def test_meta_properties_as_java_writes_them(tmp_path: Path) -> None:
     assert read_meta_properties(HostDisk(), str(tmp_path)) == expected
 
 
-def test_other_things_in_a_log_dir_are_left_alone(tmp_path: Path) -> None:
+def test_unrelated_files_in_a_log_dir_are_kept(tmp_path: Path) -> None:
     node = Node(tmp_path)
     fill(node.create(ORDERS[0]), 1)
     node.stop()
@@ -456,7 +456,7 @@ def test_other_things_in_a_log_dir_are_left_alone(tmp_path: Path) -> None:
     assert Path(node.paths[0], "lost+found").is_dir()
 
 
-def test_what_the_last_run_made_is_durable_before_it_is_used(tmp_path: Path) -> None:
+def test_directories_of_the_last_run_are_synced_before_use(tmp_path: Path) -> None:
     class Recorded(HostDisk):
         def __init__(self) -> None:
             super().__init__()

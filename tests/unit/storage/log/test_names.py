@@ -45,7 +45,7 @@ def test_partition_directories(name: str, expected: tuple[tuple[str, int], str] 
     assert names.parse_partition_dir(name) == expected
 
 
-def test_marked_directories_stay_within_the_longest_name() -> None:
+def test_marked_directory_names_have_valid_length() -> None:
     long = TopicPartition("t" * 249, 12345)
     for mark in (names.DELETE_DIR_SUFFIX, names.STRAY_DIR_SUFFIX, names.FUTURE_DIR_SUFFIX):
         name = names.marked_partition_dir(long, mark, "0" * 32)

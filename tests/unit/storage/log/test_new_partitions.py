@@ -1,6 +1,6 @@
-"""Partitions are made without waiting for the disk; a power loss takes away nothing flushed, and mixes nothing up.
+"""Partitions are created without a sync; flushed records survive a power loss, and topics are never mixed up.
 
-On the simulator's disk, which forgets what was not synced, in many different ways.
+On the simulator's disk, which loses unsynced data in many different ways.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Inline:
 
 
 class Broker:
-    """Log dirs on a machine that may lose its power."""
+    """Log dirs on a machine that may lose power."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -84,7 +84,7 @@ def in_many_worlds(story: Callable[[Broker], Any]) -> None:
             story(Broker(world.add_machine("one")))
 
 
-def test_what_was_flushed_survives() -> None:
+def test_flushed_records_of_a_new_partition_survive_power_loss() -> None:
     def story(broker: Broker) -> None:
         flushed, unflushed, *_ = broker.logs
         append(flushed, 3)
@@ -102,8 +102,8 @@ def test_what_was_flushed_survives() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
-def test_what_was_flushed_after_a_restart_survives(clean: bool) -> None:
-    """The run before left directories that were not durable yet."""
+def test_records_flushed_after_a_restart_survive_power_loss(clean: bool) -> None:
+    """The previous run left unsynced directories."""
 
     def story(broker: Broker) -> None:
         append(broker.logs[1], 2)
@@ -123,7 +123,7 @@ def test_what_was_flushed_after_a_restart_survives(clean: bool) -> None:
     in_many_worlds(story)
 
 
-def test_a_clean_stop_survives() -> None:
+def test_clean_shutdown_of_a_new_partition_survives_power_loss() -> None:
     def story(broker: Broker) -> None:
         append(broker.logs[0], 3)
         broker.stop()
@@ -135,8 +135,8 @@ def test_a_clean_stop_survives() -> None:
     in_many_worlds(story)
 
 
-def test_records_are_not_taken_for_those_of_a_later_topic_of_the_name() -> None:
-    """Deleted and created anew while this broker was down, having lost the id but not the records."""
+def test_records_of_a_deleted_topic_do_not_reappear_in_a_new_one() -> None:
+    """The topic was deleted and recreated while this broker was down and had lost the topic ID but not the records."""
 
     def story(broker: Broker) -> None:
         for log in broker.logs:
@@ -149,7 +149,7 @@ def test_records_are_not_taken_for_those_of_a_later_topic_of_the_name() -> None:
     in_many_worlds(story)
 
 
-def test_a_directory_without_an_id_and_without_records_is_taken_over() -> None:
+def test_empty_directory_without_topic_id_is_reused() -> None:
     def story(broker: Broker) -> None:
         broker.disk.remove(f"{broker.logs[0].directory}/partition.metadata")
         broker.kill()
@@ -161,7 +161,7 @@ def test_a_directory_without_an_id_and_without_records_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 10, 11, 25, 42])
-def test_an_id_that_breaks_off_is_none(size: int) -> None:
+def test_partial_topic_id_is_ignored(size: int) -> None:
     """The disk was full when the partition was created."""
 
     def story(broker: Broker) -> None:
@@ -176,8 +176,8 @@ def test_an_id_that_breaks_off_is_none(size: int) -> None:
     in_many_worlds(story)
 
 
-def test_records_of_a_directory_that_had_no_id_are_kept_once_it_has_one() -> None:
-    """As of a broker that kept no ids, and was stopped cleanly."""
+def test_records_of_a_directory_without_topic_id_are_kept() -> None:
+    """As left by a broker without topic IDs after a clean shutdown."""
 
     def story(broker: Broker) -> None:
         append(broker.logs[0], 3)

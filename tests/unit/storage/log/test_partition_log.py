@@ -25,7 +25,7 @@ def test_new_log_is_empty(tmp_path: Path) -> None:
     assert box.files()["partition.metadata"] == b"version: 0\ntopic_id: EjRWeBI0VngSNFZ4EjRWeA"
 
 
-def test_leader_gives_offsets_and_epoch(tmp_path: Path) -> None:
+def test_leader_assigns_offsets_and_epoch(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert box.append(batch(3), epoch=5)[:2] == (0, 2)
     assert box.append(batch(2), epoch=5)[:2] == (3, 4)
@@ -42,7 +42,7 @@ def test_leader_gives_offsets_and_epoch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_read_gives_whole_batches_only(tmp_path: Path, cached: bool) -> None:
+def test_read_returns_whole_batches(tmp_path: Path, cached: bool) -> None:
     box = LogBox(tmp_path)
     for _ in range(50):
         box.append(batch(2, size=100))
@@ -57,7 +57,7 @@ def test_read_gives_whole_batches_only(tmp_path: Path, cached: bool) -> None:
         assert [one.base_offset for one in parse_batches(found.data)] == list(range(0, count * 2, 2))
 
 
-def test_read_starts_with_the_batch_that_holds_the_offset(tmp_path: Path) -> None:
+def test_read_starts_with_the_batch_that_contains_the_offset(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(index_interval_bytes=200))
     for _ in range(100):
         box.append(batch(3, size=50))
@@ -69,7 +69,7 @@ def test_read_starts_with_the_batch_that_holds_the_offset(tmp_path: Path) -> Non
         assert decode_batch(found.data, header)[offset % 3].offset == offset
 
 
-def test_nothing_at_or_above_the_end_is_read(tmp_path: Path) -> None:
+def test_read_stops_below_the_end_offset(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=2000, index_interval_bytes=300))
     for _ in range(60):
         box.append(batch(2, size=100))
@@ -87,7 +87,7 @@ def test_nothing_at_or_above_the_end_is_read(tmp_path: Path) -> None:
     assert box.log.read(100, 1000, end_offset_exclusive=50).data == b""
 
 
-def test_first_batch_larger_than_asked_for(tmp_path: Path) -> None:
+def test_first_batch_may_exceed_max_bytes(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.append(batch(1, size=5000))
     box.append(batch(1, size=5000))
@@ -99,7 +99,7 @@ def test_first_batch_larger_than_asked_for(tmp_path: Path) -> None:
     assert len(parse_batches(box.log.read(0, 0, end_offset_exclusive=2).data)) == 1
 
 
-def test_out_of_range(tmp_path: Path) -> None:
+def test_read_out_of_range(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.append(batch(10))
     box.log.advance_log_start(4)
@@ -108,7 +108,7 @@ def test_out_of_range(tmp_path: Path) -> None:
             box.log.read(offset, 100, end_offset_exclusive=10)
         assert caught.value.code is ErrorCode.offset_out_of_range
     assert box.log.read(10, 100, end_offset_exclusive=10).data == b""
-    # The batch comes whole, the consumer skips what lies before the offset it asked for.
+    # The whole batch is returned; the consumer skips the records before its offset.
     assert parse_batches(box.log.read(4, 100, end_offset_exclusive=10).data)[0].base_offset == 0
 
 
@@ -123,7 +123,7 @@ def test_rolls_by_size(tmp_path: Path) -> None:
         "00000000000000000006.snapshot",
         "00000000000000000009.snapshot",
     }
-    # A closed segment's indexes have their true size, and the time index ends with the greatest timestamp.
+    # The indexes of a closed segment are trimmed, and the time index ends with the max timestamp.
     assert len(box.files()["00000000000000000003.timeindex"]) == 12
     assert len(box.files()["00000000000000000003.index"]) == 0
     assert len(read_all(box.log)) == 10
@@ -135,7 +135,7 @@ def test_rolls_by_the_age_of_its_first_batch(tmp_path: Path) -> None:
     box.append(batch(timestamp=NOW_MS + 1000))
     assert len(box.log.segments) == 1
     assert box.append(batch(timestamp=NOW_MS + 1001)).rolled_at == 2
-    # Without timestamps the clock counts.
+    # Without timestamps the wall clock counts.
     box.log.roll(NOW_MS)
     box.append(batch(timestamp=-1), now_ms=NOW_MS)
     box.append(batch(timestamp=-1), now_ms=NOW_MS + 1000)
@@ -163,7 +163,7 @@ def test_rolls_before_relative_offsets_overflow(tmp_path: Path) -> None:
     assert [one.base_offset for one in read_all(box.log)] == [0, 2**31 - 1, 2**31 + 5]
 
 
-def test_follower_keeps_offsets_and_refuses_old_ones(tmp_path: Path) -> None:
+def test_follower_append_keeps_offsets_and_rejects_old_ones(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     data = bytearray(batch(2, base_offset=10, leader_epoch=3) + batch(1, base_offset=20, leader_epoch=4))
     assert box.log.append_as_follower(data, parse_batches(data), now_ms=NOW_MS)[:2] == (10, 20)
@@ -171,11 +171,11 @@ def test_follower_keeps_offsets_and_refuses_old_ones(tmp_path: Path) -> None:
     late = bytearray(batch(1, base_offset=20, leader_epoch=4))
     with pytest.raises(KafkaError):
         box.log.append_as_follower(late, parse_batches(late), now_ms=NOW_MS)
-    # A gap, as compaction leaves it, is read over.
+    # A gap, as compaction leaves it, is skipped.
     assert parse_batches(box.log.read(12, 1000, end_offset_exclusive=21).data)[0].base_offset == 20
 
 
-def test_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+def test_batch_larger_than_a_segment_is_rejected(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=500))
     with pytest.raises(KafkaError) as caught:
         box.append(batch(1, size=600))
@@ -184,7 +184,7 @@ def test_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
     assert box.append(batch(1))[:2] == (0, 0)
 
 
-def test_reading_by_time(tmp_path: Path) -> None:
+def test_offset_lookup_by_timestamp(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=2000, index_interval_bytes=100))
     for n in range(40):
         box.append(batch(3, timestamp=NOW_MS + n * 100, step_ms=10, size=60))
@@ -204,7 +204,7 @@ def test_reading_by_time(tmp_path: Path) -> None:
     assert box.log.offset_of_max_timestamp() == (NOW_MS + 9000, 120, 0)
 
 
-def test_reading_by_append_time(tmp_path: Path) -> None:
+def test_offset_lookup_by_append_time(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     for n in range(5):
         box.append(batch(3, timestamp=5, append_time_ms=NOW_MS + n))
@@ -218,7 +218,7 @@ def test_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     assert box.log.offset_of_max_timestamp() is None
 
 
-def test_truncation(tmp_path: Path) -> None:
+def test_log_truncation(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=1000, index_interval_bytes=100))
     for n in range(30):
         box.append(batch(2, timestamp=NOW_MS + n), epoch=n // 10)
@@ -237,7 +237,7 @@ def test_truncation(tmp_path: Path) -> None:
     assert [(one.base_offset, one.crc) for one in read_all(log)] == expected
 
 
-def test_truncation_below_the_first_segment_starts_anew(tmp_path: Path) -> None:
+def test_truncation_below_the_first_segment_restarts_the_log(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     data = bytearray(batch(5, base_offset=100, leader_epoch=1))
     box.log.truncate_fully_to(100, NOW_MS)
@@ -256,7 +256,7 @@ def open_files_below(directory: Path) -> int:
     return count
 
 
-def test_open_costs_no_descriptors(tmp_path: Path) -> None:
+def test_open_log_uses_no_descriptors(tmp_path: Path) -> None:
     boxes = [LogBox(tmp_path / str(n)) for n in range(20)]
     assert open_files_below(tmp_path) == 0
     for box in boxes:

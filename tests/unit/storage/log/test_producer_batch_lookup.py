@@ -1,4 +1,4 @@
-"""Batches under way when a broker stopped, sent again to its next run: each is known, not only the last."""
+"""Batches in flight when a broker stopped and resent after its restart: each is known, not only the last."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def reopen(box: LogBox, how: str) -> PartitionLog:
 
 
 @pytest.mark.parametrize("how", ["cleanly", "after a kill"])
-def test_every_batch_that_was_under_way_is_known_after_a_restart(tmp_path: Path, how: str) -> None:
+def test_batches_in_flight_are_known_after_a_restart(tmp_path: Path, how: str) -> None:
     box = LogBox(tmp_path)
     first = [box.produce(7, sequence, 2) for sequence in range(0, 12, 2)]
     box.produce(8, 0)
@@ -26,7 +26,7 @@ def test_every_batch_that_was_under_way_is_known_after_a_restart(tmp_path: Path,
     assert not box.produce(7, 12).duplicate
 
 
-def test_across_rolls(tmp_path: Path) -> None:
+def test_batch_lookup_across_segments(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     for sequence in range(5):
         box.produce(7, sequence)
@@ -35,7 +35,7 @@ def test_across_rolls(tmp_path: Path) -> None:
     assert all(box.produce(7, sequence).duplicate for sequence in range(5))
 
 
-def test_what_was_never_sent_is_still_out_of_order(tmp_path: Path) -> None:
+def test_unknown_earlier_batch_is_out_of_order(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     for sequence in (0, 1, 2):
         box.produce(7, sequence)
@@ -46,7 +46,7 @@ def test_what_was_never_sent_is_still_out_of_order(tmp_path: Path) -> None:
         assert raised.value.code is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_sequence_that_has_wrapped(tmp_path: Path) -> None:
+def test_batch_lookup_with_wrapped_sequences(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     for sequence in (2**31 - 2, 2**31 - 1, 0, 1):
         box.produce(7, sequence)
@@ -54,7 +54,7 @@ def test_a_sequence_that_has_wrapped(tmp_path: Path) -> None:
     assert all(box.produce(7, sequence).duplicate for sequence in (2**31 - 2, 2**31 - 1, 0))
 
 
-def test_another_epoch_is_another_producer(tmp_path: Path) -> None:
+def test_batch_lookup_ignores_other_epochs(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(7, 0)
     box.produce(7, 0, epoch=1)
@@ -66,7 +66,7 @@ def test_another_epoch_is_another_producer(tmp_path: Path) -> None:
     assert raised.value.code is ErrorCode.invalid_producer_epoch
 
 
-def test_the_log_is_read_once_for_a_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_lookup_reads_the_log_once_per_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = LogBox(tmp_path, config=config(index_interval_bytes=0))
     for sequence in range(3):
         box.produce(7, sequence)
@@ -79,7 +79,7 @@ def test_the_log_is_read_once_for_a_producer(tmp_path: Path, monkeypatch: pytest
         box.produce(7, 0, 2)
 
 
-def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
+def test_batch_lookup_reads_only_the_end_of_the_log(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(index_interval_bytes=0, max_message_bytes=LOOKUP_BYTES_MAX * 2))
     box.produce(7, 0)
     box.produce(8, 0, size=LOOKUP_BYTES_MAX)

@@ -19,26 +19,26 @@ def refused(box: LogBox, *args: int, **fields: Any) -> ErrorCode:
     return caught.value.code
 
 
-def test_retries_get_the_offsets_of_the_first_time(tmp_path: Path) -> None:
+def test_duplicates_get_the_original_offsets(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     for n in range(7):
         assert box.produce(1, n * 2, 2, timestamp=NOW_MS + n)[:3] == (n * 2, n * 2 + 1, False)
     for n in range(2, 7):
         again = box.produce(1, n * 2, 2)
         assert again[:4] == (n * 2, n * 2 + 1, True, NOW_MS + n)
-    # Only five are remembered; what is older cannot be told from a gap.
+    # Only five batches are kept; an older duplicate looks like a gap.
     assert refused(box, 1, 2, 2) is ErrorCode.out_of_order_sequence_number
-    # The same sequence with another length is no retry.
+    # The same sequence with another length is not a duplicate.
     assert refused(box, 1, 12, 1) is ErrorCode.out_of_order_sequence_number
     assert box.log.log_end_offset == 14
 
 
-def test_gaps_are_refused(tmp_path: Path) -> None:
+def test_sequence_gaps_are_rejected(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, 3)
     assert refused(box, 1, 4) is ErrorCode.out_of_order_sequence_number
     box.produce(1, 3)
-    # Any sequence may begin for a producer that is not known.
+    # An unknown producer may start with any sequence.
     box.produce(2, 77)
     box.produce(2, 78)
 
@@ -55,17 +55,17 @@ def test_sequences_wrap(tmp_path: Path) -> None:
     assert refused(box, 2, 0, 2) is ErrorCode.out_of_order_sequence_number
 
 
-def test_epochs(tmp_path: Path) -> None:
+def test_producer_epochs(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, epoch=3)
     assert refused(box, 1, 1, epoch=2) is ErrorCode.invalid_producer_epoch
-    # A new epoch begins at 0, and the old epoch's batches are no duplicates of it.
+    # A new epoch starts at 0, and batches of the old epoch are not its duplicates.
     assert refused(box, 1, 1, epoch=4) is ErrorCode.out_of_order_sequence_number
     assert box.produce(1, 0, epoch=4)[:3] == (1, 1, False)
     assert refused(box, 1, 0, epoch=3) is ErrorCode.invalid_producer_epoch
 
 
-def test_several_batches_in_one_append_follow_each_other(tmp_path: Path) -> None:
+def test_batches_of_one_append_are_checked_in_order(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
 
     def numbered(*sequences: int) -> bytes:
@@ -78,7 +78,7 @@ def test_several_batches_in_one_append_follow_each_other(tmp_path: Path) -> None
     assert box.append(numbered(3, 4))[:2] == (3, 4)
 
 
-def test_state_survives_kill_and_clean_stop(tmp_path: Path) -> None:
+def test_producer_state_survives_kill_and_clean_shutdown(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=1000))
     for n in range(40):
         box.produce(n % 3, n // 3)
@@ -90,7 +90,7 @@ def test_state_survives_kill_and_clean_stop(tmp_path: Path) -> None:
     assert box.produce(1, 13)[:2] == (40, 40)
 
 
-def test_state_follows_truncation(tmp_path: Path) -> None:
+def test_producer_state_follows_truncation(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=600))
     for n in range(20):
         box.produce(1, n)
@@ -100,20 +100,20 @@ def test_state_follows_truncation(tmp_path: Path) -> None:
     assert box.produce(1, 7)[:2] == (7, 7)
 
 
-def test_silent_producers_are_forgotten(tmp_path: Path) -> None:
+def test_inactive_producers_expire(tmp_path: Path) -> None:
     box = LogBox(tmp_path, producer_id_expiration_ms=1000)
     box.produce(1, 0, timestamp=NOW_MS)
     box.produce(2, 0, timestamp=NOW_MS + 500)
     box.produce(3, 0, timestamp=NOW_MS, is_transactional=True)
     box.log.producers.expire(NOW_MS + 1000)
     assert set(box.log.producers.producers) == {2, 3}
-    # Then any sequence may begin, as for one that was never seen: never UNKNOWN_PRODUCER_ID.
+    # Then any sequence may start, as for an unknown producer: never UNKNOWN_PRODUCER_ID.
     assert box.produce(1, 9)[:3] == (3, 3, False)
     log = box.reopen_cleanly(now_ms=NOW_MS + 1499)
     assert set(log.producers.producers) == {2, 1, 3} - {1} | {3} or set(log.producers.producers) == {2, 3}
 
 
-def test_transactions_hold_the_stable_offset(tmp_path: Path) -> None:
+def test_open_transactions_hold_the_last_stable_offset(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     log = box.log
     box.produce(1, 0, 2, is_transactional=True)
@@ -122,7 +122,7 @@ def test_transactions_hold_the_stable_offset(tmp_path: Path) -> None:
     assert log.first_unstable_offset == 0
     assert log.last_stable_offset(7) == 0
     box.end_transaction(1, commit=True)
-    # Decided, but the marker at 7 is not replicated until the high watermark passes it.
+    # Complete, but the marker at 7 is not committed until the high watermark passes it.
     assert log.last_stable_offset(7) == 0
     assert log.last_stable_offset(8) == 5
     box.end_transaction(2, commit=False)
@@ -136,7 +136,7 @@ def test_transactions_hold_the_stable_offset(tmp_path: Path) -> None:
     )
 
 
-def test_aborted_transaction_names_the_next_open_one(tmp_path: Path) -> None:
+def test_aborted_transaction_has_the_last_stable_offset(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, is_transactional=True)
     box.produce(2, 0, is_transactional=True)
@@ -169,13 +169,13 @@ def test_transactions_across_segments_and_kills(tmp_path: Path) -> None:
     assert box.log.first_unstable_offset == 0
 
 
-def test_plain_write_into_an_open_transaction_is_refused(tmp_path: Path) -> None:
+def test_non_transactional_write_into_an_open_transaction_is_rejected(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, is_transactional=True)
     assert refused(box, 1, 1) is ErrorCode.invalid_txn_state
 
 
-def test_markers_are_fenced(tmp_path: Path) -> None:
+def test_old_markers_are_fenced(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, epoch=5, is_transactional=True)
 
@@ -185,7 +185,7 @@ def test_markers_are_fenced(tmp_path: Path) -> None:
         return caught.value.code
 
     assert refused_marker(epoch=4) is ErrorCode.invalid_producer_epoch
-    # From transaction.version 2 on a marker's epoch is greater than the data's.
+    # Since transaction.version 2 a marker's epoch is greater than the data's.
     assert refused_marker(epoch=5, version=2) is ErrorCode.invalid_producer_epoch
     box.end_transaction(1, commit=True, epoch=6, coordinator_epoch=3, version=2)
     # An identical retry after completion is harmless.
@@ -222,7 +222,7 @@ def test_snapshot_bytes() -> None:
             decode_snapshot(data[:size], "x")
 
 
-def test_damaged_snapshots_are_passed_over(tmp_path: Path) -> None:
+def test_corrupt_snapshots_are_skipped(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=600))
     for n in range(20):
         box.produce(1, n)

@@ -1,4 +1,4 @@
-"""What a crash may leave, at every byte."""
+"""Recovery after a crash at every byte."""
 
 import os
 import random
@@ -28,7 +28,7 @@ def last_log_file(box: LogBox) -> Path:
 
 
 def filled(directory: Path, count: int = 12, **options: Any) -> LogBox:
-    """Some segments, some transactions, a producer, several epochs; never closed."""
+    """Several segments, transactions, a producer and several epochs; not closed."""
     box = LogBox(
         directory, config=config(segment_bytes=900, index_interval_bytes=150, segment_index_bytes=1200), **options
     )
@@ -42,7 +42,7 @@ def filled(directory: Path, count: int = 12, **options: Any) -> LogBox:
 
 
 @pytest.mark.tier("test")
-def test_cut_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
+def test_recovery_after_truncation_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
     box = filled(tmp_path / "whole")
     expected = wholes(box.log)
     data = last_log_file(box).read_bytes()
@@ -57,7 +57,7 @@ def test_cut_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
         kept = [one for one in expected if one[0] < base] + [one for one in expected if one[0] >= base][:whole]
         assert wholes(log) == kept
         assert log.log_end_offset == (kept[-1][1] + 1 if whole else base)
-        # It goes on from there, and a second start finds the same.
+        # Appending continues from there, and a second start finds the same.
         copy.append(batch(), epoch=9)
         again = wholes(log)
         assert wholes(copy.reopen_after_kill()) == again
@@ -65,7 +65,7 @@ def test_cut_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
 
 
 @pytest.mark.tier("test")
-def test_flipped_bits_end_the_log_there(tmp_path: Path) -> None:
+def test_recovery_truncates_at_flipped_bits(tmp_path: Path) -> None:
     box = filled(tmp_path / "whole")
     expected = wholes(box.log)
     path = last_log_file(box)
@@ -86,7 +86,7 @@ def test_flipped_bits_end_the_log_there(tmp_path: Path) -> None:
         intact = [one for one in expected if one[0] < base + hit.base_offset - headers[0].base_offset]
         at = position - hit.position
         if at < 8 or 12 <= at < 16:
-            # Base offset and leader epoch lie outside the CRC: what is left still has to make sense.
+            # The CRC does not cover base offset and leader epoch: the rest has to be consistent nevertheless.
             assert found[: len(intact)] == intact
             offsets = [offset for one in found for offset in (one[0], one[1] + 1)]
             assert offsets == sorted(offsets)
@@ -95,7 +95,7 @@ def test_flipped_bits_end_the_log_there(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / f"flip-{n}")
 
 
-def test_only_what_was_not_flushed_is_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recovery_scans_only_unflushed_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = filled(tmp_path)
     segments = [segment.base_offset for segment in box.log.segments]
     assert len(segments) > 3
@@ -113,7 +113,7 @@ def test_only_what_was_not_flushed_is_scanned(tmp_path: Path, monkeypatch: pytes
     box.open(recovery_point=segments[-1] + 1)
     assert scanned == segments[-1:]
     scanned.clear()
-    # It may have been written down before the last segment was begun: the indexes of the one before are not synced.
+    # The checkpoint may be older than the last segment: then the previous segment's indexes are not synced.
     box.open(recovery_point=segments[-1])
     assert scanned == segments[-2:]
     scanned.clear()
@@ -122,7 +122,7 @@ def test_only_what_was_not_flushed_is_scanned(tmp_path: Path, monkeypatch: pytes
     assert scanned == []
 
 
-def test_progress_counts_bytes(tmp_path: Path) -> None:
+def test_recovery_progress_counts_bytes(tmp_path: Path) -> None:
     box = filled(tmp_path)
     told: list[tuple[int, int]] = []
     box.open(progress=lambda done, total: told.append((done, total)))
@@ -131,7 +131,7 @@ def test_progress_counts_bytes(tmp_path: Path) -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-def test_recovery_writes_the_indexes_that_appending_wrote(tmp_path: Path) -> None:
+def test_recovery_rebuilds_the_same_indexes(tmp_path: Path) -> None:
     box = filled(tmp_path, count=40)
     box.log.close()
     before = box.files()
@@ -161,7 +161,7 @@ def test_missing_index_of_a_flushed_segment_is_rebuilt(tmp_path: Path, suffix: s
     assert victim.read_bytes() == before[victim.name]
 
 
-def test_hole_in_an_earlier_segment_ends_the_log(tmp_path: Path) -> None:
+def test_gap_in_an_earlier_segment_ends_the_log(tmp_path: Path) -> None:
     box = filled(tmp_path)
     expected = wholes(box.log)
     second = sorted(box.directory.glob("*.log"))[1]
@@ -178,7 +178,7 @@ def test_hole_in_an_earlier_segment_ends_the_log(tmp_path: Path) -> None:
 
 
 def test_kill_during_roll(tmp_path: Path) -> None:
-    """After each file of the new segment, and with the old one's indexes trimmed or not."""
+    """After each file of the new segment, with the old segment's indexes trimmed or not."""
     box = LogBox(tmp_path / "whole", config=config(index_interval_bytes=50))
     for n in range(6):
         box.produce(1, n)
@@ -202,7 +202,7 @@ def test_kill_during_roll(tmp_path: Path) -> None:
             assert copy.produce(1, 6)[:2] == (6, 6)
 
 
-def test_preallocated_tail_of_zeros_is_cut(tmp_path: Path) -> None:
+def test_preallocated_zeros_are_truncated(tmp_path: Path) -> None:
     box = filled(tmp_path)
     expected = wholes(box.log)
     with open(last_log_file(box), "ab") as file:
@@ -211,7 +211,7 @@ def test_preallocated_tail_of_zeros_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 70, b"\0" * 61, b"\x7f\xff\xff\xff" * 30, b"x"])
-def test_garbage_behind_the_last_batch_is_cut(tmp_path: Path, garbage: bytes) -> None:
+def test_garbage_after_the_last_batch_is_truncated(tmp_path: Path, garbage: bytes) -> None:
     box = filled(tmp_path)
     expected = wholes(box.log)
     with open(last_log_file(box), "ab") as file:
@@ -219,7 +219,7 @@ def test_garbage_behind_the_last_batch_is_cut(tmp_path: Path, garbage: bytes) ->
     assert wholes(box.open()) == expected
 
 
-def test_leftovers_go(tmp_path: Path) -> None:
+def test_leftover_files_are_removed(tmp_path: Path) -> None:
     box = filled(tmp_path)
     expected = wholes(box.log)
     box.log.close()
@@ -240,7 +240,7 @@ def test_leftovers_go(tmp_path: Path) -> None:
     assert set(kept) <= left
 
 
-def test_leader_epochs_are_cut_with_the_log(tmp_path: Path) -> None:
+def test_leader_epochs_are_truncated_with_the_log(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.append(batch(2), epoch=1)
     box.append(batch(2), epoch=4)
@@ -254,7 +254,7 @@ def test_leader_epochs_are_cut_with_the_log(tmp_path: Path) -> None:
     assert box.files()["leader-epoch-checkpoint"] == b"0\n1\n1 0\n"
 
 
-def test_lost_epoch_file_is_rebuilt_from_unflushed_batches(tmp_path: Path) -> None:
+def test_missing_epoch_file_is_rebuilt_from_unflushed_batches(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.append(batch(2), epoch=0)
     box.append(batch(2), epoch=4)
@@ -263,7 +263,7 @@ def test_lost_epoch_file_is_rebuilt_from_unflushed_batches(tmp_path: Path) -> No
     assert [tuple(entry) for entry in log.epochs.entries] == [(0, 0), (4, 2)]
 
 
-def test_log_start_within_a_segment_survives(tmp_path: Path) -> None:
+def test_log_start_inside_a_segment_survives(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.append(batch(10), epoch=2)
     log = box.reopen_after_kill(log_start_offset=4)
@@ -271,7 +271,7 @@ def test_log_start_within_a_segment_survives(tmp_path: Path) -> None:
     assert [tuple(entry) for entry in log.epochs.entries] == [(2, 4)]
 
 
-def test_files_that_end_before_the_log_start_are_given_up(tmp_path: Path) -> None:
+def test_segments_below_the_log_start_are_dropped(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.append(batch(10))
     log = box.reopen_after_kill(log_start_offset=50)
@@ -296,8 +296,8 @@ def test_files_that_end_before_the_log_start_are_given_up(tmp_path: Path) -> Non
         max_size=30,
     )
 )
-def test_any_life_of_a_log(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]) -> None:  # type: ignore[type-arg]
-    """What was flushed survives every kill, nothing changes its bytes or place, and producers stay exact."""
+def test_random_operations_with_crashes(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]) -> None:  # type: ignore[type-arg]
+    """Flushed records survive every kill with the same bytes and offsets, and so does the producer state."""
     box = LogBox(tmp_path_factory.mktemp("life"), config=config(segment_bytes=800, index_interval_bytes=100))
     for step in steps:
         log = box.log
@@ -320,7 +320,7 @@ def test_any_life_of_a_log(tmp_path_factory: pytest.TempPathFactory, steps: list
                 expected = wholes(log)
                 assert wholes(box.reopen_cleanly()) == expected
             case ("truncate", back):
-                # Leaders' epochs end with whole batches.
+                # Leader epochs end with whole batches.
                 begins = [log.log_end_offset, *(one[0] for one in reversed(wholes(log)))]
                 log.truncate_to(begins[min(back, len(begins) - 1)], NOW_MS)
             case ("kill", lost_bytes):
@@ -352,7 +352,7 @@ def test_any_life_of_a_log(tmp_path_factory: pytest.TempPathFactory, steps: list
     assert reopened.last_stable_offset(reopened.log_end_offset) == stable
 
 
-def test_what_is_served_after_a_kill_is_synced_where_readers_see_only_what_is(tmp_path: Path) -> None:
+def test_flush_messages_1_syncs_recovered_records_before_serving(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(flush_messages=1))
     box.append(batch(3))
     log = box.reopen_after_kill()
@@ -364,7 +364,7 @@ def test_what_is_served_after_a_kill_is_synced_where_readers_see_only_what_is(tm
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_a_segment_that_lost_whole_batches_ends_the_log(tmp_path: Path, left: int) -> None:
+def test_segment_without_its_last_batches_ends_the_log(tmp_path: Path, left: int) -> None:
     box = LogBox(tmp_path)
     for _ in range(3):
         for _ in range(2):
@@ -379,7 +379,7 @@ def test_a_segment_that_lost_whole_batches_ends_the_log(tmp_path: Path, left: in
     assert box.append(batch(1)).first_offset == log.log_end_offset - 1
 
 
-def test_a_compacted_segment_may_end_before_the_next_begins(tmp_path: Path) -> None:
+def test_compacted_segment_may_end_before_the_next_base_offset(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(compact=True, delete=False))
     for _ in range(2):
         for _ in range(2):
@@ -391,7 +391,7 @@ def test_a_compacted_segment_may_end_before_the_next_begins(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_indexes_that_recovery_wrote_are_synced_before_they_are_trusted(
+def test_rebuilt_indexes_are_synced_before_they_are_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: bool
 ) -> None:
     box = filled(tmp_path)
@@ -401,7 +401,7 @@ def test_indexes_that_recovery_wrote_are_synced_before_they_are_trusted(
     box.log.release_files()
     recovery_point = 0
     if missing:
-        # The begin of the log was flushed, with indexes that somebody removed.
+        # The start of the log was flushed, and its indexes were removed.
         os.remove(box.log.segments[0].offset_index.path)
         recovery_point = bases[2] + 1
     log = box.open(recovery_point=recovery_point)

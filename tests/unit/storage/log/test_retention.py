@@ -23,7 +23,7 @@ def bases(box: LogBox) -> list[int]:
     return [segment.base_offset for segment in box.log.segments]
 
 
-def test_by_time(tmp_path: Path) -> None:
+def test_retention_by_time(tmp_path: Path) -> None:
     box = box_of_segments(tmp_path, retention_ms=2 * HOUR_MS)
     assert box.log.delete_old_segments(NOW_MS + 2 * HOUR_MS, 6) == 0
     assert box.log.delete_old_segments(NOW_MS + 4 * HOUR_MS, 6) == 2
@@ -32,7 +32,7 @@ def test_by_time(tmp_path: Path) -> None:
     assert [one.base_offset for one in read_all(box.log)] == [2, 3, 4, 5]
 
 
-def test_everything_too_old_leaves_an_empty_segment(tmp_path: Path) -> None:
+def test_retention_of_all_segments_leaves_an_empty_one(tmp_path: Path) -> None:
     box = box_of_segments(tmp_path, retention_ms=2 * HOUR_MS)
     assert box.log.delete_old_segments(NOW_MS + 100 * HOUR_MS, 6) == 6
     assert bases(box) == [6]
@@ -42,37 +42,37 @@ def test_everything_too_old_leaves_an_empty_segment(tmp_path: Path) -> None:
     assert box.reopen_cleanly().log_start_offset == 6
 
 
-def test_never_above_the_high_watermark(tmp_path: Path) -> None:
+def test_retention_never_deletes_above_the_high_watermark(tmp_path: Path) -> None:
     box = box_of_segments(tmp_path, retention_ms=1)
     assert box.log.delete_old_segments(NOW_MS + 100 * HOUR_MS, 3) == 3
     assert box.log.log_start_offset == 3
     assert box.log.delete_old_segments(NOW_MS + 100 * HOUR_MS, 3) == 0
 
 
-def test_by_size(tmp_path: Path) -> None:
+def test_retention_by_size(tmp_path: Path) -> None:
     size = len(batch(1, size=100))
     box = box_of_segments(tmp_path, retention_bytes=3 * size, retention_ms=-1)
     assert box.log.delete_old_segments(NOW_MS, 6) == 3
     assert bases(box) == [3, 4, 5]
     box.log.update_config(config(segment_bytes=size, retention_bytes=3 * size - 1, retention_ms=-1))
-    # A segment goes only if what is left is still as large as asked for.
+    # A segment is deleted only if the rest still has retention.bytes.
     assert box.log.delete_old_segments(NOW_MS, 6) == 0
     box.log.update_config(config(segment_bytes=size, retention_bytes=0, retention_ms=-1))
     assert box.log.delete_old_segments(NOW_MS, 6) == 3
     assert bases(box) == [6]
 
 
-def test_compacted_topics_keep_old_records(tmp_path: Path) -> None:
+def test_compacted_topics_ignore_retention(tmp_path: Path) -> None:
     policy: dict[str, Any] = {"compact": True, "delete": False, "cleanup_policy": frozenset({"compact"})}
     box = box_of_segments(tmp_path, retention_ms=1, **policy)
     assert box.log.delete_old_segments(NOW_MS + 100 * HOUR_MS, 6) == 0
-    # Below the log's start nothing is kept, whatever the policy.
+    # Below the log start segments are deleted under any policy.
     box.log.advance_log_start(3)
     assert box.log.delete_old_segments(NOW_MS + 100 * HOUR_MS, 6) == 3
     assert bases(box) == [3, 4, 5]
 
 
-def test_delete_records(tmp_path: Path) -> None:
+def test_advanced_log_start_deletes_segments(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=500))
     for n in range(20):
         box.append(batch(2, size=30), epoch=n // 5)
@@ -89,7 +89,7 @@ def test_delete_records(tmp_path: Path) -> None:
     assert [tuple(one) for one in log.epochs.entries] == [(1, 17), (2, 20), (3, 30)]
 
 
-def test_files_go_after_the_delay(tmp_path: Path) -> None:
+def test_deleted_files_are_removed_after_the_delay(tmp_path: Path) -> None:
     box = box_of_segments(tmp_path, retention_ms=1, file_delete_delay_ms=60_000)
     late = NOW_MS + 100 * HOUR_MS
     box.log.delete_old_segments(late, 3)
@@ -102,7 +102,7 @@ def test_files_go_after_the_delay(tmp_path: Path) -> None:
     assert not [name for name in os.listdir(box.directory) if name.endswith(".deleted")]
 
 
-def test_reader_of_a_deleted_segment_ends_its_read(tmp_path: Path) -> None:
+def test_read_of_a_deleted_segment_completes(tmp_path: Path) -> None:
     box = box_of_segments(tmp_path, retention_ms=1, file_delete_delay_ms=0)
     segment = box.log.segments[0]
     file = segment.log.file()
@@ -113,8 +113,8 @@ def test_reader_of_a_deleted_segment_ends_its_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_timestamps_of_the_future_do_not_keep_files_without_any(tmp_path: Path, clean: bool) -> None:
-    """Batches without timestamps go by the age of their file."""
+def test_segments_without_timestamps_use_the_file_time(tmp_path: Path, clean: bool) -> None:
+    """Retention uses the file's modification time for batches without timestamps."""
     box = LogBox(tmp_path, config=config(retention_ms=1000))
     box.append(batch(timestamp=-1))
     if clean:

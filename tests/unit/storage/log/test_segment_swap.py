@@ -1,4 +1,4 @@
-"""Segments replaced by cleaned ones, with a crash after every single change of the directory."""
+"""Replacement by cleaned segments, with a crash after every directory change."""
 
 import errno
 from pathlib import Path
@@ -25,7 +25,7 @@ def filled(directory: Path, disk: HostDisk) -> LogBox:
 
 
 def cleaned(log: PartitionLog, disk: HostDisk, group: list[Segment], keep: set[int]) -> Segment:
-    """The group's batches, those in `keep` only, in one new segment."""
+    """One new segment with those batches of the group that are in `keep`."""
     new = Segment.create(disk, log.directory, group[0].base_offset, SMALL, now_ms=NOW_MS, mark=names.CLEANED_SUFFIX)
     for segment in group:
         for _, header, data in segment.batches():
@@ -46,7 +46,7 @@ def offsets(log: PartitionLog) -> list[int]:
     return [one.base_offset for one in read_all(log)]
 
 
-def test_readers_see_the_new_segments(tmp_path: Path) -> None:
+def test_readers_see_replaced_segments(tmp_path: Path) -> None:
     box = filled(tmp_path, HostDisk())
     before = offsets(box.log)
     end = box.log.segments[3].base_offset
@@ -60,13 +60,13 @@ def test_readers_see_the_new_segments(tmp_path: Path) -> None:
     assert offsets(box.reopen_cleanly()) == expected
 
 
-def test_crash_at_every_step(tmp_path: Path) -> None:
+def test_crash_at_every_step_of_a_segment_swap(tmp_path: Path) -> None:
     disk = FaultyDisk()
     box = filled(tmp_path / "count", disk)
     before = offsets(box.log)
     end = box.log.segments[3].base_offset
     after = [0, 6] + [offset for offset in before if offset >= end]
-    # Offsets 8 to 11 fill a segment of which nothing is kept: it may go before the rest is replaced.
+    # Offsets 8 to 11 are a segment without retained records: it may be deleted before the rest is replaced.
     assert 8 in [segment.base_offset for segment in box.log.segments]
     between = [offset for offset in before if not 8 <= offset < 12]
     disk.arm(-1)
@@ -87,6 +87,6 @@ def test_crash_at_every_step(tmp_path: Path) -> None:
             log.close()
         stages.append((before, between, after).index(offsets(log)))
         assert not [name for name in box.files() if name.endswith((".cleaned", ".swap", ".deleted"))]
-    # First the old ones count, from some step on the new ones.
+    # First the old segments are valid, from some step on the new ones.
     assert stages == sorted(stages)
     assert (stages[0], stages[-1]) == (0, 2)

@@ -1,4 +1,4 @@
-"""Readers and flushes in other threads, beside one writer."""
+"""Readers and flushes in other threads during appends."""
 
 import random
 import sys
@@ -18,7 +18,7 @@ SECONDS = 1.5
 
 @contextmanager
 def beside(*jobs: Callable[[], None]) -> Iterator[None]:
-    """Runs the jobs over and over in threads of their own; what goes wrong there goes wrong here."""
+    """Runs the jobs repeatedly in their own threads; reraises their errors."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     stop = threading.Event()
@@ -45,7 +45,7 @@ def beside(*jobs: Callable[[], None]) -> Iterator[None]:
         raise errors[0]
 
 
-def test_readers_see_only_whole_batches_in_their_place(tmp_path: Path) -> None:
+def test_concurrent_readers_see_whole_batches(tmp_path: Path) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=4000, index_interval_bytes=300, retention_bytes=20_000))
     log = box.log
     choose = random.Random(3)
@@ -58,7 +58,7 @@ def test_readers_see_only_whole_batches_in_their_place(tmp_path: Path) -> None:
                 offset, choose.choice((1, 500, 5000)), end_offset_exclusive=end
             )
         except KafkaError as error:
-            # Retention passed the offset between the look and the read.
+            # Retention passed the offset between check and read.
             assert error.code is ErrorCode.offset_out_of_range
             assert offset < log.log_start_offset
             return
@@ -79,7 +79,7 @@ def test_readers_see_only_whole_batches_in_their_place(tmp_path: Path) -> None:
         while time.monotonic() < deadline or not log.log_start_offset:
             for _ in range(50):
                 offset = log.log_end_offset
-                # The producer id says where the batch belongs.
+                # The producer ID encodes the batch's offset.
                 box.append(batch(3, size=20, producer_id=offset, producer_epoch=0, base_sequence=0))
             log.delete_old_segments(NOW_MS, log.log_end_offset)
             log.remove_deleted(NOW_MS + 10**9)
@@ -87,8 +87,8 @@ def test_readers_see_only_whole_batches_in_their_place(tmp_path: Path) -> None:
     assert log.recovery_point <= log.log_end_offset
 
 
-def test_stable_offset_stays_below_what_is_not_decided(tmp_path: Path) -> None:
-    """Appends come from a thread where the disk is slow, and fetches ask beside it."""
+def test_last_stable_offset_stays_below_open_transactions(tmp_path: Path) -> None:
+    """Appends run in a thread if the disk is slow, while fetches read the offset."""
     box = LogBox(tmp_path)
     log = box.log
     high_watermark = 0
@@ -117,7 +117,7 @@ def test_stable_offset_stays_below_what_is_not_decided(tmp_path: Path) -> None:
     assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
 
 
-def test_deleted_partition_is_no_broken_disk(tmp_path: Path) -> None:
+def test_read_of_a_deleted_partition_is_not_a_disk_failure(tmp_path: Path) -> None:
     for attempt in range(20):
         box = LogBox(tmp_path / str(attempt), config=config(segment_bytes=200))
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""A transaction's first batch in a partition is written only if its coordinator knows of it (KIP-890)."""
+"""A transaction's first batch in a partition is appended only if its coordinator verified it (KIP-890)."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def write(
     return ErrorCode.none
 
 
-def test_who_has_not_asked_does_not_write(tmp_path: Path) -> None:
+def test_unverified_transaction_is_rejected(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert write(box, None) is INVALID
     asked = ask(box)
@@ -43,7 +43,7 @@ def test_who_has_not_asked_does_not_write(tmp_path: Path) -> None:
     assert ask(box) is None
 
 
-def test_an_answer_that_a_marker_has_overtaken_holds_no_more(tmp_path: Path) -> None:
+def test_marker_invalidates_a_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     asked = ask(box, epochs_rise=False)
     box.end_transaction(1, commit=False)
@@ -54,19 +54,19 @@ def test_an_answer_that_a_marker_has_overtaken_holds_no_more(tmp_path: Path) -> 
     assert write(box, again) is ErrorCode.none
 
 
-def test_the_marker_before_leaves_the_next_transaction_alone(tmp_path: Path) -> None:
+def test_previous_marker_keeps_the_next_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert write(box, ask(box)) is ErrorCode.none
     asked = ask(box, epoch=1)
     box.end_transaction(1, commit=True, epoch=1, version=2)
     assert write(box, asked, epoch=1) is ErrorCode.none
-    # Its own end does not.
+    # Its own marker does not keep it.
     assert ask(box, epoch=1) is None
     box.end_transaction(1, commit=True, epoch=2, version=2)
     assert write(box, asked, epoch=1) is ErrorCode.invalid_producer_epoch
 
 
-def test_epochs_that_have_passed_are_not_asked_for(tmp_path: Path) -> None:
+def test_old_epoch_needs_no_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert write(box, ask(box, epoch=3), epoch=3) is ErrorCode.none
     with pytest.raises(KafkaError) as caught:
@@ -74,7 +74,7 @@ def test_epochs_that_have_passed_are_not_asked_for(tmp_path: Path) -> None:
     assert caught.value.code is ErrorCode.invalid_producer_epoch
 
 
-def test_of_several_that_wait_the_lowest_sequence_is_first(tmp_path: Path) -> None:
+def test_lowest_waiting_sequence_is_written_first(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     later = ask(box, sequence=5, epochs_rise=False)
     first = ask(box, sequence=0, epochs_rise=False)
@@ -83,7 +83,7 @@ def test_of_several_that_wait_the_lowest_sequence_is_first(tmp_path: Path) -> No
     assert write(box, first, sequence=0) is ErrorCode.none
 
 
-def test_where_epochs_rise_every_transaction_begins_at_zero(tmp_path: Path) -> None:
+def test_transaction_version_2_starts_at_sequence_zero(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert write(box, ask(box, sequence=5), sequence=5) is OUT_OF_ORDER
     assert write(box, ask(box, sequence=0), sequence=0) is ErrorCode.none
@@ -91,7 +91,7 @@ def test_where_epochs_rise_every_transaction_begins_at_zero(tmp_path: Path) -> N
     assert write(box, ask(box, epoch=1, sequence=1), epoch=1, sequence=1) is OUT_OF_ORDER
 
 
-def test_a_coordinator_writes_what_was_confirmed(tmp_path: Path) -> None:
+def test_coordinator_appends_with_a_confirmed_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert write(box, None, origin=Origin.COORDINATOR) is INVALID
     asked = ask(box)
@@ -102,7 +102,7 @@ def test_a_coordinator_writes_what_was_confirmed(tmp_path: Path) -> None:
     assert write(box, None, origin=Origin.COORDINATOR) is ErrorCode.none
 
 
-def test_askings_are_forgotten_with_their_producers(tmp_path: Path) -> None:
+def test_verifications_expire_with_their_producers(tmp_path: Path) -> None:
     box = LogBox(tmp_path, producer_id_expiration_ms=1_000)
     asked = ask(box)
     box.log.producers.expire(NOW_MS + 999)

@@ -1,6 +1,6 @@
-"""Beside Apache Kafka 4.3.1, by its own files: two partitions as it left them when it stopped, and when it was killed.
+"""Files written by Apache Kafka 4.3.1: two partitions after a clean shutdown and after a kill.
 
-`plain` holds batches of a simple producer that rolled by time, `mixed` an idempotent producer's (gzip) among those of
+`plain` has batches of a simple producer with rolls by time, `mixed` has batches of an idempotent producer (gzip) and of
 two transactional ones. Both topics had index.interval.bytes=200, segment.index.bytes=480, segment.ms=10000.
 """
 
@@ -19,7 +19,7 @@ from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.segment import Segment
 from tests.unit.storage.log.log_support import config, read_all
 
-# Not long after the markers were written: nobody's producer id has expired.
+# Shortly after the markers were written: no producer ID has expired.
 NOW_MS = 1_794_775_000_000
 CONFIG = config(index_interval_bytes=200, segment_index_bytes=480, segment_ms=10_000)
 TOPICS = ("plain", "mixed")
@@ -79,7 +79,7 @@ def observed(log: PartitionLog) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_clean_directory_is_opened_and_left_as_it_is(kafka: Path, topic: str) -> None:
+def test_clean_kafka_directory_is_unchanged_after_opening(kafka: Path, topic: str) -> None:
     directory = kafka / "stopped" / f"{topic}-0"
     before = files(directory)
     log = open_log(directory, topic, clean=True)
@@ -94,7 +94,7 @@ def test_clean_directory_is_opened_and_left_as_it_is(kafka: Path, topic: str) ->
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_killed_directory_is_recovered_to_what_a_clean_stop_left(kafka: Path, topic: str) -> None:
+def test_killed_kafka_directory_is_recovered(kafka: Path, topic: str) -> None:
     killed, stopped = kafka / "killed" / f"{topic}-0", kafka / "stopped" / f"{topic}-0"
     log = open_log(killed, topic, clean=False)
     reference = open_log(stopped, topic, clean=True)
@@ -105,8 +105,8 @@ def test_killed_directory_is_recovered_to_what_a_clean_stop_left(kafka: Path, to
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_same_batches_make_the_same_files(kafka: Path, topic: str, tmp_path: Path) -> None:
-    """While the log is written, and after it was closed."""
+def test_same_batches_give_the_same_files_as_kafka(kafka: Path, topic: str, tmp_path: Path) -> None:
+    """During appends and after the log is closed."""
     source = kafka / "stopped" / f"{topic}-0"
     directory = tmp_path / "own" / f"{topic}-0"
     log = open_log(directory, topic, clean=False)

@@ -1,25 +1,25 @@
-"""One slow write moves a log dir to its thread; only many quick ones, for a while, bring it back."""
+"""One slow write moves appends to a thread; only many fast writes over some time move them back."""
 
 from odradek.storage.partition.append_latency import FAST_SECONDS_MIN, FAST_WRITES_MIN, SLOW_SECONDS, AppendLatency
 
-# What a thread needs that waits for the interpreter: the disk is quick all the same.
+# The delay of a thread that waits for the GIL: the disk is fast nevertheless.
 QUICK_SECONDS = SLOW_SECONDS / 2
 
 
-def test_quick_writes_stay_on_the_loop() -> None:
+def test_fast_writes_stay_on_the_event_loop() -> None:
     pace = AppendLatency()
     for number in range(1000):
         pace.observe(QUICK_SECONDS, number)
     assert not pace.is_slow
 
 
-def test_one_slow_write_is_enough() -> None:
+def test_one_slow_write_moves_appends_to_a_thread() -> None:
     pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 1.0)
     assert pace.is_slow
 
 
-def test_the_way_back_takes_many_quick_writes() -> None:
+def test_return_to_the_event_loop_needs_many_fast_writes() -> None:
     pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 0.0)
     later = 10 * FAST_SECONDS_MIN
@@ -30,7 +30,7 @@ def test_the_way_back_takes_many_quick_writes() -> None:
     assert not pace.is_slow
 
 
-def test_the_way_back_takes_a_while() -> None:
+def test_return_to_the_event_loop_needs_time() -> None:
     pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 10.0)
     for _ in range(10 * FAST_WRITES_MIN):
@@ -40,7 +40,7 @@ def test_the_way_back_takes_a_while() -> None:
     assert not pace.is_slow
 
 
-def test_another_slow_write_begins_it_anew() -> None:
+def test_slow_write_restarts_the_count_of_fast_writes() -> None:
     pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 0.0)
     later = 10 * FAST_SECONDS_MIN

@@ -1,4 +1,4 @@
-"""Many waiters share one sync; a sync that failed is reported to everybody and never tried again."""
+"""Many waiters share one sync; a failed sync is reported to all of them and never retried."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SlowSteps:
-    """Runs work only when the test says so."""
+    """Runs work only when the test allows it."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -27,7 +27,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_waiters_who_came_during_a_sync_share_the_next() -> None:
+def test_waiters_during_a_sync_share_the_next_sync() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
         synced: list[int] = []
@@ -46,7 +46,7 @@ def test_waiters_who_came_during_a_sync_share_the_next() -> None:
     asyncio.run(scenario())
 
 
-def test_what_is_synced_already_is_not_waited_for() -> None:
+def test_synced_offsets_need_no_wait() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
         executor.gate.set()
@@ -59,7 +59,7 @@ def test_what_is_synced_already_is_not_waited_for() -> None:
     asyncio.run(scenario())
 
 
-def test_a_failed_sync_is_never_tried_again() -> None:
+def test_failed_sync_is_never_retried() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
         executor.gate.set()
@@ -81,7 +81,7 @@ def test_a_failed_sync_is_never_tried_again() -> None:
     asyncio.run(scenario())
 
 
-def test_a_waiter_that_gave_up_does_not_stop_the_others() -> None:
+def test_cancelled_waiter_does_not_affect_other_waiters() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
         told: list[int] = []
@@ -97,7 +97,7 @@ def test_a_waiter_that_gave_up_does_not_stop_the_others() -> None:
     asyncio.run(scenario())
 
 
-def test_what_takes_the_place_of_a_cut_end_is_synced_anew() -> None:
+def test_records_appended_after_a_truncation_are_synced_again() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
         executor.gate.set()
@@ -113,7 +113,7 @@ def test_what_takes_the_place_of_a_cut_end_is_synced_anew() -> None:
     asyncio.run(scenario())
 
 
-def test_a_sync_that_was_under_way_counts_up_to_the_cut() -> None:
+def test_running_sync_counts_only_up_to_the_truncation() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
         synced: list[int] = []

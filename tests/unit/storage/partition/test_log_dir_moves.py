@@ -1,4 +1,4 @@
-"""Replicas between log dirs: on real files, with writers that do not stop."""
+"""Log dir moves on real files, with concurrent appends."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ DEFAULTS = TopicConfig.resolve()
 
 
 class Bench:
-    """Two log dirs, a partition in the first, and what the node would do around them."""
+    """Two log dirs and a partition in the first; plays the part of the node."""
 
     def __init__(self, directory: Path, config: TopicConfig = DEFAULTS) -> None:
         self.first, self.second = str(directory / "a"), str(directory / "b")
@@ -130,7 +130,7 @@ def on(tmp_path: Path, test: Callable[[Bench], Awaitable[T]], config: TopicConfi
     return asyncio.run(run())
 
 
-def test_a_move_from_begin_to_end(tmp_path: Path) -> None:
+def test_complete_log_dir_move(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         for _ in range(5):
             await bench.append()
@@ -150,7 +150,7 @@ def test_a_move_from_begin_to_end(tmp_path: Path) -> None:
     on(tmp_path, test)
 
 
-def test_writers_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_appends_continue_during_a_log_dir_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.storage.log.log_copy.CHUNK_BYTES", 1000)
 
     async def test(bench: Bench) -> None:
@@ -171,7 +171,7 @@ def test_writers_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     on(tmp_path, test)
 
 
-def test_synced_writes_stay_synced(tmp_path: Path) -> None:
+def test_synced_records_stay_synced_during_a_log_dir_move(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         async def write() -> None:
             for _ in range(100):
@@ -188,7 +188,7 @@ def test_synced_writes_stay_synced(tmp_path: Path) -> None:
     on(tmp_path, test, TopicConfig.resolve({"flush.messages": "1"}))
 
 
-def test_a_cancelled_move_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_cancelled_log_dir_move_deletes_the_future_log(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.append()
         may_go_on = asyncio.Event()
@@ -209,7 +209,7 @@ def test_a_cancelled_move_leaves_nothing_behind(tmp_path: Path) -> None:
     on(tmp_path, test)
 
 
-def test_a_controller_that_refuses(tmp_path: Path) -> None:
+def test_assignment_rejected_by_the_controller_cancels_the_move(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.append()
         bench.refuse = ErrorCode.unknown_topic_id
@@ -222,7 +222,7 @@ def test_a_controller_that_refuses(tmp_path: Path) -> None:
     on(tmp_path, test)
 
 
-def test_a_move_that_ends_after_the_assignment_is_assigned_back(tmp_path: Path) -> None:
+def test_move_that_fails_after_the_assignment_restores_the_old_directory(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.append()
 
@@ -238,7 +238,7 @@ def test_a_move_that_ends_after_the_assignment_is_assigned_back(tmp_path: Path) 
     on(tmp_path, test)
 
 
-def test_a_stopped_node_goes_on_after_its_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restarted_node_resumes_its_log_dir_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.storage.log.log_copy.CHUNK_BYTES", 200)
 
     async def first_run(bench: Bench) -> bytes:
@@ -263,7 +263,7 @@ def test_a_stopped_node_goes_on_after_its_restart(tmp_path: Path, monkeypatch: p
     on(tmp_path, second_run)
 
 
-def test_a_crash_between_promotion_and_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_between_promotion_and_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def first_run(bench: Bench) -> UUID:
         for _ in range(5):
             await bench.append()
@@ -296,7 +296,9 @@ def test_a_crash_between_promotion_and_deletion(tmp_path: Path, monkeypatch: pyt
     asyncio.run(run())
 
 
-def test_a_destination_that_fails_costs_only_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_the_destination_disk_affects_only_the_future_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def test(bench: Bench) -> None:
         await bench.append()
 
@@ -308,7 +310,7 @@ def test_a_destination_that_fails_costs_only_the_copy(tmp_path: Path, monkeypatc
         await bench.done()
         assert bench.failed == [bench.second]
         assert bench.partition.log_dir == bench.first
-        # Known to the controller where it really is, again.
+        # The controller knows the original directory again.
         assert bench.assigned[-1] == bench.id_of(bench.first)
         await bench.append()
         assert bench.partition.high_watermark == 2
@@ -316,7 +318,7 @@ def test_a_destination_that_fails_costs_only_the_copy(tmp_path: Path, monkeypatc
     on(tmp_path, test)
 
 
-def test_a_copy_that_cannot_even_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_future_log_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(bench: Bench) -> None:
         def broken(*_: object) -> None:
             raise OSError(28, "No space left on device")
@@ -329,7 +331,7 @@ def test_a_copy_that_cannot_even_be_created(tmp_path: Path, monkeypatch: pytest.
     on(tmp_path, test)
 
 
-def test_a_source_that_fails_keeps_the_copy(tmp_path: Path) -> None:
+def test_failure_of_the_source_disk_keeps_the_future_log(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.append()
 
@@ -345,7 +347,7 @@ def test_a_source_that_fails_keeps_the_copy(tmp_path: Path) -> None:
     on(tmp_path, test)
 
 
-def test_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_dir_moves_are_throttled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.storage.log.log_copy.CHUNK_BYTES", 1000)
 
     async def test(bench: Bench) -> float:
@@ -357,12 +359,12 @@ def test_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         await bench.done()
         return bench.clock.monotonic() - started
 
-    # Ten kilobytes at forty a second; the last chunk is not waited for.
+    # Ten kilobytes at forty per second; no pause follows the last chunk.
     assert on(tmp_path, test) > 0.15
 
 
-def test_a_disk_that_fails_as_its_last_replica_leaves_keeps_it(tmp_path: Path) -> None:
-    """The broker has given the replica up: the cluster must not believe that it is served from elsewhere."""
+def test_source_disk_failure_during_the_replacement_takes_the_partition_offline(tmp_path: Path) -> None:
+    """The replica is offline: its new log must not be served."""
 
     async def test(bench: Bench) -> None:
         await bench.append()

@@ -1,4 +1,4 @@
-"""A partition's single writer: who waits is told, and a file that went with its topic is no broken disk."""
+"""The single writer of a partition: it notifies waiting fetches, and a deleted file is not a disk failure."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ NAME = TopicPartition("orders", 0)
 
 
 class Inline:
-    """Runs work at once."""
+    """Runs work immediately."""
 
     async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
         await asyncio.sleep(0)
@@ -63,7 +63,7 @@ class Fixture:
         return self.partition.append(memoryview(data), parse_batches(data), 1).last_offset
 
 
-def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
+def test_fetch_wakes_only_for_enough_bytes(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         woken: list[int] = []
@@ -73,14 +73,14 @@ def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
         assert not woken
         fixture.append(b"y" * 100)
         fixture.append(b"y" * 100)
-        # Within the append that brought enough, and once only.
+        # Within the append that brought enough bytes, and only once.
         assert woken == [2]
         assert not fixture.partition.watchers
 
     asyncio.run(scenario())
 
 
-def test_a_reader_is_woken_by_its_time(tmp_path: Path) -> None:
+def test_fetch_wakes_after_its_wait_time(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         woken = asyncio.Event()
@@ -91,7 +91,7 @@ def test_a_reader_is_woken_by_its_time(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_reader_that_left_is_not_woken(tmp_path: Path) -> None:
+def test_cancelled_fetch_does_not_wake(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         woken: list[bool] = []
@@ -104,7 +104,7 @@ def test_a_reader_that_left_is_not_woken(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_reader_hears_of_the_partitions_end(tmp_path: Path) -> None:
+def test_fetch_wakes_when_the_partition_becomes_unavailable(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         woken: list[bool] = []
@@ -117,7 +117,7 @@ def test_a_reader_hears_of_the_partitions_end(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_with_flush_messages_1_nothing_is_readable_before_the_sync(tmp_path: Path) -> None:
+def test_flush_messages_1_makes_records_readable_after_the_sync(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path, flush_messages="1")
         fixture.append()
@@ -152,7 +152,7 @@ def test_files_that_went_with_their_topic_are_no_broken_disk(
     asyncio.run(scenario())
 
 
-def test_work_in_turn_is_done_even_if_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_exclusive_job_runs_even_if_its_caller_is_cancelled(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         done: list[int] = []
@@ -169,7 +169,7 @@ def test_work_in_turn_is_done_even_if_nobody_waits_for_it(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-def test_what_is_written_is_counted_while_this_broker_leads(tmp_path: Path) -> None:
+def test_traffic_counts_appends_of_the_leader_only(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition, traffic = fixture.partition, fixture.partition.traffic
@@ -202,7 +202,7 @@ def test_what_is_written_is_counted_while_this_broker_leads(tmp_path: Path) -> N
     asyncio.run(scenario())
 
 
-def test_a_sync_that_fails_where_the_replica_was_before_is_not_the_new_disks(tmp_path: Path) -> None:
+def test_failed_sync_in_the_old_log_dir_does_not_fail_the_new_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path, flush_messages="1")
         partition = fixture.partition

@@ -1,4 +1,4 @@
-"""A gap that a passing refusal made is told by that refusal; every other gap is told as what it is."""
+"""A gap caused by a retriable rejection gets the error of that rejection; other gaps are out of order."""
 
 from pathlib import Path
 from uuid import UUID
@@ -35,7 +35,7 @@ def header(sequence: int, *, epoch: int = 0, producer: int = PRODUCER) -> BatchH
 
 @pytest.fixture
 def fixture(tmp_path: Path) -> Fixture:
-    """Sequences 0 and 1 are in the log."""
+    """The log contains the sequences 0 and 1."""
     fixture = Fixture(tmp_path)
     for sequence in (0, 1):
         append(fixture, sequence)
@@ -47,7 +47,7 @@ def append(fixture: Fixture, sequence: int) -> None:
     fixture.partition.append(memoryview(data), batches, 0)
 
 
-def test_the_next_ones_hear_why_the_first_is_missing(fixture: Fixture) -> None:
+def test_later_batches_get_the_error_of_the_rejected_batch(fixture: Fixture) -> None:
     partition = fixture.partition
     assert partition.on_rejected_batch(header(2), NOT_LEADER) is NOT_LEADER
     for sequence in (3, 4):
@@ -57,14 +57,14 @@ def test_the_next_ones_hear_why_the_first_is_missing(fixture: Fixture) -> None:
         assert partition.on_rejected_batch(header(sequence), GAP) is NOT_LEADER
 
 
-def test_once_it_is_in_the_log_a_gap_is_a_gap(fixture: Fixture) -> None:
+def test_gap_after_the_rejected_batch_was_appended_is_out_of_order(fixture: Fixture) -> None:
     partition = fixture.partition
     partition.on_rejected_batch(header(2), ErrorCode.not_enough_replicas)
     append(fixture, 2)
     assert partition.on_rejected_batch(header(4), GAP) is GAP
 
 
-def test_a_gap_that_nothing_was_refused_in_is_a_gap(fixture: Fixture) -> None:
+def test_gap_without_rejected_batch_is_out_of_order(fixture: Fixture) -> None:
     partition = fixture.partition
     assert partition.on_rejected_batch(header(5), GAP) is GAP
     partition.on_rejected_batch(header(5), NOT_LEADER)
@@ -74,14 +74,14 @@ def test_a_gap_that_nothing_was_refused_in_is_a_gap(fixture: Fixture) -> None:
     assert partition.on_rejected_batch(header(7), GAP) is NOT_LEADER
 
 
-def test_other_refusals_are_told_as_they_are(fixture: Fixture) -> None:
+def test_other_errors_are_returned_unchanged(fixture: Fixture) -> None:
     partition = fixture.partition
     partition.on_rejected_batch(header(2), ErrorCode.invalid_record)
     assert partition.on_rejected_batch(header(3), GAP) is GAP
     assert partition.on_rejected_batch(header(3), ErrorCode.invalid_producer_epoch) is ErrorCode.invalid_producer_epoch
 
 
-def test_a_refusal_is_forgotten(fixture: Fixture) -> None:
+def test_rejected_batch_expires(fixture: Fixture) -> None:
     known = fixture.partition.log.producers.producers[PRODUCER]
     refused = RejectedBatches()
     refused.note(header(2), NOT_LEADER, now_ms=0)
@@ -92,17 +92,17 @@ def test_a_refusal_is_forgotten(fixture: Fixture) -> None:
     assert refused.reason_for_gap(header(3), known, 0) is None
 
 
-def test_producers_without_sequences_are_not_remembered(fixture: Fixture) -> None:
+def test_batches_without_sequence_are_not_recorded(fixture: Fixture) -> None:
     known = fixture.partition.log.producers.producers[PRODUCER]
     refused = RejectedBatches()
     refused.note(header(NO_SEQUENCE), NOT_LEADER, now_ms=0)
     assert refused.reason_for_gap(header(3), known, 0) is None
 
 
-# ---- before there is anything of the producer, or of the partition
+# ---- before the log has a batch of the producer, or before the partition exists
 
 
-def test_what_would_be_taken_for_the_first_is_refused_as_the_first_was(tmp_path: Path) -> None:
+def test_second_batch_of_a_new_producer_gets_the_error_of_the_first(tmp_path: Path) -> None:
     partition = Fixture(tmp_path).partition
     partition.on_rejected_batch(header(0), NOT_LEADER)
     with pytest.raises(KafkaError) as refusal:
@@ -112,7 +112,7 @@ def test_what_would_be_taken_for_the_first_is_refused_as_the_first_was(tmp_path:
         partition.check_gap(fine, 0)
 
 
-def test_a_partition_hears_what_was_refused_before_it_came() -> None:
+def test_new_partition_knows_batches_rejected_before_its_creation() -> None:
     beforehand = RejectedBeforeCreation()
     topic_id = UUID(int=5)
     beforehand.note(topic_id, 1, header(0), ErrorCode.unknown_topic_id, 0)
@@ -124,7 +124,7 @@ def test_a_partition_hears_what_was_refused_before_it_came() -> None:
     assert refused.reason_for_gap(header(0), None, 0) is None
 
 
-def test_only_so_much_is_kept_for_partitions_that_may_never_come() -> None:
+def test_rejections_for_unknown_partitions_are_bounded() -> None:
     beforehand = RejectedBeforeCreation()
     for index in range(PARTITIONS_MAX + 1):
         beforehand.note("t", index, header(0), ErrorCode.unknown_topic_or_partition, 0)

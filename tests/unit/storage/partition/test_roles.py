@@ -1,4 +1,4 @@
-"""Roles change between writes, never during one: what was asked of a leader or follower of before leaves no trace."""
+"""Roles change between appends, never during one: requests of an earlier role have no effect."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.fetch_wait import FetchWait
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FetchResponse, FollowerState
+from odradek.core.replication.high_watermark import HighWatermark
 from odradek.core.replication.leader import LeaderState
 from odradek.records.batch import BatchHeader, parse_batches
 from odradek.records.builder import build_batch
@@ -59,7 +60,7 @@ def with_followers(
     )
 
 
-def test_an_append_that_waited_through_the_end_of_its_epoch_is_refused(tmp_path: Path) -> None:
+def test_append_queued_in_an_ended_epoch_is_rejected(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition = fixture.partition
@@ -83,7 +84,7 @@ def test_an_append_that_waited_through_the_end_of_its_epoch_is_refused(tmp_path:
     asyncio.run(scenario())
 
 
-def test_a_former_leaders_batches_and_cuts_are_not_taken(tmp_path: Path) -> None:
+def test_batches_and_truncations_of_a_former_leader_are_ignored(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         fixture.append()
@@ -106,7 +107,7 @@ def test_a_former_leaders_batches_and_cuts_are_not_taken(tmp_path: Path) -> None
     asyncio.run(scenario())
 
 
-def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path: Path) -> None:
+def test_pending_acks_all_fails_when_leadership_ends(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition = fixture.partition
@@ -121,7 +122,7 @@ def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path:
     asyncio.run(scenario())
 
 
-def test_who_reads_from_a_follower_hears_of_what_is_committed_and_of_a_new_epoch(tmp_path: Path) -> None:
+def test_fetch_from_a_follower_wakes_for_commits_and_new_epochs(tmp_path: Path) -> None:
     async def scenario() -> None:
         partition = Fixture(tmp_path).partition
         state = following(partition, 1)
@@ -148,8 +149,8 @@ def test_who_reads_from_a_follower_hears_of_what_is_committed_and_of_a_new_epoch
     asyncio.run(scenario())
 
 
-def test_what_a_former_epoch_appended_is_not_acknowledged_in_a_later_one(tmp_path: Path) -> None:
-    """It may have been synced meanwhile, and followed by the next leader's records at the same offsets."""
+def test_records_of_an_earlier_epoch_are_not_acknowledged(tmp_path: Path) -> None:
+    """The next leader may have written other records at the same offsets."""
 
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
@@ -168,7 +169,7 @@ def test_what_a_former_epoch_appended_is_not_acknowledged_in_a_later_one(tmp_pat
     asyncio.run(scenario())
 
 
-def test_deleted_is_what_every_living_replica_has_deleted(tmp_path: Path) -> None:
+def test_delete_records_waits_for_all_live_replicas(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition = fixture.partition
@@ -191,7 +192,7 @@ def test_deleted_is_what_every_living_replica_has_deleted(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
+def test_acks_all_completes_when_the_isr_has_the_records(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition = fixture.partition
@@ -211,8 +212,8 @@ def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_what_was_cut_off_is_not_committed_for_whoever_leads_next(tmp_path: Path) -> None:
-    """The role may change before the follower that asked for the cut has its turn again."""
+def test_truncated_records_are_not_committed_for_the_next_leader(tmp_path: Path) -> None:
+    """The role may change before the fetcher that requested the truncation resumes."""
 
     async def scenario() -> None:
         fixture = Fixture(tmp_path, executor=InlineExecutor())
@@ -236,8 +237,8 @@ def test_what_was_cut_off_is_not_committed_for_whoever_leads_next(tmp_path: Path
     asyncio.run(scenario())
 
 
-def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Path) -> None:
-    """The topic was told meanwhile not to sync every record."""
+def test_pending_commit_completes_after_flush_messages_changes(tmp_path: Path) -> None:
+    """flush.messages is raised while the sync is pending."""
 
     async def scenario() -> None:
         fixture = Fixture(tmp_path, flush_messages="1")
@@ -253,9 +254,9 @@ def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Pa
     asyncio.run(scenario())
 
 
-def test_what_the_disk_writes_while_the_broker_stops_is_not_taken_for_committed(tmp_path: Path) -> None:
-    """Simulated with seed 40232 of replicas-crash: a slow disk, and a high watermark that nobody else had reached was
-    written down."""
+def test_append_that_completes_while_the_broker_stops_is_not_committed(tmp_path: Path) -> None:
+    """Found by the simulator (replicas-crash, seed 40232): with a slow disk the broker checkpointed a high watermark
+    that no other replica had reached."""
 
     class StopsMeanwhile(InlineExecutor):
         async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
@@ -269,3 +270,23 @@ def test_what_the_disk_writes_while_the_broker_stops_is_not_taken_for_committed(
     asyncio.run(fixture.partition.append_exclusively(memoryview(data), batches))
     assert fixture.partition.log.log_end_offset == 1
     assert fixture.partition.high_watermark == 0
+
+
+def test_leader_epoch_of_a_partition_never_decreases(tmp_path: Path) -> None:
+    fixture = Fixture(tmp_path, executor=InlineExecutor())
+    fixture.partition.become_leader(1, 3)
+    with pytest.raises(AssertionError, match="leader epoch decreased from 3 to 2"):
+        fixture.partition.become_leaderless(2)
+
+
+def test_high_watermark_has_one_owner(tmp_path: Path) -> None:
+    fixture = Fixture(tmp_path, executor=InlineExecutor())
+    other = FollowerState(leader_id=2, leader_epoch=1, high_watermark=HighWatermark(0), backoff_max_seconds=1.0)
+    with pytest.raises(AssertionError, match="two owners of one high watermark"):
+        fixture.partition.become_follower(2, 1, other)
+
+
+def test_high_watermark_stays_within_the_log(tmp_path: Path) -> None:
+    fixture = Fixture(tmp_path, executor=InlineExecutor())
+    with pytest.raises(AssertionError, match="high watermark 1 is outside the log 0 to 0"):
+        fixture.partition.shared_high_watermark.advance_to(1)

@@ -1,6 +1,6 @@
-"""What one thread writes while another reads it: the moments at which they meet, one by one.
+"""Races between one writer and readers or flushes in other threads, one by one.
 
-Where a moment can be met by a call, the other thread's work is done within it; else threads are let loose.
+Where a call marks the moment of the race, the other thread's work runs within it; otherwise real threads run.
 """
 
 import random
@@ -29,7 +29,7 @@ SECONDS = 0.3
 
 
 class Meanwhile:
-    """Calls another thread's work just before a method, or after it, the first time that it is about such a path."""
+    """Runs another thread's work just before or after a method, on its first call with such a path."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, ending: str = "", *, after: bool = False
@@ -56,7 +56,7 @@ class Meanwhile:
 # ---- reading
 
 
-def test_readers_that_go_on_later_do_not_disturb_each_other() -> None:
+def test_concurrent_readers_share_cached_positions() -> None:
     places: dict[int, int] = {}
     choose = random.Random(5)
 
@@ -68,7 +68,7 @@ def test_readers_that_go_on_later_do_not_disturb_each_other() -> None:
         time.sleep(SECONDS)
 
 
-def test_place_of_what_is_cut_off_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_position_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = LogBox(tmp_path)
     for _ in range(10):
         box.append(batch(1, size=100))
@@ -81,10 +81,10 @@ def test_place_of_what_is_cut_off_is_not_remembered(tmp_path: Path, monkeypatch:
         for _ in range(10):
             box.append(batch(1, size=37), epoch=1)
 
-    # In the middle of a walk over what is then cut off.
+    # In the middle of a walk over batches that are then truncated.
     meanwhile.work = another_leader
     log.read(0, 900, end_offset_exclusive=10)
-    # Backwards: no read finds out for the next one where that begins.
+    # Backwards, so that no read caches the position of the next one.
     for offset in reversed(range(12)):
         found = log.read(offset, 300, end_offset_exclusive=12)
         headers = parse_batches(found.data)
@@ -93,7 +93,7 @@ def test_place_of_what_is_cut_off_is_not_remembered(tmp_path: Path, monkeypatch:
             check_crc(found.data, header)
 
 
-def test_what_is_read_while_the_end_is_cut_off_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_during_a_truncation_returns_whole_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = LogBox(tmp_path)
     for _ in range(10):
         box.append(batch(1, size=3000))
@@ -105,8 +105,8 @@ def test_what_is_read_while_the_end_is_cut_off_is_whole(tmp_path: Path, monkeypa
     assert [header.base_offset for header in parse_batches(found.data)] == list(range(5))
 
 
-def test_stable_offset_while_the_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that reads from a follower: what is not decided stays hidden while the follower starts over."""
+def test_last_stable_offset_during_a_truncation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that reads from a follower: open transactions stay hidden while the follower truncates."""
     box = LogBox(tmp_path)
     box.produce(7, 0, is_transactional=True)
     for _ in range(5):
@@ -123,7 +123,7 @@ def test_stable_offset_while_the_end_is_cut_off(tmp_path: Path, monkeypatch: pyt
 # ---- indexes
 
 
-def test_index_that_is_loaded_by_reader_and_writer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_loaded_concurrently_by_reader_and_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = LogBox(tmp_path, config=config(index_interval_bytes=1))
     for number in range(5):
         box.append(batch(1, timestamp=NOW_MS + number))
@@ -142,7 +142,7 @@ def test_index_that_is_loaded_by_reader_and_writer_at_once(tmp_path: Path, monke
 # ---- syncing
 
 
-def test_flush_of_a_segment_that_retention_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_of_a_segment_that_retention_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = LogBox(tmp_path, config=config(segment_bytes=300, retention_bytes=300))
     for _ in range(10):
         box.append(batch(1, size=50))
@@ -159,7 +159,7 @@ def test_flush_of_a_segment_that_retention_takes(tmp_path: Path, monkeypatch: py
     assert log.recovery_point == 10
 
 
-def test_sync_of_a_snapshot_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sync_of_a_deleted_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshots = ProducerSnapshots(HostDisk(), str(tmp_path))
     snapshots.write(5, [], sync=False)
     meanwhile = Meanwhile(monkeypatch, HostDisk, "open")
@@ -168,7 +168,7 @@ def test_sync_of_a_snapshot_that_goes(tmp_path: Path, monkeypatch: pytest.Monkey
     assert snapshots.offsets == []
 
 
-def test_flush_claims_nothing_that_is_cut_off_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_does_not_count_truncated_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Durability, "_sync_batches", lambda *_: None)
     durability = Durability(HostDisk(), 0)
 
@@ -188,7 +188,7 @@ def test_flush_claims_nothing_that_is_cut_off_at_its_end(monkeypatch: pytest.Mon
 # ---- epochs
 
 
-def test_epochs_that_change_while_one_is_looked_up(tmp_path: Path) -> None:
+def test_epoch_lookup_during_a_change(tmp_path: Path) -> None:
     entries = [EpochEntry(number, number * 10) for number in range(6)]
     epochs = LeaderEpochs(HostDisk(), str(tmp_path), list(entries))
 
@@ -200,17 +200,17 @@ def test_epochs_that_change_while_one_is_looked_up(tmp_path: Path) -> None:
     assert epochs.end_offset_for(Asked(4), 60) == (4, 50)
 
 
-def test_epochs_that_change_while_others_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epoch_change_during_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     epochs = LeaderEpochs(HostDisk(), str(tmp_path))
     epochs.assign_unwritten(1, 5)
     meanwhile = Meanwhile(monkeypatch, HostDisk, "write_atomically")
     meanwhile.work = lambda: epochs.assign(2, 7)
-    # By a flush, which has looked already, and is the last to write.
+    # By a flush, which has read the entries already and writes last.
     epochs.write_if_changed()
     assert LeaderEpochs.read(HostDisk(), str(tmp_path)).entries == [(1, 5), (2, 7)]
 
 
-def test_checkpoint_of_what_is_gone_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_of_a_deleted_partition_does_not_reappear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = LogBox(tmp_path)
     box.append(batch(1))
     box.log.flush()
@@ -228,7 +228,7 @@ def test_checkpoint_of_what_is_gone_does_not_come_back(tmp_path: Path, monkeypat
     log_dir.abandon()
 
 
-def test_file_that_several_write_at_once(tmp_path: Path) -> None:
+def test_checkpoint_written_concurrently(tmp_path: Path) -> None:
     disk, path = HostDisk(), str(tmp_path / "file")
     with beside(*[lambda data=bytes([one]) * 100: disk.write_atomically(path, data) for one in range(3)]):
         time.sleep(SECONDS)
@@ -236,11 +236,11 @@ def test_file_that_several_write_at_once(tmp_path: Path) -> None:
     assert disk.list_dir(str(tmp_path)) == ["file"]
 
 
-# ---- the rest
+# ---- other files
 
 
-def test_doomed_file_that_is_gone_already(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its partition is deleted just then, and the directory has another name."""
+def test_deleted_file_that_is_already_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its partition is deleted meanwhile, and the directory is renamed."""
     directory = tmp_path / "orders-0"
     directory.mkdir()
     (directory / "file").write_bytes(b"")
@@ -251,7 +251,7 @@ def test_doomed_file_that_is_gone_already(tmp_path: Path, monkeypatch: pytest.Mo
     doomed.remove_due(10)
 
 
-def test_verification_that_begins_while_others_expire() -> None:
+def test_verification_starts_while_others_expire() -> None:
     verifications = Verifications()
 
     class Time(int):
@@ -265,8 +265,8 @@ def test_verification_that_begins_while_others_expire() -> None:
     assert verifications.of(2) is None
 
 
-def test_log_is_whole_after_all_that(tmp_path: Path) -> None:
-    """Reads and a flush beside a follower that is cut again and again."""
+def test_log_is_consistent_after_concurrent_access(tmp_path: Path) -> None:
+    """Reads and flushes during repeated truncations of a follower."""
     box = LogBox(tmp_path, config=config(segment_bytes=2000, index_interval_bytes=200))
     log, choose = box.log, random.Random(9)
     for _ in range(30):
