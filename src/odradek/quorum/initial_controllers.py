@@ -1,4 +1,4 @@
-"""The first voters of a quorum as they are written on a command line: `id@host:port:directory`, separated by commas.
+"""The initial voters of a quorum on a command line: `id@host:port:directory`, separated by commas.
 
 The same text is given to every node that is formatted with it. Refusals are in the words of Apache Kafka's own tool.
 """
@@ -25,7 +25,7 @@ class InitialController(NamedTuple):
 
 
 def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:
-    """In the order of their ids. Raises ValueError."""
+    """Sorted by ID. Raises ValueError."""
     found: dict[int, InitialController] = {}
     for part in filter(None, text.strip().split(",")):
         one = _parse(part.strip())
@@ -57,7 +57,7 @@ def _parse(text: str) -> InitialController:
 
 
 def _split_host(address: str) -> tuple[str, str]:
-    """The host, and what follows it, from the colon on."""
+    """The host, and the rest from the colon."""
     if address.startswith("["):
         host, bracket, rest = address[1:].partition("]")
         if not bracket:
@@ -86,6 +86,6 @@ def _directory_id(text: str) -> UUID:
     except ValueError:
         raise ValueError("Failed to parse directory ID in dynamic voter string.") from None
     if directory_id.int < RESERVED_MAX:
-        # Kafka takes it, and then has a voter whose directory means "none" or "lost".
+        # Kafka accepts it, and then has a voter with a reserved directory ID.
         raise ValueError(f"The directory ID {text} in dynamic voter string is reserved: choose a random one.")
     return directory_id

@@ -1,1 +1,1 @@
-"""Commands to records: what the active controller decides. Pure: no clock, chance, disk or network of its own."""
+"""The active controller: commands in, metadata records and a response out. It is pure: no clock, disk or network."""

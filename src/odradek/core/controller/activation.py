@@ -1,4 +1,4 @@
-"""The first records of a new cluster, and what a new leader finds unfinished."""
+"""The first records of a new cluster, and the end of an unfinished metadata transaction."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from odradek.core.metadata.records import (
 
 
 def first_records(bootstrap: Sequence[MetadataRecord], min_insync_replicas: int) -> tuple[MetadataRecord, ...]:
-    """Of an empty log: what `format` has prepared, as one metadata transaction."""
+    """The bootstrap records of a formatted directory, as one metadata transaction."""
     levels = {record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)}
     records = list(bootstrap)
     if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
@@ -29,5 +29,5 @@ def first_records(bootstrap: Sequence[MetadataRecord], min_insync_replicas: int)
 
 
 def abort_unfinished() -> tuple[MetadataRecord, ...]:
-    """A leader died inside a metadata transaction: nothing of it may take effect."""
+    """A leader died inside a metadata transaction: none of its records may take effect."""
     return (AbortTransactionRecord(reason="Controller failover"),)

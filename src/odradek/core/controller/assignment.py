@@ -1,4 +1,4 @@
-"""Which brokers hold a partition's replicas, and on what way they are to others. Values only, without the partition."""
+"""The replicas of a partition and its reassignment in progress, as values."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from odradek.core.metadata.image import PartitionImage
 @dataclass(frozen=True, slots=True)
 class Assignment:
     replicas: tuple[int, ...]
-    """Those that stay and those that come, in order of preference; then those that go."""
+    """The target replicas in order of preference, then those to be removed."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
@@ -30,10 +30,10 @@ class Assignment:
         return _without(self.replicas, self.adding)
 
     def towards(self, target: Sequence[int]) -> "Assignment":
-        """The way to these replicas from wherever this one is.
+        """A reassignment to these replicas, also from within another reassignment.
 
-        Whoever was still to come, and is wanted still, goes on coming. Apache Kafka forgets that of a reassignment
-        that replaces another, and keeps removing brokers that the new one wants, when it removes none itself.
+        Replicas that were being added, and belong to the new target, are still being added. Apache Kafka forgets that,
+        and keeps removing replicas of the new target if the new reassignment removes none itself.
         """
         removing = tuple(sorted(set(self.replicas) - set(target)))
         adding = tuple(sorted(set(target) - set(self.original_replicas)))
@@ -43,22 +43,22 @@ class Assignment:
         return Assignment(self.original_replicas)
 
     def completed(self, isr: Collection[int], whole: Collection[int], min_isr: int) -> "Assignment | None":
-        """Where the way ends, once it may. None: not yet.
+        """The assignment after the reassignment. None: it cannot be completed yet.
 
-        Those who come have to be in sync. If somebody goes who is among the `whole`, which have everything that was
-        committed, enough others must be in sync. Apache Kafka does not ask for that: it lets go with them the copies
-        that `min.insync.replicas` promises, and refuses writes that were accepted before.
+        Added replicas must be in sync. If a replica with all committed records (one of `whole`) is removed, enough
+        others must be in sync. Apache Kafka does not require this: it removes copies that `min.insync.replicas`
+        guarantees, and then rejects writes.
         """
         if not self.is_changing:
             return None
         final = self.final_replicas
-        # Fewer replicas than before: no newcomer stands for those who go, so all of the rest has to be in sync.
+        # With fewer replicas than before, no added replica replaces a removed one: all others must be in sync.
         needed = final if len(self.adding) < len(self.removing) else self.adding
         staying = set(isr).intersection(final)
         if not staying.issuperset(needed):
             return None
-        loses_nobody = set(self.removing).isdisjoint(whole)
-        return Assignment(final) if loses_nobody or len(staying) >= min(min_isr, len(final)) else None
+        removes_no_copy = set(self.removing).isdisjoint(whole)
+        return Assignment(final) if removes_no_copy or len(staying) >= min(min_isr, len(final)) else None
 
 
 def _without(replicas: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:

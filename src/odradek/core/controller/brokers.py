@@ -1,4 +1,4 @@
-"""Brokers come, show that they live, and go."""
+"""Broker registrations, heartbeats, controlled shutdown, session expiry and unregistration."""
 
 from collections.abc import Iterator
 from enum import Enum, auto
@@ -25,12 +25,12 @@ FENCED, UNFENCED = 1, -1
 
 
 class BrokerControlState(Enum):
-    """A broker's, as the controller sees it from one heartbeat to the next."""
+    """A broker's state, as in Kafka's class of the same name."""
 
     FENCED = auto()
     UNFENCED = auto()
     CONTROLLED_SHUTDOWN = auto()
-    """In its controlled shutdown: its leaderships move away."""
+    """Leadership moves to other brokers."""
     SHUTDOWN_NOW = auto()
 
 
@@ -40,7 +40,7 @@ class Brokers:
         self._elections = elections
         self._sessions = sessions
         self._registered_at: dict[int, int] = {}
-        """Of brokers registered while this controller is active: the offset of the registration's record."""
+        """Offsets of the registration records since this controller's activation."""
 
     # Registration
 
@@ -88,11 +88,11 @@ class Brokers:
         return ControllerResult(tuple(records), epoch, is_atomic=False)
 
     def _is_duplicate(self, existing: BrokerImage, registration: Registration, now: float) -> bool:
-        """Is the registered broker still alive, and another one than the newcomer?
+        """Whether another broker with this ID is alive.
 
-        A process that holds one of its directories holds its lock: the one before it is gone, whatever its session
-        says. Not all of them need be the same, since disks fail and are mended. Apache Kafka waits for the session to
-        end all the same.
+        A process with one of the registered directories holds its lock, so the previous process has ended even if its
+        session has not. Not all directories need to match, since disks fail and are replaced. Apache Kafka waits for
+        the session timeout.
         """
         if not set(existing.directories).isdisjoint(registration.directories):
             return False
@@ -126,13 +126,13 @@ class Brokers:
     def _check_features(self, registration: Registration) -> None:
         features = self._state.image.features
         finalized = {**features.levels, KRAFT_VERSION: features.kraft_version}
-        offered = {feature.name: feature for feature in registration.features}
+        supported = {feature.name: feature for feature in registration.features}
         for feature in registration.features:
             _check_feature(feature, finalized.get(feature.name, 0))
-        if METADATA_VERSION not in offered:
+        if METADATA_VERSION not in supported:
             raise _invalid_registration("Request features do not contain 'metadata.version'")
         for name, level in finalized.items():
-            if level != 0 and name not in offered:
+            if level != 0 and name not in supported:
                 _check_feature(SupportedFeature(name=name, min_supported_version=0, max_supported_version=0), level)
 
     # Heartbeats
@@ -143,23 +143,23 @@ class Brokers:
         is_caught_up = heartbeat.metadata_offset >= registered_at
         self._sessions.touch(broker.id, broker.epoch, now, heartbeat.metadata_offset)
         current = _control_state_of(broker)
-        following = self._next_control_state(broker, current, heartbeat, is_caught_up)
+        next_state = self._next_control_state(broker, current, heartbeat, is_caught_up)
         records: list[MetadataRecord] = []
-        if following != current:
-            if following is BrokerControlState.UNFENCED:
+        if next_state != current:
+            if next_state is BrokerControlState.UNFENCED:
                 records += self._unfence(broker)
-            elif following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            elif next_state is BrokerControlState.CONTROLLED_SHUTDOWN:
                 records += self._begin_shutdown(broker)
             elif not broker.fenced:
                 records += self._fence(broker)
         records += self._directory_changes(broker, heartbeat)
-        answer = BrokerHeartbeatReply(
+        reply = BrokerHeartbeatReply(
             is_caught_up=is_caught_up,
-            is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
-            in_controlled_shutdown=following is BrokerControlState.CONTROLLED_SHUTDOWN,
-            should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
+            is_fenced=next_state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
+            in_controlled_shutdown=next_state is BrokerControlState.CONTROLLED_SHUTDOWN,
+            should_shut_down=next_state is BrokerControlState.SHUTDOWN_NOW,
         )
-        return ControllerResult(tuple(records), answer, is_atomic=False)
+        return ControllerResult(tuple(records), reply, is_atomic=False)
 
     def _next_control_state(
         self, broker: BrokerImage, current: BrokerControlState, heartbeat: Heartbeat, is_caught_up: bool
@@ -170,10 +170,10 @@ class Brokers:
             return (
                 BrokerControlState.UNFENCED if is_caught_up and not heartbeat.want_fence else BrokerControlState.FENCED
             )
-        leads = self._state.index.leads_something(broker.id)
+        leads = self._state.index.leads_any_partition(broker.id)
         if current is BrokerControlState.CONTROLLED_SHUTDOWN:
-            staying = ((one.id, one.epoch) for one in self._serving() if not one.in_controlled_shutdown)
-            may_stop = not leads and self._sessions.have_applied_shutdown(broker.id, staying)
+            others = ((one.id, one.epoch) for one in self._unfenced() if not one.in_controlled_shutdown)
+            may_stop = not leads and self._sessions.have_applied_shutdown(broker.id, others)
             return BrokerControlState.SHUTDOWN_NOW if may_stop else BrokerControlState.CONTROLLED_SHUTDOWN
         if heartbeat.want_fence:
             return BrokerControlState.SHUTDOWN_NOW if heartbeat.want_shutdown else BrokerControlState.FENCED
@@ -191,21 +191,21 @@ class Brokers:
         gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
         return ControllerResult((*changes, gone), None, is_atomic=False)
 
-    # Silence
+    # Session expiry
 
     def next_expiry(self) -> float | None:
-        """When the first session of a broker that serves will be over. None: nobody serves."""
-        return min((self._session_end(broker) for broker in self._serving()), default=None)
+        """When the next session of an unfenced broker expires. None: there is none."""
+        return min((self._session_end(broker) for broker in self._unfenced()), default=None)
 
     def expire_one(self, now: float) -> ControllerResult[int | None]:
-        """Fences the broker whose session has been over for the longest, if there is one, and says which.
+        """Fences the broker whose session expired first, and returns its ID. None: no session has expired.
 
-        Only one: the next result is to see what became of its partitions.
+        Only one: the next one must see the partition changes of this one.
         """
-        silent = min(self._serving(), key=self._session_end, default=None)
-        if silent is None or now <= self._session_end(silent):
+        expired = min(self._unfenced(), key=self._session_end, default=None)
+        if expired is None or now <= self._session_end(expired):
             return ControllerResult((), None)
-        return ControllerResult(tuple(self._fence(silent)), silent.id, is_atomic=False)
+        return ControllerResult(tuple(self._fence(expired)), expired.id, is_atomic=False)
 
     def fence_unresponsive(
         self, broker_id: int, broker_epoch: int, unresponsive_since: float
@@ -218,7 +218,7 @@ class Brokers:
             return ControllerResult((), False)
         return ControllerResult(tuple(self._fence(broker)), True, is_atomic=False)
 
-    def _serving(self) -> Iterator[BrokerImage]:
+    def _unfenced(self) -> Iterator[BrokerImage]:
         return (broker for broker in self._state.image.brokers.values() if not broker.fenced)
 
     def _session_end(self, broker: BrokerImage) -> float:
@@ -245,10 +245,10 @@ class Brokers:
 
     def _directory_changes(self, broker: BrokerImage, heartbeat: Heartbeat) -> list[MetadataRecord]:
         records: list[MetadataRecord] = []
-        lost = [directory for directory in broker.directories if directory in heartbeat.offline_directories]
-        if lost and self._state.supports_directories:
-            records += self._elections.remove_directories(broker.id, lost)
-            left = tuple(directory for directory in broker.directories if directory not in lost)
+        offline = [directory for directory in broker.directories if directory in heartbeat.offline_directories]
+        if offline and self._state.supports_directories:
+            records += self._elections.remove_directories(broker.id, offline)
+            left = tuple(directory for directory in broker.directories if directory not in offline)
             records.append(
                 BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
             )

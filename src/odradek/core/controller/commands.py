@@ -38,7 +38,7 @@ class ControllerResult(Generic[T_co]):
 
 
 DEFAULT = -1
-"""Number of partitions or replicas left to the cluster's own defaults."""
+"""The number of partitions or replicas is the cluster's default."""
 
 
 class NewTopic(NamedTuple):
@@ -46,7 +46,7 @@ class NewTopic(NamedTuple):
     partition_count: int
     replication_factor: int
     assignments: Sequence[tuple[int, tuple[int, ...]]]
-    """Partition and its brokers, where the client places the replicas itself."""
+    """Partition and its brokers, for a manual assignment."""
     configs: Sequence[tuple[str, str | None]]
 
 
@@ -68,7 +68,7 @@ class TopicCreated(NamedTuple):
 class NewPartitions(NamedTuple):
     topic: str
     total: int
-    """With those that are there."""
+    """Includes the existing partitions."""
     assignments: Sequence[tuple[int, ...]] | None
 
 
@@ -82,9 +82,9 @@ class Registration(NamedTuple):
     is_migrating_zk_broker: bool
     directories: tuple[UUID, ...]
     previous_broker_epoch: int
-    """What the broker read from the file that a clean shutdown leaves behind, or -1."""
+    """From the file that a clean shutdown writes, or -1."""
     detects_unclean_shutdown: bool
-    """The request's version carries `previous_broker_epoch`."""
+    """Whether the request's version has `previous_broker_epoch`."""
 
 
 class ControllerRegistration(NamedTuple):
@@ -129,27 +129,27 @@ class DirectoryAssignment(NamedTuple):
 
 
 NO_BROKER_EPOCH = -1
-"""The leader does not know it: requests of old versions have no place for it."""
+"""Unknown: old versions of the request have no broker epochs."""
 
 
 class IsrChange(NamedTuple):
-    """Who is in sync with a leader, as it says itself."""
+    """A new ISR, as the leader proposes it."""
 
     topic_id: UUID | None
     partition: int
     leader_epoch: int
     partition_epoch: int
-    """The state that the change is based upon."""
+    """The partition epoch on which the change is based."""
     isr: Sequence[tuple[int, int]]
-    """Brokers, each with the epoch in which it was seen to be in sync."""
+    """Broker IDs and epochs."""
     leader_recovery_state: int
 
 
 class ElectionKind(IntEnum):
     PREFERRED = 0
-    """The first replica is to lead, if it has everything."""
+    """Elects the first replica if it is in sync."""
     UNCLEAN = 1
-    """Somebody is to lead, even who may lack something."""
+    """Elects any live replica, even if records are lost."""
 
 
 class PartitionElection(NamedTuple):
@@ -166,17 +166,17 @@ class Reassignment(NamedTuple):
     topic: str
     partition: int
     replicas: tuple[int, ...] | None
-    """The brokers it is to go to; None: whatever way it is on is called off."""
+    """The target replicas. None: cancel the reassignment in progress."""
 
 
 class TopicReassignments(NamedTuple):
     topic: str
     partitions: Sequence[tuple[int, PartitionImage]]
-    """Those on their way, by index."""
+    """Partitions with a reassignment in progress, by index."""
 
 
 class ControllerCommands(Protocol):
-    """Every method may raise KafkaError: then the request as a whole is refused."""
+    """Every method may raise KafkaError, which fails the whole request."""
 
     @property
     def allows_topic_deletion(self) -> bool: ...
@@ -206,12 +206,12 @@ class ControllerCommands(Protocol):
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
     ) -> ControllerResult[KafkaError | None]:
-        """Level and kind of each change; None as kind: one that nobody knows."""
+        """Level and type of each update. None: an unknown type."""
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]: ...
 
     def register_broker(self, registration: Registration, now: float) -> ControllerResult[int]:
-        """The answer is the broker's new epoch."""
+        """The response is the broker's new epoch."""
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]: ...
 
@@ -222,20 +222,20 @@ class ControllerCommands(Protocol):
     def alter_partitions(
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
     ) -> ControllerResult[Sequence[PartitionImage | KafkaError]]:
-        """One result per change, in the same order: the partition as it is now."""
+        """One result per change, in the same order: the partition after the change."""
 
     def elect_leaders(
         self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
     ) -> ControllerResult[Sequence[TopicElections]]:
-        """Of these partitions; None: of all that need it. Results are in the order of the request."""
+        """`topics` None: of all partitions that need it. Results are in the order of the request."""
 
     def alter_reassignments(
-        self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
+        self, reassignments: Sequence[Reassignment], *, allow_replication_factor_change: bool
     ) -> ControllerResult[Sequence[KafkaError | None]]:
-        """One result per wish, in the same order."""
+        """One result per reassignment, in the same order."""
 
     def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
-        """Of these partitions; None: of all."""
+        """`topics` None: of all partitions."""
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

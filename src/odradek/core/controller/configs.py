@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, groups and client metrics are changed."""
+"""Config changes of topics, brokers, groups and client metrics."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
@@ -27,7 +27,7 @@ class Configs:
     def change(
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
-        """Only what is named changes."""
+        """Changes only the given configs."""
 
         def records_for(resource: ConfigResource) -> list[ConfigRecord]:
             current = self._state.image.configs.get(resource, NO_CONFIG)
@@ -41,7 +41,7 @@ class Configs:
     def replace(
         self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
-        """What is not named goes back to its default."""
+        """Configs that are not given return to their defaults."""
 
         def records_for(resource: ConfigResource) -> list[ConfigRecord]:
             wanted = configs[resource]
@@ -52,7 +52,7 @@ class Configs:
         return self._decide(configs, records_for, validate_only)
 
     def of_new_topic(self, name: str, configs: Sequence[tuple[str, str | None]]) -> list[MetadataRecord]:
-        """Raises KafkaError when a topic may not have these."""
+        """Raises KafkaError for invalid topic configs."""
         without_value = [key for key, value in configs if value is None]
         if without_value:
             raise KafkaError(
@@ -70,7 +70,7 @@ class Configs:
         ]
 
     def before_eligible_leader_replicas(self) -> list[MetadataRecord]:
-        """What has to stand before the feature is on: one minimum for all, none for a single broker."""
+        """Records that must precede the ELR feature: one cluster-wide min.insync.replicas, none per broker."""
         records: list[MetadataRecord] = []
         image = self._state.image
         if MIN_ISR not in image.default_broker_config():
@@ -186,7 +186,7 @@ class Configs:
 def _changes_of(
     resource: ConfigResource, current: Mapping[str, str], wanted: Mapping[str, str | None]
 ) -> list[ConfigRecord]:
-    # A broker's setting is written even when it stays: a password file that it names may have changed.
+    # A broker config is written even if it is equal: a password file that it names may have changed.
     return [
         _config_record(resource, name, value)
         for name, value in wanted.items()

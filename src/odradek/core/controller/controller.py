@@ -1,7 +1,7 @@
-"""The active controller: one object that takes every command, and keeps the image they are decided upon.
+"""The active controller: one object that executes every command on its image.
 
-Commands change nothing by themselves. Whoever hosts the controller writes a decision's records and gives them back
-through `replay`, before the next command; the answers wait until the records are committed.
+A command changes nothing by itself. `quorum/active_controller` appends the records of its result and passes them to
+`replay` before the next command; it returns the response once the records are committed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ class Controller:
 
     @property
     def image(self) -> ClusterImage:
-        """With everything decided so far, committed or not."""
+        """With the records of all commands so far, committed or not."""
         return self._state.image
 
     def replay(
@@ -79,7 +79,7 @@ class Controller:
         return self._state.replay(records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     def note_log_end(self, end_offset: int) -> None:
-        """Before a command: the quorum writes records of its own between those of decisions."""
+        """To be called before a command: the quorum may have appended control records."""
         image = self._state.image
         assert end_offset > image.offset, f"the log ends at {end_offset}, before the controller's offset {image.offset}"
         if image.offset != end_offset - 1:
@@ -91,7 +91,7 @@ class Controller:
         self._state.image = self._state.image.with_kraft_version(level)
 
     def start_sessions(self, now: float) -> None:
-        """A controller that has just become active gives every registered broker a whole session to be heard of."""
+        """After the activation, every unfenced broker has a whole session timeout for its first heartbeat."""
         for broker in self._state.image.brokers.values():
             if not broker.fenced:
                 self._sessions.touch(broker.id, broker.epoch, now)
@@ -142,7 +142,7 @@ class Controller:
     ) -> ControllerResult[Mapping[str, KafkaError | None]]:
         return self._topics.create_partitions(topics, validate_only=validate_only)
 
-    # Settings
+    # Configs and features
 
     def replace_configs(
         self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
@@ -190,7 +190,7 @@ class Controller:
     ) -> ControllerResult[Sequence[KafkaError | None]]:
         return self._directories.assign(broker_id, broker_epoch, assignments)
 
-    # Who holds, leads and follows a partition
+    # Leaders, ISR and reassignments
 
     def alter_partitions(
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
@@ -203,17 +203,17 @@ class Controller:
         return self._leaders.elect(kind, topics)
 
     def balance_leaders(self) -> ControllerResult[bool]:
-        """Gives partitions back to their preferred leaders, some of them. True: there may be more."""
+        """Returns leadership of some partitions to their preferred leaders. True: there may be more."""
         return self._leaders.balance()
 
     def elect_unclean_leaders(self) -> ControllerResult[bool]:
-        """Where there is no leader and the topic allows any, some of them. True: there may be more."""
+        """Elects leaders uncleanly for some offline partitions whose topics allow it. True: there may be more."""
         return self._leaders.elect_unclean()
 
     def alter_reassignments(
-        self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
+        self, reassignments: Sequence[Reassignment], *, allow_replication_factor_change: bool
     ) -> ControllerResult[Sequence[KafkaError | None]]:
-        return self._reassignments.alter(wanted, allow_replication_factor_change=allow_replication_factor_change)
+        return self._reassignments.alter(reassignments, allow_replication_factor_change=allow_replication_factor_change)
 
     def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
         return self._reassignments.ongoing(topics)

@@ -1,4 +1,4 @@
-"""A broker says in which of its directories a replica lives."""
+"""Directory assignments that brokers report."""
 
 from collections.abc import Sequence
 
@@ -40,11 +40,11 @@ class Directories:
         if broker_id not in partition.replicas:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         is_online = self._state.has_online_directory(broker_id, assignment.directory)
-        # Its disk was replaced, or is not used any more: what stands in the new place was begun anew. Apache Kafka lets
-        # it lead all the same, if it was eligible before.
-        is_begun_anew = not self._state.has_online_directory(broker_id, partition.directory_of(broker_id))
-        # A replica on a directory that has failed is out of sync, wherever it was thought to be.
-        is_whole = is_online and not is_begun_anew
+        # The former directory was replaced or removed, so the replica in the new directory started empty. Apache Kafka
+        # lets it lead if it was eligible before.
+        started_empty = not self._state.has_online_directory(broker_id, partition.directory_of(broker_id))
+        # A replica in an offline directory is not in sync.
+        is_whole = is_online and not started_empty
         isr = partition.isr if is_whole else tuple(one for one in partition.isr if one != broker_id)
 
         def is_active(candidate: int) -> bool:
@@ -52,10 +52,10 @@ class Directories:
 
         change = self._elections.change(topic, assignment.partition, partition, isr, is_active)
         change.directories = {broker_id: assignment.directory}
-        if is_begun_anew:
+        if started_empty:
             change.unclean_shutdown = broker_id
             if partition.replicas == (broker_id,):
-                # Nobody has what was lost, and nobody else will ever lead.
+                # There is no other copy, and no other replica can lead.
                 change.can_lead = is_active
         record = change.record()
         return [] if record is None else [record]

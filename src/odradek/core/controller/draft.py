@@ -1,6 +1,6 @@
-"""The changes of partitions that one result gathers: each is decided upon those before it.
+"""The partition changes of one result, each based on those before it.
 
-A request may name a partition twice; what it asks second must see what it asked first.
+A request may name a partition twice: the second change must see the first.
 """
 
 from uuid import UUID
@@ -20,7 +20,7 @@ class Draft:
         return self._changed.get((topic.id, index)) or topic.partitions.get(index)
 
     def add(self, partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-        """The partition as the record leaves it."""
+        """Returns the partition after the record."""
         changed = merge(partition, record)
         self._changed[record.topic_id, record.partition_id] = changed
         self.records.append(record)

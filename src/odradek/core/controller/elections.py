@@ -1,4 +1,4 @@
-"""The partitions that a change of one broker touches, and what becomes of each."""
+"""The partition changes that follow from a change of one broker."""
 
 from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
@@ -14,7 +14,7 @@ class Elections:
         self._state = state
 
     def remove_broker(self, broker_id: int, *, also_from_elr: bool = False) -> list[PartitionChangeRecord]:
-        """The broker is leaving, or gone: it leads nothing and is in no in-sync set."""
+        """The broker is shutting down or offline: it leaves all ISRs and leads no partition."""
         index = self._state.index
         topics = index.topics_with_broker_in_isr(broker_id)
         changes = self._leave(topics, broker_id, lambda partition: broker_id in partition.isr)
@@ -24,7 +24,7 @@ class Elections:
         return changes
 
     def remove_directories(self, broker_id: int, directories: Iterable[UUID]) -> list[PartitionChangeRecord]:
-        """As `without`, for the replicas of these directories only."""
+        """Like `remove_broker`, for the replicas in these directories."""
         lost = set(directories)
         topics = self._state.index.topics_with_broker_in_isr(broker_id)
         return self._leave(
@@ -34,7 +34,7 @@ class Elections:
         )
 
     def after_unclean_shutdown(self, broker_id: int) -> list[PartitionChangeRecord]:
-        """The broker may have lost its unsynced suffix: it is neither in sync nor eligible until it has caught up."""
+        """The broker may have lost unsynced records: it leaves ISR and ELR until it has caught up."""
         index = self._state.index
         topics = dict.fromkeys(index.topics_with_broker_in_isr(broker_id))
         topics |= dict.fromkeys(index.topics_with_broker_in_elr(broker_id))
@@ -46,7 +46,7 @@ class Elections:
         )
 
     def add_broker(self, broker_id: int) -> list[PartitionChangeRecord]:
-        """The broker has come (back): partitions without a leader may get one."""
+        """The broker is unfenced: partitions without a leader may get one."""
         state = self._state
 
         def is_active(candidate: int) -> bool:
@@ -69,7 +69,7 @@ class Elections:
         is_active: Callable[[int], bool] | None = None,
         rules: Rules | None = None,
     ) -> PartitionChange:
-        """A change that keeps what it is not told to change; the topic's config says which elections it allows."""
+        """A change that keeps everything that is not given; the topic's config determines the allowed elections."""
         state = self._state
         is_alive = state.is_active if is_active is None else is_active
         rules = self._rules_of(topic) if rules is None else rules

@@ -1,4 +1,4 @@
-"""Feature levels are raised and lowered, when every node can follow."""
+"""Upgrades and downgrades of feature levels that every node supports."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,7 @@ class Features:
         *,
         validate_only: bool,
     ) -> ControllerResult[KafkaError | None]:
-        """All levels change together, or none: the first refusal is that of the whole."""
+        """All levels change together or not at all: the first error fails the request."""
         proposed = {**self._state.image.features.levels, **{name: level for name, (level, _) in updates.items()}}
         records: list[MetadataRecord] = []
         for name, (level, upgrade_type) in updates.items():

@@ -1,7 +1,7 @@
-"""Questions about the whole cluster that the image alone would answer only by a walk over every partition.
+"""An index for queries about the whole cluster, which otherwise would need a walk over every partition.
 
-Counts by topic, not lists of partitions: a topic's own partitions are quickly looked through, and a million of them
-leave this small. Derived entirely from images, so that it can be rebuilt from one at any time.
+It has counts per topic, not lists of partitions, so it stays small with a million partitions. It is derived entirely
+from images and can be rebuilt at any time.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from odradek.core.metadata.topic_names import collision_key
 
 
 class TopicCounts:
-    """How many partitions of each topic have something in common."""
+    """The number of partitions per topic with some property."""
 
     __slots__ = ("_counts",)
 
@@ -42,7 +42,7 @@ class ClusterIndex:
         self._in_isr: dict[int, TopicCounts] = {}
         self._in_elr: dict[int, TopicCounts] = {}
         self._led: dict[int, TopicCounts] = {}
-        """By leader; partitions without one are under NO_LEADER."""
+        """By leader, or NO_LEADER."""
         self._led_by_another = TopicCounts()
         self._reassigned = TopicCounts()
         self._colliding: dict[str, dict[str, None]] = {}
@@ -80,21 +80,21 @@ class ClusterIndex:
         return _topics_of(self._led, NO_LEADER)
 
     def topics_led_by_another(self) -> tuple[UUID, ...]:
-        """With partitions whose leader is not the first of their replicas."""
+        """Topics with partitions whose leader is not the preferred one."""
         return self._led_by_another.topics()
 
     def topics_reassigned(self) -> tuple[UUID, ...]:
-        """With partitions on their way to other brokers."""
+        """Topics with reassignments in progress."""
         return self._reassigned.topics()
 
-    def leads_something(self, broker_id: int) -> bool:
+    def leads_any_partition(self, broker_id: int) -> bool:
         return bool(self._led.get(broker_id))
 
     def broker_of_directory(self, directory: UUID) -> int | None:
         return self._broker_of_directory.get(directory)
 
     def colliding_topic(self, name: str) -> str | None:
-        """An existing topic whose name cannot be told from this one in metric names."""
+        """An existing topic with the same name in metrics."""
         key = collision_key(name)
         return None if key is None else next(iter(self._colliding.get(key, ())), None)
 
@@ -119,7 +119,7 @@ class ClusterIndex:
         ):
             for broker_id, amount in Counter(brokers).items():
                 counts.setdefault(broker_id, TopicCounts()).add(topic_id, sign * amount)
-        # Without the properties of the same meaning: a million partitions are counted when a controller wakes up.
+        # Without properties, for speed: an activation counts up to a million partitions.
         self._led_by_another.add(topic_id, sign * sum(one.leader != one.replicas[0] for one in partitions))
         self._reassigned.add(topic_id, sign * sum(bool(one.adding or one.removing) for one in partitions))
 

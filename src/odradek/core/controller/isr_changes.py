@@ -1,7 +1,7 @@
-"""A leader says who is in sync with it: the controller takes its word, unless it knows better.
+"""ISR changes that leaders propose with AlterPartition.
 
-What it may know better: that the leader was deposed, that the partition has changed since, that a follower has died
-or come back as another incarnation. Completing a reassignment is part of the same change.
+The controller rejects them if the leader or the partition has changed since, or if a follower is fenced or has
+restarted. The same change completes a reassignment.
 """
 
 from collections.abc import Sequence
@@ -51,14 +51,14 @@ class IsrChanges:
             return partition
         changed = draft.add(partition, record)
         if changed.leader != broker_id:
-            # It was removed by the reassignment that this completes. The change stands all the same.
+            # The change completes a reassignment that removes this leader. The change is still valid.
             raise KafkaError(ErrorCode.new_leader_elected)
         return changed
 
     def _is_eligible(self, broker_id: int, broker_epoch: int, partition: PartitionImage) -> bool:
         if not self._state.is_active(broker_id):
             return False
-        # Nobody comes into sync on a disk that is gone. Apache Kafka trusts that nobody without one fetches.
+        # A replica on an offline directory cannot join the ISR. Apache Kafka does not check this.
         is_new = broker_id not in partition.isr
         if is_new and not self._state.has_online_directory(broker_id, partition.directory_of(broker_id)):
             return False
@@ -67,7 +67,7 @@ class IsrChanges:
 
 def _check_epochs(broker_id: int, partition: PartitionImage, wanted: IsrChange) -> None:
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        # The leader has heard of what this controller has not: it is not the active one any more.
+        # The leader has newer metadata than this controller, which therefore is not the active one any more.
         raise KafkaError(ErrorCode.not_controller)
     if wanted.leader_epoch < partition.leader_epoch:
         raise KafkaError(ErrorCode.fenced_leader_epoch)
@@ -84,7 +84,7 @@ def _check_isr(partition: PartitionImage, wanted: IsrChange) -> None:
         raise KafkaError(ErrorCode.invalid_request)
     if wanted.leader_recovery_state not in (RECOVERED, RECOVERING):
         raise KafkaError(ErrorCode.invalid_request)
-    # Nobody is in sync with a leader that has yet to clean up, and none that is done begins again.
+    # While a leader recovers, it is alone in the ISR; a recovered leader does not recover again.
     may_recover = len(members) == 1 and partition.leader_recovery_state == RECOVERING
     if wanted.leader_recovery_state == RECOVERING and not may_recover:
         raise KafkaError(ErrorCode.invalid_request)

@@ -1,6 +1,6 @@
-"""Leaders are elected because somebody asks, or to bring leadership back to where it belongs.
+"""Elections on request, and the periodic election of preferred leaders.
 
-Elections that follow from a broker's coming or going are in `elections.py`.
+Elections that follow from a change of a broker are in `elections.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from odradek.core.controller.state import ControllerState
 from odradek.core.metadata.image import PartitionImage, TopicImage
 
 ELECTIONS_MAX: Final = 1000
-"""Of one turn among those that nobody has asked for."""
+"""Elections in one periodic run."""
 
 _ELECTIONS: Final = {ElectionKind.PREFERRED: Election.PREFERRED, ElectionKind.UNCLEAN: Election.UNCLEAN}
 _UNAVAILABLE: Final = {
@@ -34,7 +34,7 @@ class Leaders:
         self._state = state
         self._elections = elections
 
-    # Asked for
+    # On request
 
     def elect(
         self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
@@ -48,8 +48,8 @@ class Leaders:
             elections = [PartitionElection(index, self._elect_one(kind, name, index, draft)) for index in indexes]
             draft.records.check()
             if everything:
-                # Nobody named these: where all is well there is nothing to say.
-                elections = [one for one in elections if not _is_needless(one)]
+                # The request named no partitions, so those that need no election are omitted.
+                elections = [one for one in elections if not _is_not_needed(one)]
             results.append(TopicElections(name, elections))
         return ControllerResult(tuple(draft.records), results, is_atomic=False)
 
@@ -67,32 +67,32 @@ class Leaders:
             return KafkaError(*_UNAVAILABLE[kind])
         return None
 
-    # Unasked
+    # Periodic
 
     def balance(self) -> ControllerResult[bool]:
-        """Gives partitions back to the first of their replicas. True: there may be more of them."""
+        """Elects preferred leaders. True: there may be more partitions."""
         candidates = (
             (topic, index, partition)
             for topic, index, partition in partitions_of(self._state.image, self._state.index.topics_led_by_another())
             if partition.leader != partition.preferred_leader
         )
-        return self._take_turn(Election.PREFERRED, candidates)
+        return self._elect_some(Election.PREFERRED, candidates)
 
     def elect_unclean(self) -> ControllerResult[bool]:
-        """Leaders for partitions without, where the topic has come to allow it at any price. True: as `balance`."""
+        """Elects leaders uncleanly where the topic allows it. True: there may be more partitions."""
         allowing = filter(self._allows_unclean, self._state.index.topics_without_leader())
         candidates = (
             (topic, index, partition)
             for topic, index, partition in partitions_of(self._state.image, allowing)
             if not partition.has_leader
         )
-        return self._take_turn(Election.UNCLEAN, candidates)
+        return self._elect_some(Election.UNCLEAN, candidates)
 
     def _allows_unclean(self, topic_id: UUID) -> bool:
         name = self._state.image.topics_by_id[topic_id].name
         return self._state.topic_config(name).unclean_leader_election_enable
 
-    def _take_turn(
+    def _elect_some(
         self, election: Election, candidates: Iterator[tuple[TopicImage, int, PartitionImage]]
     ) -> ControllerResult[bool]:
         draft = Draft()
@@ -113,5 +113,5 @@ class Leaders:
         return record is not None
 
 
-def _is_needless(election: PartitionElection) -> bool:
+def _is_not_needed(election: PartitionElection) -> bool:
     return election.error is not None and election.error.code is ErrorCode.election_not_needed

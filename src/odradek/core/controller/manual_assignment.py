@@ -1,4 +1,4 @@
-"""Replicas that a client places itself: what can be said of them without knowing the partition."""
+"""Checks of a manual replica assignment that do not depend on the partition."""
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.metadata.image import ClusterImage

@@ -1,8 +1,8 @@
-"""One partition's next state: who holds it, who leads, who is in sync, who else may lead without loss.
+"""The next state of one partition: replicas, leader, ISR and ELR.
 
-The rules of eligible leader replicas (KIP-966): while the in-sync set is below the minimum, whoever falls out of it
-still has everything that was committed, and stays eligible. With nobody in sync and nobody eligible, the single last
-known leader may come back, and only that one, unless the topic allows unclean elections.
+The rules of eligible leader replicas (KIP-966): while the ISR is below the minimum, a replica that leaves it still has
+all committed records and stays eligible. If ISR and ELR are empty, only the last known leader may become leader again,
+unless the topic allows unclean elections.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,28 +20,28 @@ from odradek.core.metadata.records import NO_LEADER_CHANGE, NO_RECOVERY_STATE_CH
 
 class Election(Enum):
     ONLINE = auto()
-    """Who leads goes on; or else the first replica that has everything."""
+    """Keeps the leader, or elects the first replica in the ISR or ELR."""
     PREFERRED = auto()
-    """The first replica takes over from who leads, if it has everything."""
+    """Elects the first replica if it is in the ISR or ELR."""
     UNCLEAN = auto()
-    """As ONLINE, and with nobody left who has everything, the first replica that is alive."""
+    """Like ONLINE; if no replica has all committed records, elects the first live one."""
 
 
 class Rules(NamedTuple):
-    """What holds for all partitions of a topic."""
+    """The settings for all partitions of a topic."""
 
     metadata_version: int
     elr_enabled: bool
     min_insync_replicas: int
-    """As configured: no more than there are replicas can be asked for."""
+    """As configured; the number of replicas is the upper limit."""
     unclean_allowed: bool
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionChange:
-    """What is wanted of one partition. `record` gives what has to be written for it, or None for no change.
+    """A change of one partition. `record` returns the record to write, or None for no change.
 
-    When a broker dies, there is one for each of its partitions: what does not change is not looked at.
+    When a broker dies there is one for each of its partitions, so unchanged parts are skipped.
     """
 
     topic_id: UUID
@@ -49,19 +49,19 @@ class PartitionChange:
     before: PartitionImage
     rules: Rules
     can_lead: Callable[[int], bool]
-    """Holds a replica, alive, not leaving, and with the replica's directory online."""
+    """Whether a broker has a replica, is active, and the replica's directory is online."""
     default_directory: Callable[[int], UUID | None]
-    """Of a broker's new replicas."""
+    """The directory of a broker's new replicas."""
     isr: tuple[int, ...]
     election: Election
     assignment: Assignment | None = None
-    """Another one than before. In any case, a reassignment whose time has come is completed with the change."""
+    """A new assignment, or None. Any change also completes a reassignment that can be completed."""
     leader_recovery_state: int | None = None
-    """What the leader says of itself. None: it has said nothing."""
+    """As the leader reports it. None: no report."""
     unclean_shutdown: int | None = None
-    """A broker that stopped uncleanly, or lost its disk: it may not have everything, so it is not eligible."""
+    """A broker that stopped uncleanly or lost its disk: it may lack committed records, so it is not eligible."""
     directories: Mapping[int, UUID | None] = field(default_factory=dict)
-    """New directories, by broker."""
+    """New directories by broker ID."""
 
     def record(self) -> PartitionChangeRecord | None:
         before = self.before
@@ -73,10 +73,10 @@ class PartitionChange:
         is_lossy = is_unclean and leader != before.leader
         if leader != before.leader and (leader in elr or is_lossy):
             isr = (leader,)
-            # By the minimum of now: it may be one that a single member satisfies, and then the leader goes on alone.
+            # By the current minimum: if the new leader alone satisfies it, there is no ELR.
             elr = () if is_lossy else self._eligible(replicas, isr)
         if not isr and not self.rules.elr_enabled:
-            # Without eligible replicas the last in-sync set is all that tells who may lead again.
+            # Without ELR, only the last ISR shows which replicas may lead again.
             isr = before.isr
         assert leader == NO_LEADER or leader in isr, f"leader {leader} is not in the ISR {isr}"
         if elr or target is not None:
@@ -120,7 +120,7 @@ class PartitionChange:
         assert not elr or len(isr) < minimum, f"ELR {elr} is not empty while ISR {isr} has the minimum of {minimum}"
 
     def _target(self) -> Assignment | None:
-        """None: the assignment stays as it is."""
+        """None: the assignment does not change."""
         before = self.before
         if self.assignment is None and not before.adding and not before.removing:
             return None
@@ -130,7 +130,7 @@ class PartitionChange:
         return None if target == now else target
 
     def _whole(self) -> set[int]:
-        """Who has everything that was committed up to this change."""
+        """The replicas with all records that were committed before this change."""
         return {*self.before.elr, *self.before.isr} - {self.unclean_shutdown}
 
     def _eligible(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ class PartitionChange:
         return tuple(sorted(self._whole().intersection(replicas).difference(isr)))
 
     def _elect(self, replicas: tuple[int, ...], isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, bool]:
-        """The leader, and whether records may have been lost with the election."""
+        """The leader, and whether the election may have lost records."""
         can_lead = self.can_lead
         valid = isr or elr
         for replica in self._in_order_of_choice(replicas):
@@ -162,17 +162,17 @@ class PartitionChange:
         yield from replicas
 
     def _starts_new_epoch(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> bool:
-        """Whether the same leader goes on in a new epoch: one that lost a follower must not hear of it any more."""
+        """Whether the leader stays but starts a new epoch, which fences a removed follower."""
         before = self.before
         if replicas is not before.replicas and not set(before.replicas).issubset(replicas):
             return True
-        shrinks_loudly = self.rules.metadata_version < EPOCH_BUMP_ON_ISR_SHRINK_BEFORE
-        return shrinks_loudly and not set(before.isr).issubset(isr)
+        bumps_on_shrink = self.rules.metadata_version < EPOCH_BUMP_ON_ISR_SHRINK_BEFORE
+        return bumps_on_shrink and not set(before.isr).issubset(isr)
 
     def _changed_recovery_state(self, is_lossy: bool) -> int:
         before = self.before.leader_recovery_state
-        said = before if self.leader_recovery_state is None else self.leader_recovery_state
-        wanted = RECOVERING if is_lossy else said
+        reported = before if self.leader_recovery_state is None else self.leader_recovery_state
+        wanted = RECOVERING if is_lossy else reported
         return NO_RECOVERY_STATE_CHANGE if wanted == before else wanted
 
     def _last_known_leader(self, replicas: tuple[int, ...], leader_change: int) -> tuple[int, ...] | None:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Stripe:
-    """Brokers of one rack and state, given out in turn; each partition starts one further."""
+    """Brokers of one rack and state, used in turn; each partition starts at the next one."""
 
     def __init__(self, broker_ids: list[int], random: Random) -> None:
         self._broker_ids = sorted(broker_ids)
@@ -59,13 +59,13 @@ class _Rack:
 
 
 class Placement:
-    """Places the partitions of one request. `brokers` are those that may get replicas at all."""
+    """Places the partitions of one request on `brokers`."""
 
     def __init__(self, brokers: Iterable[BrokerImage], random: Random) -> None:
         by_rack: dict[str | None, list[BrokerImage]] = {}
         for broker in sorted(brokers, key=lambda broker: broker.id):
             by_rack.setdefault(broker.rack, []).append(broker)
-        # Brokers without a rack form one of their own, before the named ones.
+        # Brokers without a rack form a rack of their own, which comes first.
         names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
         self._racks = [_Rack(by_rack[name], random) for name in names]
         self._broker_count = sum(map(len, by_rack.values()))
@@ -111,7 +111,7 @@ class Placement:
         while len(replicas) < replication_factor:
             broker_id = None
             if rack_index == skip:
-                # The leader's rack has had its turn in this round; from the next round on it is one of all.
+                # The leader's rack is skipped in the first round only.
                 skip = None
             else:
                 broker_id = self._racks[rack_index].next(self._round)

@@ -1,4 +1,4 @@
-"""Blocks of producer ids, given to brokers so that none is ever given twice."""
+"""Blocks of producer IDs for brokers. No ID is allocated twice."""
 
 from typing import Final
 

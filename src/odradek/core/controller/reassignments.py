@@ -1,4 +1,4 @@
-"""Partitions move from some brokers to others: begun and called off here, completed by whichever change allows it."""
+"""Starts and cancels reassignments. Any later change of the partition completes them."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ class Reassignments:
         self._elections = elections
 
     def alter(
-        self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
+        self, reassignments: Sequence[Reassignment], *, allow_replication_factor_change: bool
     ) -> ControllerResult[Sequence[KafkaError | None]]:
         draft = Draft()
         results: list[KafkaError | None] = []
-        for one in wanted:
+        for one in reassignments:
             try:
                 self._alter_one(one, allow_replication_factor_change, draft)
                 results.append(None)
@@ -57,11 +57,11 @@ class Reassignments:
             if not allow_replication_factor_change:
                 _check_replication_factor(now, wanted.replicas)
             change.assignment = now.towards(wanted.replicas)
-            # Whoever moves a partition has not asked for a leader at any price.
+            # A reassignment must not cause an unclean election.
             change.election = Election.ONLINE
         if (record := change.record()) is not None:
             if len(draft.records) == RECORDS_MAX:
-                # Kafka has no better word for it here.
+                # Kafka's error code for this case.
                 raise KafkaError(ErrorCode.unknown_server_error)
             draft.add(partition, record)
 
@@ -80,7 +80,7 @@ class Reassignments:
                 "require an unclean leader election.",
             )
         if not change.rules.elr_enabled:
-            # The in-sync set must not be empty there: somebody has to be named who can lead, or come to lead, again.
+            # Without ELR the ISR must not be empty, so it needs a replica that can lead now or later.
             change.isr = (next(filter(change.can_lead, original.replicas), original.replicas[0]),)
 
 

@@ -1,4 +1,4 @@
-"""Which resources may have settings at all, in Kafka's words."""
+"""Checks which resources may have configs, with Kafka's error messages."""
 
 import re
 from typing import Final
@@ -32,7 +32,7 @@ def check_resource_name(resource: ConfigResource) -> None:
         if not name:
             raise _invalid_request("Default group resources are not allowed.")
     elif resource_type == RESOURCE_CLIENT_METRICS:
-        # Kafka takes them; here nobody would act on them yet.
+        # Kafka accepts them; Odradek does not use them yet.
         raise KafkaError(ErrorCode.invalid_config, "Configs of client metrics are not supported yet.")
     else:
         raise _invalid_request(f"Unknown resource type {resource_type}")

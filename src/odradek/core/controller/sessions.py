@@ -1,4 +1,4 @@
-"""Which brokers have been heard of lately. Lives in the active controller's memory only, and takes time as given."""
+"""The sessions of brokers, in the memory of the active controller only."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class _Session:
     last_heartbeat_at: float
     metadata_offset: int = NO_OFFSET
     shutdown_offset: int = NO_OFFSET
-    """Where the log ended when the broker's controlled shutdown began."""
+    """The log end offset at the start of the broker's controlled shutdown."""
 
 
 class BrokerSessions:
@@ -36,7 +36,7 @@ class BrokerSessions:
         return ends_at is not None and now <= ends_at
 
     def ends_at(self, broker_id: int, broker_epoch: int) -> float | None:
-        """When the session will be over if nothing more is heard. None: this registration never had one."""
+        """When the session expires without another heartbeat. None: this registration has no session."""
         session = self._of(broker_id, broker_epoch)
         return None if session is None else session.last_heartbeat_at + self._timeout_s
 
@@ -50,7 +50,7 @@ class BrokerSessions:
             session.shutdown_offset = log_end_offset
 
     def have_applied_shutdown(self, broker_id: int, others: Iterable[tuple[int, int]]) -> bool:
-        """These brokers, by id and epoch, have read up to where this one began to leave."""
+        """Whether these brokers, by ID and epoch, have applied the start of this broker's controlled shutdown."""
         leaving = self._sessions.get(broker_id)
         if leaving is None:
             return True

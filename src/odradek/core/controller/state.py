@@ -1,6 +1,6 @@
-"""What all concerns of the controller share: the image they decide upon, its index, and the node's configuration.
+"""What all parts of the controller share: the image, its index, and the node's configuration.
 
-The image runs ahead of what is committed: decisions are based on those before them, written or on their way.
+The image is ahead of the committed log: each command is based on the commands before it, committed or not.
 """
 
 from collections.abc import Iterable
@@ -67,13 +67,13 @@ class ControllerState:
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             return False
-        # The rule first: uuids are slow to compare with others.
+        # The common case first: comparing UUIDs is slow.
         if directory in broker.directories:
             return True
         return directory in (UNASSIGNED, MIGRATING) or (not broker.directories and directory != LOST)
 
     def default_directory(self, broker_id: int) -> UUID | None:
-        """Where a new replica lives: known at once when the broker has no choice."""
+        """The directory of a new replica: known at once if the broker has only one."""
         if not self.supports_directories:
             return MIGRATING
         broker = self.image.brokers.get(broker_id)
@@ -85,7 +85,7 @@ class ControllerState:
 
     @property
     def config(self) -> NodeConfig:
-        """This node's configuration with what the image holds for it laid over."""
+        """This node's configuration with its dynamic configs."""
         levels = self.image.broker_config(self._config.node_id), self.image.default_broker_config()
         if levels[0] is not self._seen_levels[0] or levels[1] is not self._seen_levels[1]:
             self._config = overlay(self._config, *levels)

@@ -1,4 +1,4 @@
-"""Topics are created, grown and deleted."""
+"""Creation and deletion of topics, and creation of partitions."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from odradek.core.metadata.records import MetadataRecord, PartitionRecord, Remov
 from odradek.core.metadata.topic_names import why_invalid
 
 RESERVED_IDS_MAX = 1
-"""The zero uuid and that of the metadata topic itself."""
+"""The zero UUID and that of the metadata topic."""
 
 
 _DescribedConfigs: TypeAlias = dict[tuple[tuple[str, str], ...], Sequence[ConfigEntry]]
-"""By what was asked for: the many topics of one request mostly ask for the same."""
+"""Cached by the requested configs, which are mostly the same for all topics of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Topics:
     def _check_new_name(self, name: str) -> None:
         if name in self._state.image.topics_by_name:
             raise KafkaError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
-        # Kafka checks both and lets the later message win.
+        # Kafka checks both and reports the later error.
         if (other := self._state.index.colliding_topic(name)) is not None:
             raise _invalid_topic(f"Topic '{name}' collides with existing topic: {other}")
         if (reason := why_invalid(name)) is not None:
@@ -135,7 +135,7 @@ class Topics:
             assignments = Placement(self._usable_brokers(), self._state.random).place(count, replication_factor)
         except KafkaError as error:
             raise _unable_to_replicate(replication_factor, error.message or "") from error
-        # Of thousands of partitions most share their brokers with others: those then share everything.
+        # Most of thousands of partitions have the same brokers as others, so they share one tuple.
         placed: dict[tuple[int, ...], _PlacedPartition] = {}
         for replicas in dict.fromkeys(assignments):
             isr = self._active(replicas)
@@ -146,7 +146,7 @@ class Topics:
             placed[replicas] = _PlacedPartition(replicas, isr, self._default_directories(replicas))
         return [placed[replicas] for replicas in assignments]
 
-    # Growth
+    # New partitions
 
     def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool
@@ -180,7 +180,7 @@ class Topics:
                 "assignment(s) were specified."
             )
         if additional > records_left:
-            # Kafka has no better word for it here.
+            # Kafka's error code for this case.
             raise KafkaError(ErrorCode.unknown_server_error)
         replication_factor = len(topic.partitions[0].replicas)
         if request.assignments is None:
@@ -206,7 +206,7 @@ class Topics:
         records.check()
         return ControllerResult(tuple(records), results)
 
-    # What both need
+    # Shared
 
     def _usable_brokers(self) -> list[BrokerImage]:
         return [
@@ -254,7 +254,7 @@ class Topics:
     def _new_topic_id(self) -> UUID:
         while True:
             topic_id = UUID(bytes=self._state.random.randbytes(16), version=4)
-            # A leading '-' in the text form would read as an option on a command line.
+            # A leading '-' in the text form would look like a command-line option.
             is_plain = not uuid_to_text(topic_id).startswith("-")
             if topic_id.int > RESERVED_IDS_MAX and is_plain and topic_id not in self._state.image.topics_by_id:
                 return topic_id

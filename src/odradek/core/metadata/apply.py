@@ -1,7 +1,7 @@
-"""Records onto an image: a new image, and what changed, in cost proportional to the change.
+"""Applies records to an image: returns a new image and its delta, in time proportional to the change.
 
-Whoever follows the metadata log calls this and nothing else. It judges nothing: records in the log were decided by
-a controller, and a record that cannot be applied means a log that is not whole (`UnappliableRecord`).
+It does not validate: the controller has decided the records. A record that cannot be applied means that the log is
+incomplete (`UnappliableRecord`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,21 +29,21 @@ from odradek.core.metadata.keyed_changes import KeyedChanges
 
 
 class UnappliableRecord(ValueError):
-    """A record speaks of something that the records before it did not create."""
+    """A record refers to something that no earlier record has created."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageDelta:
-    """What one step changed, by comparison with `previous`; what came and went within the step is not in it."""
+    """The difference to `previous`. What one call of `apply` both creates and deletes is not in it."""
 
     previous: ClusterImage
     topics_created: tuple[TopicImage, ...] = ()
     topics_changed: tuple[TopicImage, ...] = ()
-    """Topics that were there before, with partitions added or changed."""
+    """Existing topics with new or changed partitions."""
     topics_deleted: tuple[TopicImage, ...] = ()
-    """As they were before the deletion."""
+    """As before the deletion."""
     partitions_changed: Mapping[UUID, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Of the topics created and changed: the partitions that are new or differ."""
+    """New and changed partitions of the created and changed topics."""
     configs_changed: tuple[ConfigResource, ...] = ()
     brokers_changed: tuple[int, ...] = ()
     """Registered, changed or unregistered."""
@@ -58,20 +58,20 @@ class ImageDelta:
 def apply(
     image: ClusterImage, records: Iterable[log.MetadataRecord], *, offset: int, epoch: int, timestamp_ms: int = -1
 ) -> tuple[ClusterImage, ImageDelta]:
-    """`offset` and `epoch` are those of the last record; the image that comes back carries them."""
-    step = _Step(image)
+    """`offset` and `epoch` are those of the last record and of the returned image."""
+    changes = _Changes(image)
     for record in records:
         handler = _HANDLERS.get(type(record))
         if handler is not None:
-            handler(step, record)
-    return step.finish(offset, epoch, timestamp_ms)
+            handler(changes, record)
+    return changes.finish(offset, epoch, timestamp_ms)
 
 
 def _partition_image(record: log.PartitionRecord, directories: tuple[UUID | None, ...]) -> PartitionImage:
     return PartitionImage(
         replicas=record.replicas,
         directories=directories,
-        # Mostly everybody is in sync: then one tuple serves both.
+        # Usually all replicas are in sync: then one tuple serves both.
         isr=record.replicas if record.isr == record.replicas else record.isr,
         leader=record.leader,
         leader_epoch=record.leader_epoch,
@@ -85,7 +85,7 @@ def _partition_image(record: log.PartitionRecord, directories: tuple[UUID | None
 
 
 def merge(partition: PartitionImage, change: log.PartitionChangeRecord) -> PartitionImage:
-    """The partition after `change`: a named leader, even the same one, begins a new leader epoch."""
+    """The partition after `change`: a given leader, even the same one, starts a new leader epoch."""
     assert change.leader < 0 or change.leader in (change.replicas or partition.replicas), (
         f"leader {change.leader} is not among the replicas {change.replicas or partition.replicas}"
     )
@@ -128,7 +128,7 @@ def _broker_image(record: log.RegisterBrokerRecord) -> BrokerImage:
 
 
 def _known_directories(directories: tuple[UUID | None, ...], replica_count: int) -> tuple[UUID | None, ...]:
-    # Mostly the first one tells.
+    # Usually the first one decides.
     if directories and (directories[0] != MIGRATING or any(directory != MIGRATING for directory in directories)):
         return directories
     return (MIGRATING,) * replica_count
@@ -138,15 +138,15 @@ def _has_elr(partition: PartitionImage) -> bool:
     return bool(partition.elr or partition.last_known_elr)
 
 
-class _Step:
-    """The changes of one call of `apply` while they are gathered."""
+class _Changes:
+    """The changes of one call of `apply`."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
         self._topics: dict[UUID, tuple[str, dict[int, PartitionImage]] | None] = {}
         """Changed topics with a partition dict of their own; None: removed."""
         self._latest: tuple[UUID | None, dict[int, PartitionImage]] = (None, {})
-        """Of the record before: partitions come by the thousand, one topic after the other."""
+        """A cache for the topic of the previous record, since a topic may have thousands of partition records."""
         self._brokers = KeyedChanges(image.brokers)
         self._controllers = KeyedChanges(image.controllers)
         self._features = KeyedChanges(image.features.levels)
@@ -188,7 +188,7 @@ class _Step:
             topics = [] if topic is None else [topic]
         else:
             topics = list(self._image.topics_by_id.values())
-        # A topic created within this same step has nothing to forget.
+        # A topic that this call creates has no ELR yet.
         for topic in topics:
             if self._topics.get(topic.id, ()) is None or not any(map(_has_elr, topic.partitions.values())):
                 continue
@@ -264,7 +264,7 @@ class _Step:
             ),
         )
 
-    # Settings
+    # Configs, features, quotas
 
     def config(self, record: log.ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)
@@ -332,7 +332,7 @@ class _Step:
     def remove_access_control_entry(self, record: log.RemoveAccessControlEntryRecord) -> None:
         self._access.remove(record.id)
 
-    # The end of the step
+    # Result
 
     def finish(self, offset: int, epoch: int, timestamp_ms: int) -> tuple[ClusterImage, ImageDelta]:
         before = self._image
@@ -393,27 +393,27 @@ class _Step:
         return image, delta
 
 
-_HANDLERS: dict[type[log.MetadataRecord], Callable[[_Step, Any], None]] = {
-    log.TopicRecord: _Step.topic,
-    log.PartitionRecord: _Step.partition,
-    log.PartitionChangeRecord: _Step.partition_change,
-    log.RemoveTopicRecord: _Step.remove_topic,
-    log.ClearElrRecord: _Step.clear_elr,
-    log.RegisterBrokerRecord: _Step.register_broker,
-    log.UnregisterBrokerRecord: _Step.unregister_broker,
-    log.FenceBrokerRecord: _Step.fence_broker,
-    log.UnfenceBrokerRecord: _Step.unfence_broker,
-    log.BrokerRegistrationChangeRecord: _Step.broker_change,
-    log.RegisterControllerRecord: _Step.register_controller,
-    log.ConfigRecord: _Step.config,
-    log.FeatureLevelRecord: _Step.feature_level,
-    log.ProducerIdsRecord: _Step.producer_ids,
-    log.ClientQuotaRecord: _Step.client_quota,
-    log.UserScramCredentialRecord: _Step.scram_credential,
-    log.RemoveUserScramCredentialRecord: _Step.remove_scram_credential,
-    log.DelegationTokenRecord: _Step.delegation_token,
-    log.RemoveDelegationTokenRecord: _Step.remove_delegation_token,
-    log.AccessControlEntryRecord: _Step.access_control_entry,
-    log.RemoveAccessControlEntryRecord: _Step.remove_access_control_entry,
+_HANDLERS: dict[type[log.MetadataRecord], Callable[[_Changes, Any], None]] = {
+    log.TopicRecord: _Changes.topic,
+    log.PartitionRecord: _Changes.partition,
+    log.PartitionChangeRecord: _Changes.partition_change,
+    log.RemoveTopicRecord: _Changes.remove_topic,
+    log.ClearElrRecord: _Changes.clear_elr,
+    log.RegisterBrokerRecord: _Changes.register_broker,
+    log.UnregisterBrokerRecord: _Changes.unregister_broker,
+    log.FenceBrokerRecord: _Changes.fence_broker,
+    log.UnfenceBrokerRecord: _Changes.unfence_broker,
+    log.BrokerRegistrationChangeRecord: _Changes.broker_change,
+    log.RegisterControllerRecord: _Changes.register_controller,
+    log.ConfigRecord: _Changes.config,
+    log.FeatureLevelRecord: _Changes.feature_level,
+    log.ProducerIdsRecord: _Changes.producer_ids,
+    log.ClientQuotaRecord: _Changes.client_quota,
+    log.UserScramCredentialRecord: _Changes.scram_credential,
+    log.RemoveUserScramCredentialRecord: _Changes.remove_scram_credential,
+    log.DelegationTokenRecord: _Changes.delegation_token,
+    log.RemoveDelegationTokenRecord: _Changes.remove_delegation_token,
+    log.AccessControlEntryRecord: _Changes.access_control_entry,
+    log.RemoveAccessControlEntryRecord: _Changes.remove_access_control_entry,
 }
-"""Records that change nothing (transactions, no-op, what is left of ZooKeeper) are not here."""
+"""Without the records that do not change the image: transactions, no-op, ZooKeeper migration."""

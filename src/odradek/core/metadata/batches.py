@@ -1,4 +1,4 @@
-"""Metadata records to the batches of a log or snapshot, and back."""
+"""Encodes metadata records into batches of a log or snapshot, and decodes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from odradek.records.values import build_values_batch, read_values
 
 @dataclass(frozen=True, slots=True)
 class MetadataBatch:
-    """What one batch says: metadata records, or what the quorum writes for itself, never both."""
+    """The contents of one batch: metadata records or control records, never both."""
 
     last_offset: int
     epoch: int
@@ -40,7 +40,7 @@ def build_metadata_batch(
 
 
 def read_metadata_batch(data: bytes, header: BatchHeader) -> MetadataBatch:
-    """Raises UnreadableRecord for what no release up to this one has written."""
+    """Raises UnreadableRecord for records that this release does not know."""
     records: tuple[MetadataRecord, ...] = ()
     control: tuple[ControlMessage, ...] = ()
     if header.is_control:

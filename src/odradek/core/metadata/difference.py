@@ -1,4 +1,4 @@
-"""What differs between two images, where no records lead from one to the other: after a snapshot was loaded.
+"""The difference between two images without records between them, after a snapshot was loaded.
 
 Costs as much as the images are large.
 """

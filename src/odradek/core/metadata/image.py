@@ -1,6 +1,6 @@
-"""The cluster at one offset of the metadata log: immutable, shared freely, replaced as a whole.
+"""The state of the cluster at one offset of the metadata log: immutable, and replaced as a whole.
 
-Values only: how records change them is in `apply.py`. Built for a million partitions: slots, tuples, shared parts.
+Values only: `apply.py` creates new images from records. Slots, tuples and shared parts keep a million partitions small.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from odradek.core.metadata.records import Endpoint, SupportedFeature
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""The leader was elected uncleanly and has not yet said that it is done cleaning up."""
+"""The leader was elected uncleanly and has not reported the end of its recovery."""
 
 RESOURCE_TOPIC: Final = 2
 RESOURCE_BROKER: Final = 4
@@ -25,21 +25,21 @@ RESOURCE_CLIENT_METRICS: Final = 16
 RESOURCE_GROUP: Final = 32
 
 ConfigResource: TypeAlias = tuple[int, str]
-"""Type and name. The broker resource with an empty name holds what counts for all brokers."""
+"""Type and name. The broker resource with an empty name has the configs of all brokers."""
 
 
 @value
 class PartitionImage:
     replicas: tuple[int, ...]
-    """In order of preference: the first should lead."""
+    """The first one is the preferred leader."""
     directories: tuple[UUID | None, ...]
-    """Beside `replicas`, in the same order."""
+    """In the order of `replicas`."""
     isr: tuple[int, ...]
     leader: int
     leader_epoch: int
     partition_epoch: int
     elr: tuple[int, ...] = ()
-    """Eligible leader replicas: out of the in-sync set, yet known to have everything that was committed."""
+    """Eligible leader replicas: not in the ISR, but known to have all committed records."""
     last_known_elr: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
@@ -55,11 +55,11 @@ class PartitionImage:
 
     @property
     def is_reassigned(self) -> bool:
-        """On its way from some brokers to others."""
+        """Whether a reassignment is in progress."""
         return bool(self.adding or self.removing)
 
     def directory_of(self, broker_id: int) -> UUID | None:
-        """Raises ValueError when the broker holds no replica."""
+        """Raises ValueError if the broker has no replica."""
         return self.directories[self.replicas.index(broker_id)]
 
 
@@ -74,7 +74,7 @@ class TopicImage:
 class BrokerImage:
     id: int
     epoch: int
-    """The offset of the registration in the metadata log: greater for each incarnation."""
+    """The offset of the registration in the metadata log: it grows with each incarnation."""
     incarnation_id: UUID
     endpoints: tuple[Endpoint, ...]
     features: tuple[SupportedFeature, ...]
@@ -104,7 +104,7 @@ class FeaturesImage:
     levels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The finalized level of each feature, without those at level 0. `metadata.version` is one of them."""
     kraft_version: int = 0
-    """Finalized as well, though not by a record: the quorum keeps it beside them."""
+    """Finalized by a control record of the quorum, not by a metadata record."""
 
     def level(self, name: str) -> int:
         return self.levels.get(name, 0)
@@ -169,7 +169,7 @@ class ClusterImage:
     access_control_entries: PersistentMap[UUID, AccessControlEntry] = field(default_factory=PersistentMap)
 
     def moved_to(self, *, offset: int, epoch: int, timestamp_ms: int) -> "ClusterImage":
-        """The same cluster, seen at another place of the log."""
+        """The same cluster at another offset."""
         return replace(self, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     def with_kraft_version(self, level: int) -> "ClusterImage":
@@ -180,7 +180,7 @@ class ClusterImage:
         return self.configs.get((RESOURCE_TOPIC, topic_name), NO_CONFIG)
 
     def broker_config(self, broker_id: int) -> Mapping[str, str]:
-        """What was set for this one broker, without what counts for all."""
+        """The configs of this broker, without those of all brokers."""
         return self.configs.get((RESOURCE_BROKER, str(broker_id)), NO_CONFIG)
 
     def default_broker_config(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""An image as the records that lead to it from nothing: what a snapshot holds."""
+"""The records that build an image from an empty one, for a snapshot."""
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -9,7 +9,7 @@ from odradek.core.metadata.image import BrokerImage, ClusterImage, PartitionImag
 
 
 def records_of(image: ClusterImage) -> Iterator[log.MetadataRecord]:
-    """`metadata.version` comes first: it decides how the rest is read."""
+    """`metadata.version` comes first, since it determines the versions of the other records."""
     yield from _features(image)
     for broker in image.brokers.values():
         yield broker_record(broker)

@@ -1,4 +1,4 @@
-"""Puts and removals on a mapping that itself stays as it is, gathered until they become a new mapping."""
+"""Collects changes of an immutable mapping until they become a new mapping."""
 
 from collections.abc import Mapping
 from typing import Generic, TypeVar
@@ -19,7 +19,7 @@ class KeyedChanges(Generic[K, V]):
 
     @property
     def keys(self) -> tuple[K, ...]:
-        """What was put or removed, each once."""
+        """The changed keys."""
         return (*self._put, *self._removed)
 
     def get(self, key: K) -> V | None:
@@ -37,14 +37,14 @@ class KeyedChanges(Generic[K, V]):
             self._removed[key] = None
 
     def put_or_remove(self, key: K, value: V) -> None:
-        """An empty value is as good as none."""
+        """An empty value removes the key."""
         if value:
             self.put(key, value)
         else:
             self.remove(key)
 
     def result(self) -> Mapping[K, V]:
-        """A copy of the whole: for mappings that stay small."""
+        """A full copy, for small mappings."""
         if not self._put and not self._removed:
             return self._base
         return {key: value for key, value in self._base.items() if key not in self._removed} | self._put

@@ -1,4 +1,4 @@
-"""In which version a record is written, so that every node of the cluster's metadata version can read it."""
+"""The version in which a record is written, so that all nodes of the cluster's metadata version can read it."""
 
 from odradek.core.metadata.features import (
     IV_3_7_DIRECTORIES,
@@ -15,7 +15,7 @@ from odradek.core.metadata.records import (
 
 
 def version_to_write(record: MetadataRecord, metadata_version: int) -> int:
-    # First those that come by the thousand.
+    # The most frequent records first.
     if isinstance(record, PartitionRecord) or isinstance(record, PartitionChangeRecord):  # noqa: SIM101 - faster
         if metadata_version >= IV_4_0_ELIGIBLE_LEADER_REPLICAS:
             return 2
@@ -27,7 +27,7 @@ def version_to_write(record: MetadataRecord, metadata_version: int) -> int:
             return 3
         return 2 if metadata_version >= 8 else 1
     if isinstance(record, BrokerRegistrationChangeRecord):
-        # As Kafka: the lowest version that says it.
+        # As in Kafka, the lowest version that can represent the record.
         if record.cordoned_log_dirs is not None:
             return 3
         if record.log_dirs:

@@ -1,4 +1,4 @@
-"""Batches of the metadata log onto an image, in order; metadata transactions take effect at their end."""
+"""Replays batches of the metadata log on an image; a metadata transaction takes effect at its end."""
 
 from collections.abc import Iterable
 
@@ -16,13 +16,13 @@ _RECORDS_PER_STEP = 20_000
 
 
 class Replay:
-    """A log, from its snapshot to its end."""
+    """Replays a log from its snapshot to its end."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
         self._ready: list[MetadataRecord] = []
         self._unfinished: list[MetadataRecord] | None = None
-        """Records of a transaction that has begun; None outside of one."""
+        """Records of the open transaction. None: there is none."""
         self._offset = image.offset
         self._epoch = image.epoch
         self._timestamp_ms = image.timestamp_ms
@@ -57,14 +57,14 @@ class Replay:
                 self.step()
 
     def note_kraft_version(self, level: int) -> None:
-        """Which the quorum keeps beside the records."""
+        """kraft.version is in a control record."""
         self._image = self._image.with_kraft_version(level)
 
     def image(self) -> ClusterImage:
         return self.step()[0]
 
     def step(self) -> tuple[ClusterImage, ImageDelta]:
-        """The image with everything taken so far, and what that changed since the last step."""
+        """Returns the image with all batches so far, and the difference to the last call."""
         self._image, delta = apply(
             self._image, self._ready, offset=self._offset, epoch=self._epoch, timestamp_ms=self._timestamp_ms
         )

@@ -22,7 +22,7 @@ _RECORDS_PER_BATCH: Final = 1024
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _LEFTOVER: Final = re.compile(r"\d{20}-\d{10}.*\.checkpoint(\.part|\.tmp|\.deleted)\Z")
 HEADER_BYTES_MAX: Final = 64 << 10
-"""The control batch that begins a snapshot is not larger, voters and all."""
+"""Upper limit of the first control batch, including the voters."""
 
 
 class SnapshotId(NamedTuple):
@@ -36,7 +36,7 @@ class SnapshotId(NamedTuple):
 
 
 class BrokenSnapshot(ValueError):
-    """The file is no snapshot, or not a whole one."""
+    """The file is not a complete snapshot."""
 
 
 def parse_file_name(name: str) -> SnapshotId | None:
@@ -45,7 +45,7 @@ def parse_file_name(name: str) -> SnapshotId | None:
 
 
 def is_leftover(name: str) -> bool:
-    """A snapshot that was never finished, or that was on its way out, when its process ended."""
+    """Whether the file is an unfinished or half-deleted snapshot."""
     return _LEFTOVER.match(name) is not None
 
 
@@ -58,7 +58,7 @@ def encode_batches(
     now_ms: int,
     quorum: Sequence[ControlMessage] = (),
 ) -> Iterator[bytes]:
-    """A snapshot batch by batch, so that nobody has to hold the whole of a large one.
+    """A snapshot batch by batch, so that a large one is never in memory as a whole.
 
     `quorum` is what kraft.version 1 keeps of itself beside the records: its version and the voters.
     """
@@ -82,7 +82,7 @@ def encode_snapshot(
     now_ms: int,
     quorum: Sequence[ControlMessage] = (),
 ) -> bytes:
-    """The whole of a small one."""
+    """A small snapshot as a whole."""
     return b"".join(
         encode_batches(
             records,
@@ -112,10 +112,10 @@ def snapshot_of(image: ClusterImage, *, now_ms: int, quorum: Sequence[ControlMes
 
 
 class Snapshot:
-    """A snapshot found whole. Its records are read when they are asked for, batch by batch."""
+    """A complete snapshot. Its records are decoded on access, batch by batch."""
 
     def __init__(self, data: bytes, headers: Sequence[BatchHeader], control: Sequence[ControlMessage]) -> None:
-        """Not for callers: see `decode_snapshot`."""
+        """Use `decode_snapshot` instead."""
         self._data = data
         self._headers = headers
         self._control = control
@@ -148,8 +148,7 @@ class Snapshot:
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
-    """Raises BrokenSnapshot, or CorruptBatch where the bytes are not even batches. A record that cannot be read is
-    found only when the records are."""
+    """Raises BrokenSnapshot or CorruptBatch. An unreadable record raises its error only when it is decoded."""
     headers = parse_batches(data)
     for header in headers:
         check_crc(data, header)
@@ -158,12 +157,12 @@ def decode_snapshot(data: bytes) -> Snapshot:
     ]
     is_framed = bool(headers) and headers[0].is_control and headers[-1].is_control
     if not is_framed or not isinstance(control[0], SnapshotHeader) or not isinstance(control[-1], SnapshotFooter):
-        raise BrokenSnapshot("a snapshot begins with a header and ends with a footer; this one does not")
+        raise BrokenSnapshot("the snapshot has no header or no footer")
     return Snapshot(data, headers, control)
 
 
 def read_timestamp(beginning: bytes) -> int:
-    """When the last record of a snapshot was appended, from the first `HEADER_BYTES_MAX` bytes of its file."""
+    """The append time of a snapshot's last record, from the first `HEADER_BYTES_MAX` bytes of its file."""
     size = int.from_bytes(beginning[8:12], "big") + LENGTH_OVERHEAD
     first = beginning[:size]
     for header in parse_batches(first):
@@ -171,11 +170,11 @@ def read_timestamp(beginning: bytes) -> int:
         for message in read_metadata_batch(first, header).control:
             if isinstance(message, SnapshotHeader):
                 return message.last_contained_log_timestamp
-    raise BrokenSnapshot("a snapshot begins with a header; this one does not")
+    raise BrokenSnapshot("the snapshot has no header")
 
 
 def encode_bootstrap(levels: Iterable[tuple[str, int]], now_ms: int) -> bytes:
-    """The seed of a new cluster: the feature levels it starts with."""
+    """The bootstrap snapshot of a new cluster: its initial feature levels."""
     records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
     return encode_snapshot(records, metadata_version=0, epoch=0, last_timestamp_ms=0, now_ms=now_ms)
 

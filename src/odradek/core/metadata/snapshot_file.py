@@ -17,7 +17,7 @@ _PIECE_BYTES: Final = 1 << 20
 def write_snapshot_file(
     disk: Disk, path: str, image: ClusterImage, *, now_ms: int, quorum: Sequence[ControlMessage] = ()
 ) -> int:
-    """Returns the file's size. It is there as a whole, and durable, or not at all."""
+    """Returns the file's size. The file is written atomically and durably."""
     temporary = f"{path}.tmp"
     file = disk.open(temporary, create=True)
     try:

@@ -1,4 +1,4 @@
-"""Which names a topic may have, in Kafka's words."""
+"""Checks of topic names, with Kafka's error messages."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_G
 
 
 def why_invalid(name: str) -> str | None:
-    """The reason, as Kafka puts it, or None for a legal name."""
+    """Kafka's error message, or None for a valid name."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):

@@ -1,4 +1,4 @@
-"""Consensus on the wire: kio's messages to `raft.messages` and back, for every version that Kafka 4.3.1 serves.
+"""The Raft APIs on the wire: translates kio's messages to `raft.messages` and back, in all versions of Kafka 4.3.1.
 
 Pure functions. They check what a message is about, and that nothing in it is beyond reason; what it means to the
 quorum is for the replica to judge.
@@ -58,7 +58,7 @@ API_OF: Final[Mapping[type[Request], int]] = MappingProxyType(
         messages.ApiVersionsRequest: ApiKey.API_VERSIONS,
     }
 )
-"""Of the requests that a replica sends. What ApiVersions has to tell is heard when a connection is made."""
+"""The APIs of the requests that a replica sends. ApiVersions is part of opening a connection."""
 
 
 class _ClientSide(NamedTuple):
@@ -106,7 +106,7 @@ _READ_REQUEST: Final[Mapping[int, Callable[[Message, Schema], Request]]] = {
 
 
 def read_request(api_key: int, request: Message, schema: Schema) -> Request:
-    """Raises RefusedRequest, which has the answer with it."""
+    """Raises RefusedRequest, which contains the response."""
     return _READ_REQUEST[api_key](request, schema)
 
 
@@ -119,7 +119,7 @@ def write_response(
     wall_ms_of: Callable[[int], int],
     records: bytes = b"",
 ) -> Message:
-    """`listener_name` is that of the listener on which the request came in; `records` are a Fetch's whole batches."""
+    """`listener_name` is the listener on which the request arrived; `records` are the batches of a Fetch."""
     if isinstance(response, LeaderNaming) and response.leader_epoch < 0:
         return refuse(api_key, schema, response.error)
     match response:
@@ -142,7 +142,7 @@ def write_response(
 
 
 def refuse(api_key: int, schema: Schema, error: ErrorCode) -> Message:
-    """As a whole, without a word of the quorum."""
+    """A response with this error and nothing about the quorum."""
     return refusals.refuse(schema, error)
 
 
@@ -155,10 +155,10 @@ def write_request(schema: Schema, request: Request) -> Message:
 
 
 def read_response(api_key: int, response: Message, *, listener_name: str) -> Response:
-    """`listener_name` is that of the listener by which this node reaches controllers. Raises CorruptBatch."""
+    """`listener_name` is the listener by which this node connects to controllers. Raises CorruptBatch."""
     return _CLIENT_SIDE[api_key].read_response(response, listener_name)
 
 
 def refused_by_peer(api_key: int, error: ErrorCode) -> Response:
-    """What the replica is told in the name of a peer that does not serve the request."""
+    """The response for a peer that does not serve the request."""
     return _RESPONSE_TYPE[api_key](error=error)

@@ -1,4 +1,4 @@
-"""The batches in a Fetch response, or in a piece of the log: checked, and control records read."""
+"""Reads and checks the batches of a Fetch response or of the log, and decodes their control records."""
 
 from odradek.core.raft.batch import Batch
 from odradek.records.batch import BatchHeader, CorruptBatch, check_crc, parse_batches
@@ -8,7 +8,7 @@ from odradek.records.record import InvalidRecords
 
 
 class UnknownControl(ControlMessage):
-    """A control record that is none of the quorum's, or of a later release. It keeps its offset."""
+    """A control record of an unknown type. It keeps its offset."""
 
     __slots__ = ()
 

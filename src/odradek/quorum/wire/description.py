@@ -1,4 +1,4 @@
-"""DescribeQuorum: what people and tools see of the quorum."""
+"""DescribeQuorum."""
 
 from collections.abc import Callable, Iterable
 
@@ -63,7 +63,7 @@ def _write_nodes(schema: Schema, response: DescribeQuorumResponse) -> tuple[Mess
 
 
 def _unknown_partitions(schema: Schema, topics: Iterable[Message]) -> RefusedRequest:
-    """Each one that was named, the metadata log's too if it was not named alone."""
+    """An error for each partition of the request."""
     error = ErrorCode.unknown_topic_or_partition
     answers = tuple(
         schema.new(

@@ -26,7 +26,7 @@ from odradek.quorum.wire.parts import only_partition, request_class, request_top
 from odradek.quorum.wire.refusals import UnsupportedRequest, invalid
 from odradek.wire.schemas import Message, Schema
 
-# Votes
+# Vote
 
 
 def read_vote_request(request: Message, schema: Schema) -> VoteRequest:
@@ -46,7 +46,7 @@ def read_vote_request(request: Message, schema: Schema) -> VoteRequest:
 
 def write_vote_request(schema: Schema, request: VoteRequest) -> Message:
     if request.pre_vote and "pre_vote" not in request_class(schema, "PartitionData").known:
-        # Left out, it would ask for a vote that binds.
+        # Without this field the request would be a binding vote.
         raise UnsupportedRequest(f"Vote v{schema.version} has no pre-votes")
     topics = request_topics(
         schema,
@@ -71,7 +71,7 @@ def write_vote_response(schema: Schema, response: VoteResponse, listener_name: s
     return _write_naming(schema, response, listener_name, vote_granted=response.vote_granted)
 
 
-# The beginning of an epoch
+# BeginQuorumEpoch
 
 
 def read_begin_request(request: Message, schema: Schema) -> BeginQuorumEpochRequest:
@@ -108,7 +108,7 @@ def read_begin_response(response: Message, listener_name: str) -> BeginQuorumEpo
     return _read_naming(BeginQuorumEpochResponse, response, listener_name)
 
 
-# The end of an epoch
+# EndQuorumEpoch
 
 
 def read_end_request(request: Message, schema: Schema) -> EndQuorumEpochRequest:
@@ -155,7 +155,7 @@ def read_end_response(response: Message, listener_name: str) -> EndQuorumEpochRe
     return _read_naming(EndQuorumEpochResponse, response, listener_name)
 
 
-# What they have in common
+# Shared
 
 
 def write_epoch_response(

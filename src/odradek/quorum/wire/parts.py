@@ -1,4 +1,4 @@
-"""The nested parts of a message: one topic with one partition, and classes of the request's side."""
+"""Nested parts of messages: one topic with one partition, and classes of requests."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,22 +9,22 @@ from odradek.base.ids import METADATA_TOPIC
 from odradek.wire.schemas import Message, MessageClass, Schema
 
 PARTITION: Final = 0
-"""The metadata log's only one."""
+"""The only partition of the metadata log."""
 
 
 @cache
 def request_class(schema: Schema, name: str) -> MessageClass:
-    """`Schema.new` looks on the response's side first, where a part of the same name may mean something else."""
+    """`Schema.new` prefers the response's classes, which may have the same name as those of the request."""
     return MessageClass(getattr(import_module(schema.request_type.__module__), name))
 
 
 def only(parts: Sequence[Message] | None) -> Message | None:
-    """The single one. kio reads null also where no array may be null."""
+    """The only element, or None. kio may read null for any array."""
     return parts[0] if parts and len(parts) == 1 else None
 
 
 def only_partition(topics: Sequence[Message] | None) -> Message | None:
-    """Of a message that is about the metadata log and nothing else."""
+    """The partition, if the message is about the metadata log only."""
     topic = only(topics)
     if topic is None or topic.topic_name != METADATA_TOPIC:
         return None

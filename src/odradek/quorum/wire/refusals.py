@@ -1,4 +1,4 @@
-"""Answers that carry an error and nothing of the quorum."""
+"""Responses with an error and nothing about the quorum."""
 
 from datetime import timedelta
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.wire.schemas import Message, Schema
 
-# In Kafka's words, for where nobody says more.
+# Kafka's default messages.
 _MESSAGES: Final = {
     ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
     ErrorCode.not_leader_or_follower: (
@@ -27,7 +27,7 @@ _MESSAGES: Final = {
 
 
 class RefusedRequest(KafkaError):
-    """Cannot be brought before the quorum. `response` is what Kafka says to it."""
+    """The request is invalid. `response` is Kafka's response to it."""
 
     def __init__(self, code: ErrorCode, response: Message) -> None:
         super().__init__(code)
@@ -35,7 +35,7 @@ class RefusedRequest(KafkaError):
 
 
 class UnsupportedRequest(KafkaError):
-    """This version of the API would make another request of it: to the sender, the peer does not serve it."""
+    """This version of the API cannot represent the request, as if the peer did not serve it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.unsupported_version, message)

@@ -43,7 +43,7 @@ def read_fetch_request(request: Message, schema: Schema) -> FetchRequest:
 
 
 def _replica_id(request: Message) -> int:
-    """Where it stands has moved with version 15."""
+    """The replica's ID is in another field since version 15."""
     replica: Message = getattr(request, "replica_state", request)
     return int(replica.replica_id)
 

@@ -1,4 +1,4 @@
-"""FetchSnapshot: a snapshot of the metadata log, piece by piece.
+"""FetchSnapshot: a snapshot of the metadata log in pieces.
 
 Kafka 4.3.1 fails to write its own refusals (they have no records, and it does not expect that), and answers
 UNKNOWN_SERVER_ERROR in their place. Here they are written as they are meant, and as Kafka reads them.
@@ -19,7 +19,7 @@ from odradek.wire.schemas import Message, Schema
 
 
 def read_snapshot_request(request: Message, schema: Schema) -> FetchSnapshotRequest:
-    """A topic that is not there, or empty, ends Kafka's controller. Here it is refused."""
+    """A missing or empty topic crashes Kafka's controller. Here it is rejected."""
     topic = only(request.topics)
     if topic is None or not topic.partitions:
         raise invalid(schema)

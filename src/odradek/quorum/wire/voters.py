@@ -20,7 +20,7 @@ from odradek.records.control import KRaftVersionRange
 from odradek.wire.schemas import Message, Schema
 
 _ADD_TIMEOUT: Final = timedelta(seconds=2)
-"""Nobody looks at it: the leader has a time of its own."""
+"""Not used: the leader has its own timeout."""
 
 # Adding
 
@@ -38,7 +38,7 @@ def read_add_request(request: Message, schema: Schema) -> AddRaftVoterRequest:
 
 
 def write_add_request(schema: Schema, request: AddRaftVoterRequest) -> Message:
-    """Where a version cannot ask for an early answer, the answer comes later: no harm is done."""
+    """A version without `ack_when_committed` gets its response after the commit."""
     return schema.new(
         "AddRaftVoterRequest",
         cluster_id=request.cluster_id,

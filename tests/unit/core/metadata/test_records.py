@@ -37,11 +37,11 @@ def test_what_a_version_lacks_is_read_as_its_default(record: MetadataRecord, ver
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "ends inside"),
-        (b"\x01", "ends inside"),
-        (b"\x01\x02", "ends inside"),
+        (b"", "is truncated"),
+        (b"\x01", "is truncated"),
+        (b"\x01\x02", "is truncated"),
         (b"\x02\x02\x00", "frame version 2"),
-        (b"\x01\x7f\x00", "number 127"),
+        (b"\x01\x7f\x00", "type 127"),
         (b"\x01\x02\x01", "newer release"),
         (b"\x01\x02\x00\x05abc", "TopicRecord"),
     ],

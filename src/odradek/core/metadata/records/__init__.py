@@ -1,4 +1,4 @@
-"""The records of `__cluster_metadata`, exactly Kafka's. They know their bytes and nothing of what they mean."""
+"""The records of `__cluster_metadata`, exactly Kafka's. They define bytes and no behaviour."""
 
 from odradek.base.record_form import UnreadableRecord
 from odradek.core.metadata.records.brokers import (

@@ -1,4 +1,4 @@
-"""Records about nodes: brokers, controllers, and what they offer."""
+"""Records about brokers and controllers."""
 
 from dataclasses import field
 from typing import ClassVar
@@ -80,9 +80,9 @@ class BrokerRegistrationChangeRecord(MetadataRecord):
     broker_id: int = field(metadata=form("int32"))
     broker_epoch: int = field(metadata=form("int64"))
     fenced: int = field(default=0, metadata=form("int8", tag=0))
-    """-1: un-fenced by this record, 1: fenced by it, 0: as before."""
+    """-1: unfenced, 1: fenced, 0: no change."""
     in_controlled_shutdown: int = field(default=0, metadata=form("int8", since=1, tag=1))
-    """1: has begun its controlled shutdown, 0: as before."""
+    """1: in controlled shutdown, 0: no change."""
     log_dirs: tuple[UUID, ...] = field(default=(), metadata=form("uuid", since=2, tag=2))
     cordoned_log_dirs: tuple[UUID, ...] | None = field(default=None, metadata=form("uuid", since=3, tag=3))
 

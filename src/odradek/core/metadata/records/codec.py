@@ -48,12 +48,12 @@ def decode(data: bytes) -> MetadataRecord:
         version, size = read_unsigned_varint(data, offset)
         offset += size
     except SerialError as error:
-        raise UnreadableRecord(f"a metadata record of {len(data)} bytes ends inside its frame") from error
+        raise UnreadableRecord(f"the metadata record of {len(data)} bytes is truncated") from error
     if frame_version != FRAME_VERSION:
         raise UnreadableRecord(f"metadata record with frame version {frame_version}; only {FRAME_VERSION} is known")
     record_type = RECORD_TYPES.get(api_key)
     if record_type is None:
-        raise UnreadableRecord(f"metadata record number {api_key} is unknown to this release")
+        raise UnreadableRecord(f"metadata record type {api_key} is unknown to this release")
     if version > record_type.HIGHEST_VERSION:
         raise UnreadableRecord(
             f"{record_type.__name__} version {version} was written by a newer release: "

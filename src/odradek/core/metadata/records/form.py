@@ -9,4 +9,4 @@ class MetadataRecord(RecordForm):
     __slots__ = ()
 
     API_KEY: ClassVar[int]
-    """The number that says in the log which record follows."""
+    """The record type's number in the log."""

@@ -1,4 +1,4 @@
-"""Records about who may do what: SCRAM credentials, delegation tokens, access control entries."""
+"""Records about security: SCRAM credentials, delegation tokens, ACLs."""
 
 from dataclasses import field
 from typing import ClassVar

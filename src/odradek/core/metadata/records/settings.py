@@ -1,4 +1,4 @@
-"""Records about what can be set: configs, feature levels, client quotas, and the next producer id."""
+"""Records about configs, feature levels, client quotas, and the next producer ID."""
 
 from dataclasses import field
 from typing import ClassVar
@@ -16,7 +16,7 @@ class ConfigRecord(MetadataRecord):
     resource_name: str = field(metadata=form("string"))
     name: str = field(metadata=form("string"))
     value: str | None = field(metadata=form("string"))
-    """None removes the setting."""
+    """None removes the config."""
 
 
 @named_value
@@ -51,4 +51,4 @@ class ProducerIdsRecord(MetadataRecord):
     broker_id: int = field(metadata=form("int32"))
     broker_epoch: int = field(metadata=form("int64"))
     next_producer_id: int = field(metadata=form("int64"))
-    """The first producer id of the block that the next broker to ask will get."""
+    """The first producer ID of the next block."""

@@ -69,7 +69,7 @@ class RemoveTopicRecord(MetadataRecord):
 
 @named_value
 class ClearElrRecord(MetadataRecord):
-    """Forgets the eligible leader replicas of one topic, or of all when the name is empty."""
+    """Clears the eligible leader replicas of one topic, or of all if the name is empty."""
 
     API_KEY: ClassVar[int] = 28
 

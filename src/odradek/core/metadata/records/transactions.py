@@ -1,4 +1,4 @@
-"""Records that change nothing by themselves: transactions of the metadata log, and what is left of older times."""
+"""Records that do not change the image: metadata transactions, no-op, and records of old releases."""
 
 from dataclasses import field
 from typing import ClassVar
@@ -10,7 +10,7 @@ from odradek.core.metadata.records.form import MetadataRecord
 
 @named_value
 class BeginTransactionRecord(MetadataRecord):
-    """What follows, up to the end record, takes effect as a whole or not at all."""
+    """The records up to the end record take effect together or not at all."""
 
     API_KEY: ClassVar[int] = 23
 
@@ -31,7 +31,7 @@ class AbortTransactionRecord(MetadataRecord):
 
 @named_value
 class NoOpRecord(MetadataRecord):
-    """Moves the end of the log, so that brokers can tell an idle controller from a silent one."""
+    """Advances the log end, so that brokers can tell an idle controller from an unresponsive one."""
 
     API_KEY: ClassVar[int] = 20
 
