@@ -62,7 +62,7 @@ def test_a_voter_is_removed_and_gets_its_vote_back(at_desk: Visitor, client: Cli
     at_desk.expect(at_desk.cell(str(voter.id), "role"), "observer")
     assert voter.id not in {one.id for one in QuorumAdmin(client).describe().voters}
     at_desk.row(str(voter.id)).get_by_role("button", name=f"Add voter {voter.id}").click()
-    at_desk.fill("Its address", str(Address(voter.endpoints[0].host, voter.endpoints[0].port)))
+    at_desk.fill("Address of its controller listener", str(Address(voter.endpoints[0].host, voter.endpoints[0].port)))
     at_desk.check_accessible()
     at_desk.answer("Preview")
     at_desk.expect(page.get_by_role("dialog"), "joins the voter set: 3 voters, of which 1 may fail")

@@ -48,7 +48,7 @@ def test_brokers_are_compared(at_desk: Visitor) -> None:
     at_desk.press("Compare brokers")
     at_desk.row("node.id").wait_for()
     at_desk.check_accessible()
-    at_desk.choose("Of", "broker=2")
+    at_desk.choose("Configs of", "broker=2")
     page.wait_for_url("**/configs?broker=2")
     at_desk.row("advertised.listeners").wait_for()
     at_desk.check_accessible()
