@@ -39,13 +39,13 @@ def test_fetch_does_not_return_records_of_a_later_leader(broker: FakeBroker) -> 
     partition = led_with_three_records(broker)
 
     async def another_leads() -> None:
-        following = FollowerState(
+        follower = FollowerState(
             leader_id=3,
             leader_epoch=2,
             high_watermark=partition.shared_high_watermark,
             backoff_max_seconds=1.0,
         )
-        partition.become_follower(3, 2, following)
+        partition.become_follower(3, 2, follower)
         assert await partition.truncate(2, 1, fully=False)
         for offset in (1, 2):
             data = batch(TestRecord(b"other"), base_offset=offset, leader_epoch=2)

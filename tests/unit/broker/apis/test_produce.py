@@ -62,7 +62,7 @@ def test_queued_produce_is_rejected_after_leadership_ends(broker: FakeBroker) ->
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
-    following = FollowerState(
+    follower = FollowerState(
         leader_id=2,
         leader_epoch=1,
         high_watermark=partition.shared_high_watermark,
@@ -71,7 +71,7 @@ def test_queued_produce_is_rejected_after_leadership_ends(broker: FakeBroker) ->
 
     async def scenario() -> bytes:
         change = asyncio.ensure_future(
-            partition.run_exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following))
+            partition.run_exclusively(lambda: None, lambda _: partition.become_follower(2, 1, follower))
         )
         await asyncio.sleep(0)
         assert not partition.can_append_now

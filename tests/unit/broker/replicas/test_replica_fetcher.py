@@ -127,13 +127,13 @@ class Stage:
             executor=self.threads,
             on_disk_failure=lambda *_: None,
         )
-        following = FollowerState(
+        follower = FollowerState(
             leader_id=2,
             leader_epoch=1,
             high_watermark=partition.shared_high_watermark,
             backoff_max_seconds=1.0,
         )
-        partition.become_follower(2, 1, following)
+        partition.become_follower(2, 1, follower)
         return partition
 
     async def asked(self) -> tuple[Any, "asyncio.Future[Any]"]:

@@ -45,7 +45,7 @@ def position_of(state: FollowerState, log: ModelLog, now: float = 0.0) -> FetchP
     return position
 
 
-def answer(state: FollowerState, log: ModelLog, now: float = 0.0, **fields: object) -> object:
+def respond(state: FollowerState, log: ModelLog, now: float = 0.0, **fields: object) -> object:
     return state.on_fetch_response(log, position_of(state, log, now), FetchResponse(**fields), now)  # type: ignore[arg-type]
 
 
@@ -56,10 +56,10 @@ def test_fetch_position_is_the_log_end() -> None:
 
 def test_append_advances_the_high_watermark() -> None:
     state, log = follower(), log_of(1)
-    came = FetchResponse(high_watermark=2, log_start_offset=0, first_offset=1)
-    assert state.on_fetch_response(log, position_of(state, log), came, 0.0) == Append()
+    response = FetchResponse(high_watermark=2, log_start_offset=0, first_offset=1)
+    assert state.on_fetch_response(log, position_of(state, log), response, 0.0) == Append()
     log.append_as_follower((Record(5, 1), Record(5, 2)))
-    assert state.on_append(log, came) == 0
+    assert state.on_append(log, response) == 0
     assert (state.high_watermark, state.lag) == (2, 0)
 
 
@@ -88,13 +88,13 @@ def test_log_start_follows_the_leader_up_to_the_high_watermark() -> None:
 
 def test_response_of_a_former_leader_is_ignored() -> None:
     state, log = follower(), log_of(1)
-    asked = position_of(state, log)
+    position = position_of(state, log)
     state.follow(2, 6)
-    assert state.on_fetch_response(log, asked, FetchResponse(first_offset=1), 0.0) is None
-    assert state.on_fetch_response(log, asked, FetchResponse(error=ErrorCode.fenced_leader_epoch), 0.0) is None
-    assert state.on_fetch_response(log, asked, FetchResponse(diverging=EpochEnd(0, 0)), 0.0) is None
-    assert state.on_fetch_failure(asked, 0.0) is None
-    assert state.on_append_failure(asked, "torn", 0.0) is None
+    assert state.on_fetch_response(log, position, FetchResponse(first_offset=1), 0.0) is None
+    assert state.on_fetch_response(log, position, FetchResponse(error=ErrorCode.fenced_leader_epoch), 0.0) is None
+    assert state.on_fetch_response(log, position, FetchResponse(diverging=EpochEnd(0, 0)), 0.0) is None
+    assert state.on_fetch_failure(position, 0.0) is None
+    assert state.on_append_failure(position, "torn", 0.0) is None
     assert state.on_leader_offsets(log, 5, 100, 200, 0.0) is None
     assert state.on_leader_offsets_failure(5, ErrorCode.not_controller, 0.0) is None
     assert position_of(state, log).leader_epoch == 6
@@ -102,17 +102,17 @@ def test_response_of_a_former_leader_is_ignored() -> None:
 
 def test_response_for_another_log_end_is_ignored() -> None:
     state, log = follower(), log_of(1, 1)
-    asked = position_of(state, log)
+    position = position_of(state, log)
     log.truncate_to(1)
-    assert state.on_fetch_response(log, asked, FetchResponse(first_offset=2), 0.0) is None
+    assert state.on_fetch_response(log, position, FetchResponse(first_offset=2), 0.0) is None
 
 
 def test_response_for_a_truncated_and_regrown_log_is_ignored() -> None:
     state, log = follower(), log_of(1, 2, 2)
-    asked = position_of(state, log)
+    position = position_of(state, log)
     log.truncate_to(1)
     log.append_as_follower((Record(5, 1), Record(5, 2)))
-    assert state.on_fetch_response(log, asked, FetchResponse(diverging=EpochEnd(1, 1)), 0.0) is None
+    assert state.on_fetch_response(log, position, FetchResponse(diverging=EpochEnd(1, 1)), 0.0) is None
 
 
 def test_older_leader_epoch_is_ignored() -> None:
@@ -142,13 +142,13 @@ def test_older_leader_epoch_is_ignored() -> None:
 def test_diverging_log_is_truncated_where_epochs_diverge(own: tuple[int, ...], leader: EpochEnd, offset: int) -> None:
     state = follower(high_watermark=1)
     wanted = TruncateTo(offset, loses_committed=offset < 1)
-    assert answer(state, log_of(*own), diverging=leader, high_watermark=9, first_offset=4) == wanted
+    assert respond(state, log_of(*own), diverging=leader, high_watermark=9, first_offset=4) == wanted
     assert state.high_watermark == 1, "nothing else of such an answer is believed"
 
 
 def test_truncation_lowers_the_high_watermark() -> None:
     state, log = follower(high_watermark=3), log_of(1, 1, 1)
-    assert answer(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=True)
+    assert respond(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=True)
     log.truncate_to(2)
     state.shared_high_watermark.on_truncation(log.log_start_offset, log.log_end_offset)
     assert state.high_watermark == 2
@@ -159,7 +159,7 @@ def test_epoch_without_records_is_truncated_too() -> None:
     state, log = follower(), log_of(1, 1)
     log.epochs.assign_unwritten(4, 2)
     assert position_of(state, log).last_fetched_epoch == 4
-    assert answer(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=False)
+    assert respond(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=False)
     log.truncate_to(2)
     assert position_of(state, log).last_fetched_epoch == 1
 
@@ -167,7 +167,7 @@ def test_epoch_without_records_is_truncated_too() -> None:
 @pytest.mark.parametrize("leader", [EpochEnd(-1, -1), EpochEnd(1, -1), EpochEnd(3, 9), EpochEnd(1, 2)])
 def test_false_divergence_is_reported_and_backs_off(leader: EpochEnd) -> None:
     state, log = follower(), log_of(1, 1)
-    action = answer(state, log, diverging=leader)
+    action = respond(state, log, diverging=leader)
     assert isinstance(action, ReportFault)
     assert state.fetch_position(log, 0.0) is None
 
@@ -177,7 +177,7 @@ def test_false_divergence_is_reported_and_backs_off(leader: EpochEnd) -> None:
 
 def test_out_of_range_fetches_leader_offsets_before_truncation() -> None:
     state, log = follower(), log_of(1, 1)
-    assert answer(state, log, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
+    assert respond(state, log, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
     assert state.fetch_position(log, 1000.0) is None
     assert state.next_fetch_at is None
     assert state.on_leader_offsets(log, 5, 100, 200, 0.0) == TruncateFullyTo(100)
@@ -189,13 +189,13 @@ def test_out_of_range_fetches_leader_offsets_before_truncation() -> None:
 
 def test_log_longer_than_the_leaders_is_truncated_to_its_end() -> None:
     state, log = follower(high_watermark=2), log_of(1, 1)
-    answer(state, log, error=ErrorCode.offset_out_of_range)
+    respond(state, log, error=ErrorCode.offset_out_of_range)
     assert state.on_leader_offsets(log, 5, 0, 1, 0.0) == TruncateTo(1, loses_committed=True)
 
 
 def test_log_within_the_leaders_range_is_kept() -> None:
     state, log = follower(), log_of(1, 1)
-    answer(state, log, error=ErrorCode.offset_out_of_range)
+    respond(state, log, error=ErrorCode.offset_out_of_range)
     wanted = BackOff(BACKOFF_FIRST_SECONDS, ErrorCode.offset_out_of_range)
     assert state.on_leader_offsets(log, 5, 0, 2, 0.0) == wanted
     assert position_of(state, log, 1.0).fetch_offset == 2
@@ -203,10 +203,10 @@ def test_log_within_the_leaders_range_is_kept() -> None:
 
 def test_failed_leader_offsets_request_is_retried() -> None:
     state, log = follower(), log_of(1, 1)
-    answer(state, log, error=ErrorCode.offset_out_of_range)
+    respond(state, log, error=ErrorCode.offset_out_of_range)
     action = state.on_leader_offsets_failure(5, ErrorCode.network_exception, 0.0)
     assert action == BackOff(BACKOFF_FIRST_SECONDS, ErrorCode.network_exception)
-    assert answer(state, log, 1.0, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
+    assert respond(state, log, 1.0, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
     assert state.on_leader_offsets_failure(5, ErrorCode.fenced_leader_epoch, 1.0) == BackOff(
         None, ErrorCode.fenced_leader_epoch
     )
@@ -219,7 +219,7 @@ def test_back_off_doubles_and_resets_on_success() -> None:
     state, log = follower(), log_of()
     now, pauses = 0.0, []
     for _ in range(6):
-        action = answer(state, log, now, error=ErrorCode.unknown_leader_epoch)
+        action = respond(state, log, now, error=ErrorCode.unknown_leader_epoch)
         assert isinstance(action, BackOff)
         assert action.until is not None
         assert state.fetch_position(log, action.until - 0.001) is None
@@ -227,14 +227,14 @@ def test_back_off_doubles_and_resets_on_success() -> None:
         pauses.append(round(action.until - now, 6))
         now = action.until
     assert pauses == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
-    assert answer(state, log, now, high_watermark=0, log_start_offset=0) == Append()
+    assert respond(state, log, now, high_watermark=0, log_start_offset=0) == Append()
     assert state.fetch_position(log, now) is not None
     assert state.on_fetch_failure(position_of(state, log, now), now) == BackOff(now + 0.01, ErrorCode.network_exception)
 
 
 def test_fenced_follower_waits_for_new_metadata() -> None:
     state, log = follower(), log_of()
-    assert answer(state, log, error=ErrorCode.fenced_leader_epoch) == BackOff(None, ErrorCode.fenced_leader_epoch)
+    assert respond(state, log, error=ErrorCode.fenced_leader_epoch) == BackOff(None, ErrorCode.fenced_leader_epoch)
     assert state.fetch_position(log, 1000.0) is None
     state.follow(1, 6)
     assert state.fetch_position(log, 0.0) is not None
@@ -242,13 +242,13 @@ def test_fenced_follower_waits_for_new_metadata() -> None:
 
 def test_new_leader_resets_the_back_off() -> None:
     state, log = follower(), log_of()
-    answer(state, log, error=ErrorCode.not_leader_or_follower)
+    respond(state, log, error=ErrorCode.not_leader_or_follower)
     state.follow(3, 6)
     assert state.fetch_position(log, 0.0) is not None
 
 
 def test_unexpected_error_is_reported() -> None:
-    action = answer(follower(), log_of(), error=ErrorCode.unknown_server_error)
+    action = respond(follower(), log_of(), error=ErrorCode.unknown_server_error)
     assert action == ReportFault(BACKOFF_FIRST_SECONDS, "the leader returned unknown_server_error")
 
 
@@ -264,9 +264,9 @@ def test_corrupt_records_are_fetched_again() -> None:
 def test_empty_log_restarts_at_an_earlier_batch() -> None:
     state, log = follower(), log_of()
     log.truncate_fully_to(100)
-    assert answer(state, log, high_watermark=200, log_start_offset=100, first_offset=98) == Append(restart_at=98)
+    assert respond(state, log, high_watermark=200, log_start_offset=100, first_offset=98) == Append(restart_at=98)
 
 
 def test_records_before_the_log_end_are_reported() -> None:
-    action = answer(follower(), log_of(1, 1), high_watermark=9, log_start_offset=0, first_offset=1)
+    action = respond(follower(), log_of(1, 1), high_watermark=9, log_start_offset=0, first_offset=1)
     assert isinstance(action, ReportFault)

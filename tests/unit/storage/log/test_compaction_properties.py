@@ -181,9 +181,9 @@ class DyingDisk(HostDisk):
 
 def test_crash_at_any_directory_change_during_compaction(tmp_path: Path) -> None:
     survived = 0
-    for cut in range(500):
+    for crash_at in range(500):
         disk = DyingDisk()
-        box = CompactedBox(tmp_path / str(cut), disk, segment_bytes=400)
+        box = CompactedBox(tmp_path / str(crash_at), disk, segment_bytes=400)
         writer = Writer(box)
         for number in range(5):
             writer.act(("plain", [(b"a", b"%d" % number), (b"b%d" % number, None)], Compression.NONE), INTERPRETED_WALK)
@@ -194,7 +194,7 @@ def test_crash_at_any_directory_change_during_compaction(tmp_path: Path) -> None
         box.log.flush()
         written = {record.offset: record for record in all_records(box.log)}
         committed, end_offset = last_values(committed_records(box.log)), box.log.log_end_offset
-        disk.changes_left = cut
+        disk.changes_left = crash_at
         try:
             writer.compact(INTERPRETED_WALK)
             survived += 1
@@ -211,4 +211,4 @@ def test_crash_at_any_directory_change_during_compaction(tmp_path: Path) -> None
         if survived:
             break
     assert survived, "the pass has more steps than were tried"
-    assert cut > 20
+    assert crash_at > 20

@@ -244,11 +244,11 @@ def test_deleted_file_that_is_already_removed(tmp_path: Path, monkeypatch: pytes
     directory = tmp_path / "orders-0"
     directory.mkdir()
     (directory / "file").write_bytes(b"")
-    doomed = DeletedFiles(HostDisk())
-    doomed.add(str(directory / "file"), 10)
+    deleted = DeletedFiles(HostDisk())
+    deleted.add(str(directory / "file"), 10)
     meanwhile = Meanwhile(monkeypatch, HostDisk, "remove")
     meanwhile.work = lambda: directory.rename(tmp_path / "orders-0.delete")
-    doomed.remove_due(10)
+    deleted.remove_due(10)
 
 
 def test_verification_starts_while_others_expire() -> None:

@@ -66,11 +66,13 @@ def test_full_indexes(tmp_path: Path) -> None:
     assert times.is_full
 
 
-@pytest.mark.parametrize("cut_at, left", [(BASE, 0), (1003, 0), (1004, 1), (1007, 1), (1008, 2), (1050, 3), (9999, 3)])
-def test_offset_index_truncation(tmp_path: Path, cut_at: int, left: int) -> None:
+@pytest.mark.parametrize(
+    "truncate_at, left", [(BASE, 0), (1003, 0), (1004, 1), (1007, 1), (1008, 2), (1050, 3), (9999, 3)]
+)
+def test_offset_index_truncation(tmp_path: Path, truncate_at: int, left: int) -> None:
     entries = [(1003, 10), (1007, 20), (1020, 30)]
     index = offset_index(tmp_path / "i", entries)
-    index.truncate_to(cut_at)
+    index.truncate_to(truncate_at)
     assert index.entries == left
     assert (index.last_offset, index.last_position) == (entries[left - 1] if left else (BASE, 0))
 
@@ -78,11 +80,11 @@ def test_offset_index_truncation(tmp_path: Path, cut_at: int, left: int) -> None
 @settings(max_examples=50, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=60),
-    asked=st.lists(st.integers(-2, 200), max_size=10),
-    cut_at=st.integers(BASE - 1, BASE + 200),
+    targets=st.lists(st.integers(-2, 200), max_size=10),
+    truncate_at=st.integers(BASE - 1, BASE + 200),
 )
 def test_time_index_keeps_only_increasing_timestamps(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], asked: list[int], cut_at: int
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], targets: list[int], truncate_at: int
 ) -> None:
     path = str(tmp_path_factory.mktemp("t") / "t")
     index = TimeIndex(HostDisk(), path, BASE, 12 * 100)
@@ -94,10 +96,10 @@ def test_time_index_keeps_only_increasing_timestamps(
         if not kept or timestamp > kept[-1][0]:
             kept.append((timestamp, offset))
         index.append_if_later(timestamp, offset)
-    for target in asked:
+    for target in targets:
         assert index.lookup(target) == max((one for one in kept if one[0] <= target), default=(-1, BASE))
-    index.truncate_to(cut_at)
-    kept = [one for one in kept if one[1] < cut_at]
+    index.truncate_to(truncate_at)
+    kept = [one for one in kept if one[1] < truncate_at]
     assert index.entries == len(kept)
     index.trim()
     reopened = TimeIndex(HostDisk(), path, BASE, 12 * 100)

@@ -148,9 +148,9 @@ def test_start_after_a_kill(tmp_path: Path) -> None:
     node.start()
     assert node.dirs.previous_broker_epoch == -1
     assert not node.dirs.had_clean_shutdown
-    told: list[Any] = []
-    assert node.load(progress=told.append) == []
-    assert {one.topic_partition for one in told} == set(ORDERS)
+    reported: list[Any] = []
+    assert node.load(progress=reported.append) == []
+    assert {one.topic_partition for one in reported} == set(ORDERS)
     for name in ORDERS:
         log = node.dirs.get(name)
         assert log is not None
@@ -255,14 +255,14 @@ def test_stray_logs_are_renamed(tmp_path: Path) -> None:
         fill(node.create(name), 1)
     node.stop()
     node.start()
-    asked: list[tuple[TopicPartition, UUID | None]] = []
+    checked: list[tuple[TopicPartition, UUID | None]] = []
 
     def is_stray(name: TopicPartition, topic_id: UUID | None) -> bool:
-        asked.append((name, topic_id))
+        checked.append((name, topic_id))
         return name == ORDERS[1]
 
     assert node.load(is_stray=is_stray) == []
-    assert asked == [(ORDERS[0], TOPIC_ID), (ORDERS[1], TOPIC_ID)]
+    assert checked == [(ORDERS[0], TOPIC_ID), (ORDERS[1], TOPIC_ID)]
     assert node.dirs.get(ORDERS[1]) is None
     (aside,) = [name for name in os.listdir(node.paths[0]) if name.endswith("-stray")]
     assert Path(node.paths[0], aside, "00000000000000000000.log").stat().st_size > 0

@@ -11,7 +11,7 @@ from tests.unit.storage.log.log_support import NOW_MS, LogBox, batch, config, re
 SEQUENCE_MAX = 2**31 - 1
 
 
-def refused(box: LogBox, *args: int, **fields: Any) -> ErrorCode:
+def error_of(box: LogBox, *args: int, **fields: Any) -> ErrorCode:
     end = box.log.log_end_offset
     with pytest.raises(KafkaError) as caught:
         box.produce(*args, **fields)
@@ -27,16 +27,16 @@ def test_duplicates_get_the_original_offsets(tmp_path: Path) -> None:
         again = box.produce(1, n * 2, 2)
         assert again[:4] == (n * 2, n * 2 + 1, True, NOW_MS + n)
     # Only five batches are kept; an older duplicate looks like a gap.
-    assert refused(box, 1, 2, 2) is ErrorCode.out_of_order_sequence_number
+    assert error_of(box, 1, 2, 2) is ErrorCode.out_of_order_sequence_number
     # The same sequence with another length is not a duplicate.
-    assert refused(box, 1, 12, 1) is ErrorCode.out_of_order_sequence_number
+    assert error_of(box, 1, 12, 1) is ErrorCode.out_of_order_sequence_number
     assert box.log.log_end_offset == 14
 
 
 def test_sequence_gaps_are_rejected(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, 3)
-    assert refused(box, 1, 4) is ErrorCode.out_of_order_sequence_number
+    assert error_of(box, 1, 4) is ErrorCode.out_of_order_sequence_number
     box.produce(1, 3)
     # An unknown producer may start with any sequence.
     box.produce(2, 77)
@@ -52,17 +52,17 @@ def test_sequences_wrap(tmp_path: Path) -> None:
     box.produce(2, SEQUENCE_MAX, 1)
     assert box.produce(2, 0, 1)[:3] == (9, 9, False)
     assert box.produce(2, SEQUENCE_MAX, 1).duplicate
-    assert refused(box, 2, 0, 2) is ErrorCode.out_of_order_sequence_number
+    assert error_of(box, 2, 0, 2) is ErrorCode.out_of_order_sequence_number
 
 
 def test_producer_epochs(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, epoch=3)
-    assert refused(box, 1, 1, epoch=2) is ErrorCode.invalid_producer_epoch
+    assert error_of(box, 1, 1, epoch=2) is ErrorCode.invalid_producer_epoch
     # A new epoch starts at 0, and batches of the old epoch are not its duplicates.
-    assert refused(box, 1, 1, epoch=4) is ErrorCode.out_of_order_sequence_number
+    assert error_of(box, 1, 1, epoch=4) is ErrorCode.out_of_order_sequence_number
     assert box.produce(1, 0, epoch=4)[:3] == (1, 1, False)
-    assert refused(box, 1, 0, epoch=3) is ErrorCode.invalid_producer_epoch
+    assert error_of(box, 1, 0, epoch=3) is ErrorCode.invalid_producer_epoch
 
 
 def test_batches_of_one_append_are_checked_in_order(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_producer_state_survives_kill_and_clean_shutdown(tmp_path: Path) -> None
         log = reopen()
         assert {one.producer_id: one.last_sequence for one in log.producers.producers.values()} == {0: 13, 1: 12, 2: 12}
         assert box.produce(0, 13).duplicate
-        assert refused(box, 1, 14) is ErrorCode.out_of_order_sequence_number
+        assert error_of(box, 1, 14) is ErrorCode.out_of_order_sequence_number
     assert box.produce(1, 13)[:2] == (40, 40)
 
 
@@ -96,7 +96,7 @@ def test_producer_state_follows_truncation(tmp_path: Path) -> None:
         box.produce(1, n)
     box.log.truncate_to(7, NOW_MS)
     assert box.log.producers.producers[1].last_sequence == 6
-    assert refused(box, 1, 8) is ErrorCode.out_of_order_sequence_number
+    assert error_of(box, 1, 8) is ErrorCode.out_of_order_sequence_number
     assert box.produce(1, 7)[:2] == (7, 7)
 
 
@@ -172,25 +172,25 @@ def test_transactions_across_segments_and_kills(tmp_path: Path) -> None:
 def test_non_transactional_write_into_an_open_transaction_is_rejected(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, is_transactional=True)
-    assert refused(box, 1, 1) is ErrorCode.invalid_txn_state
+    assert error_of(box, 1, 1) is ErrorCode.invalid_txn_state
 
 
 def test_old_markers_are_fenced(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     box.produce(1, 0, epoch=5, is_transactional=True)
 
-    def refused_marker(**fields: int) -> ErrorCode:
+    def marker_error(**fields: int) -> ErrorCode:
         with pytest.raises(KafkaError) as caught:
             box.end_transaction(1, commit=True, **fields)
         return caught.value.code
 
-    assert refused_marker(epoch=4) is ErrorCode.invalid_producer_epoch
+    assert marker_error(epoch=4) is ErrorCode.invalid_producer_epoch
     # Since transaction.version 2 a marker's epoch is greater than the data's.
-    assert refused_marker(epoch=5, version=2) is ErrorCode.invalid_producer_epoch
+    assert marker_error(epoch=5, version=2) is ErrorCode.invalid_producer_epoch
     box.end_transaction(1, commit=True, epoch=6, coordinator_epoch=3, version=2)
     # An identical retry after completion is harmless.
     box.end_transaction(1, commit=True, epoch=6, coordinator_epoch=3, version=2)
-    assert refused_marker(epoch=6, coordinator_epoch=2) is ErrorCode.transaction_coordinator_fenced
+    assert marker_error(epoch=6, coordinator_epoch=2) is ErrorCode.transaction_coordinator_fenced
     # The next transaction runs under the marker's epoch, from sequence 0.
     box.produce(1, 0, epoch=6, is_transactional=True)
     assert box.log.first_unstable_offset == 3

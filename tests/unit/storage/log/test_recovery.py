@@ -49,7 +49,7 @@ def test_recovery_after_truncation_at_every_byte_of_the_last_segment(tmp_path: P
     base = int(last_log_file(box).stem)
     ends = [header.position + header.size for header in parse_batches(data)]
     for size in range(len(data)):
-        copy = box.copy_to(tmp_path / f"cut-{size}")
+        copy = box.copy_to(tmp_path / f"truncated-{size}")
         with open(last_log_file(copy), "r+b") as file:
             file.truncate(size)
         log = copy.open()
@@ -61,7 +61,7 @@ def test_recovery_after_truncation_at_every_byte_of_the_last_segment(tmp_path: P
         copy.append(batch(), epoch=9)
         again = wholes(log)
         assert wholes(copy.reopen_after_kill()) == again
-        shutil.rmtree(tmp_path / f"cut-{size}")
+        shutil.rmtree(tmp_path / f"truncated-{size}")
 
 
 @pytest.mark.tier("test")
@@ -124,11 +124,11 @@ def test_recovery_scans_only_unflushed_segments(tmp_path: Path, monkeypatch: pyt
 
 def test_recovery_progress_counts_bytes(tmp_path: Path) -> None:
     box = filled(tmp_path)
-    told: list[tuple[int, int]] = []
-    box.open(progress=lambda done, total: told.append((done, total)))
-    assert [total for _, total in told] == [box.log.size_bytes] * len(box.log.segments)
-    assert told[-1][0] == box.log.size_bytes
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    reported: list[tuple[int, int]] = []
+    box.open(progress=lambda done, total: reported.append((done, total)))
+    assert [total for _, total in reported] == [box.log.size_bytes] * len(box.log.segments)
+    assert reported[-1][0] == box.log.size_bytes
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
 
 
 def test_recovery_rebuilds_the_same_indexes(tmp_path: Path) -> None:

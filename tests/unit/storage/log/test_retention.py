@@ -93,11 +93,11 @@ def test_deleted_files_are_removed_after_the_delay(tmp_path: Path) -> None:
     box = box_of_segments(tmp_path, retention_ms=1, file_delete_delay_ms=60_000)
     late = NOW_MS + 100 * HOUR_MS
     box.log.delete_old_segments(late, 3)
-    doomed = {name for name in os.listdir(box.directory) if name.endswith(".deleted")}
+    deleted = {name for name in os.listdir(box.directory) if name.endswith(".deleted")}
     expected = {f"{n:020d}.{suffix}.deleted" for n in range(3) for suffix in ("log", "index", "timeindex")}
-    assert doomed == expected | {f"{n:020d}.snapshot.deleted" for n in (1, 2)}
+    assert deleted == expected | {f"{n:020d}.snapshot.deleted" for n in (1, 2)}
     box.log.remove_deleted(late + 59_999)
-    assert {name for name in os.listdir(box.directory) if name.endswith(".deleted")} == doomed
+    assert {name for name in os.listdir(box.directory) if name.endswith(".deleted")} == deleted
     box.log.remove_deleted(late + 60_000)
     assert not [name for name in os.listdir(box.directory) if name.endswith(".deleted")]
 

@@ -92,20 +92,20 @@ def test_last_stable_offset_stays_below_open_transactions(tmp_path: Path) -> Non
     box = LogBox(tmp_path)
     log = box.log
     high_watermark = 0
-    asked = 0
+    read_count = 0
 
-    def ask() -> None:
-        nonlocal asked
+    def read_stable_offset() -> None:
+        nonlocal read_count
         before = high_watermark
         stable = log.last_stable_offset(before)
         # The record before the high watermark is in a transaction whose marker is beyond it.
         if high_watermark == before > 0:
             assert stable == before - 1
-            asked += 1
+            read_count += 1
 
     deadline = time.monotonic() + SECONDS
-    with beside(ask, ask):
-        while time.monotonic() < deadline or not asked:
+    with beside(read_stable_offset, read_stable_offset):
+        while time.monotonic() < deadline or not read_count:
             for _ in range(50):
                 producer_id = log.log_end_offset
                 box.produce(producer_id, 0, is_transactional=True)
@@ -113,7 +113,7 @@ def test_last_stable_offset_stays_below_open_transactions(tmp_path: Path) -> Non
                 box.end_transaction(producer_id, commit=True)
                 high_watermark = 0
                 log.last_stable_offset(log.log_end_offset)
-    assert asked > 0
+    assert read_count > 0
     assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
 
 

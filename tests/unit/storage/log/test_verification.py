@@ -13,7 +13,7 @@ INVALID = ErrorCode.invalid_txn_state
 OUT_OF_ORDER = ErrorCode.out_of_order_sequence_number
 
 
-def ask(box: LogBox, epoch: int = 0, sequence: int = 0, *, epochs_rise: bool = True) -> Verification | None:
+def verify(box: LogBox, epoch: int = 0, sequence: int = 0, *, epochs_rise: bool = True) -> Verification | None:
     return box.log.producers.begin_verification(1, epoch, sequence, epochs_rise=epochs_rise, now_ms=NOW_MS)
 
 
@@ -36,48 +36,48 @@ def write(
 def test_unverified_transaction_is_rejected(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert write(box, None) is INVALID
-    asked = ask(box)
+    verification = verify(box)
     assert write(box, None) is INVALID
-    assert write(box, asked) is ErrorCode.none
+    assert write(box, verification) is ErrorCode.none
     assert write(box, None, sequence=1) is ErrorCode.none, "the transaction is open here"
-    assert ask(box) is None
+    assert verify(box) is None
 
 
 def test_marker_invalidates_a_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
-    asked = ask(box, epochs_rise=False)
+    verification = verify(box, epochs_rise=False)
     box.end_transaction(1, commit=False)
-    assert write(box, asked) is INVALID
-    again = ask(box, epochs_rise=False)
-    assert again is not asked
-    assert write(box, asked) is INVALID
+    assert write(box, verification) is INVALID
+    again = verify(box, epochs_rise=False)
+    assert again is not verification
+    assert write(box, verification) is INVALID
     assert write(box, again) is ErrorCode.none
 
 
 def test_previous_marker_keeps_the_next_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
-    assert write(box, ask(box)) is ErrorCode.none
-    asked = ask(box, epoch=1)
+    assert write(box, verify(box)) is ErrorCode.none
+    verification = verify(box, epoch=1)
     box.end_transaction(1, commit=True, epoch=1, version=2)
-    assert write(box, asked, epoch=1) is ErrorCode.none
+    assert write(box, verification, epoch=1) is ErrorCode.none
     # Its own marker does not keep it.
-    assert ask(box, epoch=1) is None
+    assert verify(box, epoch=1) is None
     box.end_transaction(1, commit=True, epoch=2, version=2)
-    assert write(box, asked, epoch=1) is ErrorCode.invalid_producer_epoch
+    assert write(box, verification, epoch=1) is ErrorCode.invalid_producer_epoch
 
 
 def test_old_epoch_needs_no_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
-    assert write(box, ask(box, epoch=3), epoch=3) is ErrorCode.none
+    assert write(box, verify(box, epoch=3), epoch=3) is ErrorCode.none
     with pytest.raises(KafkaError) as caught:
-        ask(box, epoch=2)
+        verify(box, epoch=2)
     assert caught.value.code is ErrorCode.invalid_producer_epoch
 
 
 def test_lowest_waiting_sequence_is_written_first(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
-    later = ask(box, sequence=5, epochs_rise=False)
-    first = ask(box, sequence=0, epochs_rise=False)
+    later = verify(box, sequence=5, epochs_rise=False)
+    first = verify(box, sequence=0, epochs_rise=False)
     assert first is later
     assert write(box, later, sequence=5) is OUT_OF_ORDER
     assert write(box, first, sequence=0) is ErrorCode.none
@@ -85,27 +85,27 @@ def test_lowest_waiting_sequence_is_written_first(tmp_path: Path) -> None:
 
 def test_transaction_version_2_starts_at_sequence_zero(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
-    assert write(box, ask(box, sequence=5), sequence=5) is OUT_OF_ORDER
-    assert write(box, ask(box, sequence=0), sequence=0) is ErrorCode.none
+    assert write(box, verify(box, sequence=5), sequence=5) is OUT_OF_ORDER
+    assert write(box, verify(box, sequence=0), sequence=0) is ErrorCode.none
     box.end_transaction(1, commit=True, epoch=1, version=2)
-    assert write(box, ask(box, epoch=1, sequence=1), epoch=1, sequence=1) is OUT_OF_ORDER
+    assert write(box, verify(box, epoch=1, sequence=1), epoch=1, sequence=1) is OUT_OF_ORDER
 
 
 def test_coordinator_appends_with_a_confirmed_verification(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
     assert write(box, None, origin=Origin.COORDINATOR) is INVALID
-    asked = ask(box)
-    assert asked is not None
+    verification = verify(box)
+    assert verification is not None
     assert write(box, None, origin=Origin.COORDINATOR) is INVALID
-    asked.is_confirmed = True
+    verification.is_confirmed = True
     assert write(box, None, origin=Origin.COORDINATOR) is ErrorCode.none
     assert write(box, None, origin=Origin.COORDINATOR) is ErrorCode.none
 
 
 def test_verifications_expire_with_their_producers(tmp_path: Path) -> None:
     box = LogBox(tmp_path, producer_id_expiration_ms=1_000)
-    asked = ask(box)
+    verification = verify(box)
     box.log.producers.expire(NOW_MS + 999)
-    assert ask(box) is asked
+    assert verify(box) is verification
     box.log.producers.expire(NOW_MS + 1_000)
-    assert ask(box) is not asked
+    assert verify(box) is not verification

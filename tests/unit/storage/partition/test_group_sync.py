@@ -64,19 +64,19 @@ def test_failed_sync_is_never_retried() -> None:
         executor = SlowSteps()
         executor.gate.set()
         tries = 0
-        told: list[int] = []
+        reported: list[int] = []
 
         def sync_to(_: int) -> None:
             nonlocal tries
             tries += 1
             raise OSError(5, "Input/output error")
 
-        sync = GroupSync(executor, sync_to, lambda: 10, told.append)
+        sync = GroupSync(executor, sync_to, lambda: 10, reported.append)
         outcomes = await asyncio.gather(sync.wait_for(5), sync.wait_for(10), return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [OSError, OSError]
         with pytest.raises(OSError, match="Input/output"):
             await sync.wait_for(1)
-        assert (tries, told) == (1, [])
+        assert (tries, reported) == (1, [])
 
     asyncio.run(scenario())
 
@@ -84,15 +84,15 @@ def test_failed_sync_is_never_retried() -> None:
 def test_cancelled_waiter_does_not_affect_other_waiters() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
-        told: list[int] = []
-        sync = GroupSync(executor, lambda _: None, lambda: 10, told.append)
+        reported: list[int] = []
+        sync = GroupSync(executor, lambda _: None, lambda: 10, reported.append)
         gone = asyncio.ensure_future(sync.wait_for(10))
         stays = asyncio.ensure_future(sync.wait_for(10))
         await settle()
         gone.cancel()
         executor.gate.set()
         await stays
-        assert told == [10]
+        assert reported == [10]
 
     asyncio.run(scenario())
 
@@ -117,8 +117,8 @@ def test_running_sync_counts_only_up_to_the_truncation() -> None:
     async def scenario() -> None:
         executor = SlowSteps()
         synced: list[int] = []
-        told: list[int] = []
-        sync = GroupSync(executor, synced.append, lambda: 10, told.append)
+        reported: list[int] = []
+        sync = GroupSync(executor, synced.append, lambda: 10, reported.append)
         gone, kept = asyncio.ensure_future(sync.wait_for(10)), asyncio.ensure_future(sync.wait_for(5))
         await settle()
         sync.on_truncation(6)
@@ -128,6 +128,6 @@ def test_running_sync_counts_only_up_to_the_truncation() -> None:
         later = asyncio.ensure_future(sync.wait_for(8))
         executor.gate.set()
         await asyncio.gather(kept, later)
-        assert told == [6, 10]
+        assert reported == [6, 10]
 
     asyncio.run(scenario())

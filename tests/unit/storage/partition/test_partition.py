@@ -173,7 +173,7 @@ def test_traffic_counts_appends_of_the_leader_only(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition, traffic = fixture.partition, fixture.partition.traffic
-        following = FollowerState(
+        follower = FollowerState(
             leader_id=2,
             leader_epoch=1,
             high_watermark=partition.shared_high_watermark,
@@ -187,7 +187,7 @@ def test_traffic_counts_appends_of_the_leader_only(tmp_path: Path) -> None:
         partition.become_leader(1, 0)
         partition.count_messages()
         assert (traffic.appends, traffic.messages_in, traffic.bytes_in) == (2, 2, sum(map(len, written)))
-        partition.become_follower(2, 1, following)
+        partition.become_follower(2, 1, follower)
         copied = build_batch(
             [Record(offset=2, timestamp=0, key=None, value=b"y", headers=())], base_offset=2, leader_epoch=1
         )

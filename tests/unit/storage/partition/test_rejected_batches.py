@@ -51,9 +51,9 @@ def test_later_batches_get_the_error_of_the_rejected_batch(fixture: Fixture) -> 
     partition = fixture.partition
     assert partition.on_rejected_batch(header(2), NOT_LEADER) is NOT_LEADER
     for sequence in (3, 4):
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(KafkaError) as raised:
             append(fixture, sequence)
-        assert refusal.value.code is GAP
+        assert raised.value.code is GAP
         assert partition.on_rejected_batch(header(sequence), GAP) is NOT_LEADER
 
 
@@ -83,20 +83,20 @@ def test_other_errors_are_returned_unchanged(fixture: Fixture) -> None:
 
 def test_rejected_batch_expires(fixture: Fixture) -> None:
     known = fixture.partition.log.producers.producers[PRODUCER]
-    refused = RejectedBatches()
-    refused.note(header(2), NOT_LEADER, now_ms=0)
-    assert refused.reason_for_gap(header(3), known, RETENTION_MS) is NOT_LEADER
-    assert refused.reason_for_gap(header(3), known, RETENTION_MS + 1) is None
+    rejected = RejectedBatches()
+    rejected.note(header(2), NOT_LEADER, now_ms=0)
+    assert rejected.reason_for_gap(header(3), known, RETENTION_MS) is NOT_LEADER
+    assert rejected.reason_for_gap(header(3), known, RETENTION_MS + 1) is None
     for producer in range(100, 100 + PRODUCERS_MAX):
-        refused.note(header(2, producer=producer), NOT_LEADER, now_ms=0)
-    assert refused.reason_for_gap(header(3), known, 0) is None
+        rejected.note(header(2, producer=producer), NOT_LEADER, now_ms=0)
+    assert rejected.reason_for_gap(header(3), known, 0) is None
 
 
 def test_batches_without_sequence_are_not_recorded(fixture: Fixture) -> None:
     known = fixture.partition.log.producers.producers[PRODUCER]
-    refused = RejectedBatches()
-    refused.note(header(NO_SEQUENCE), NOT_LEADER, now_ms=0)
-    assert refused.reason_for_gap(header(3), known, 0) is None
+    rejected = RejectedBatches()
+    rejected.note(header(NO_SEQUENCE), NOT_LEADER, now_ms=0)
+    assert rejected.reason_for_gap(header(3), known, 0) is None
 
 
 # ---- before the log has a batch of the producer, or before the partition exists
@@ -105,28 +105,28 @@ def test_batches_without_sequence_are_not_recorded(fixture: Fixture) -> None:
 def test_second_batch_of_a_new_producer_gets_the_error_of_the_first(tmp_path: Path) -> None:
     partition = Fixture(tmp_path).partition
     partition.on_rejected_batch(header(0), NOT_LEADER)
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         partition.check_gap(header(3), 0)
-    assert refusal.value.code is NOT_LEADER
+    assert raised.value.code is NOT_LEADER
     for fine in (header(0), header(3, epoch=1), header(3, producer=8), header(NO_SEQUENCE)):
         partition.check_gap(fine, 0)
 
 
 def test_new_partition_knows_batches_rejected_before_its_creation() -> None:
-    beforehand = RejectedBeforeCreation()
+    before_creation = RejectedBeforeCreation()
     topic_id = UUID(int=5)
-    beforehand.note(topic_id, 1, header(0), ErrorCode.unknown_topic_id, 0)
-    beforehand.note("t", 1, header(0), ErrorCode.kafka_storage_error, 0)
-    assert beforehand.take(topic_id, 0) is None and beforehand.take("t", 1) is None
-    refused = beforehand.take(topic_id, 1)
-    assert refused is not None and beforehand.take(topic_id, 1) is None
-    assert refused.reason_for_gap(header(1), None, 0) is ErrorCode.unknown_topic_id
-    assert refused.reason_for_gap(header(0), None, 0) is None
+    before_creation.note(topic_id, 1, header(0), ErrorCode.unknown_topic_id, 0)
+    before_creation.note("t", 1, header(0), ErrorCode.kafka_storage_error, 0)
+    assert before_creation.take(topic_id, 0) is None and before_creation.take("t", 1) is None
+    rejected = before_creation.take(topic_id, 1)
+    assert rejected is not None and before_creation.take(topic_id, 1) is None
+    assert rejected.reason_for_gap(header(1), None, 0) is ErrorCode.unknown_topic_id
+    assert rejected.reason_for_gap(header(0), None, 0) is None
 
 
 def test_rejections_for_unknown_partitions_are_bounded() -> None:
-    beforehand = RejectedBeforeCreation()
+    before_creation = RejectedBeforeCreation()
     for index in range(PARTITIONS_MAX + 1):
-        beforehand.note("t", index, header(0), ErrorCode.unknown_topic_or_partition, 0)
-    assert beforehand.take("t", 0) is None
-    assert beforehand.take("t", 1) is not None
+        before_creation.note("t", index, header(0), ErrorCode.unknown_topic_or_partition, 0)
+    assert before_creation.take("t", 0) is None
+    assert before_creation.take("t", 1) is not None

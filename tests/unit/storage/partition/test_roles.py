@@ -29,7 +29,7 @@ def batch(value: bytes, *, base_offset: int = 0, epoch: int = 0) -> tuple[bytear
     return data, parse_batches(data)
 
 
-def following(partition: Partition, epoch: int) -> FollowerState:
+def follower_state(partition: Partition, epoch: int) -> FollowerState:
     return FollowerState(
         leader_id=2, leader_epoch=epoch, high_watermark=partition.shared_high_watermark, backoff_max_seconds=1.0
     )
@@ -69,15 +69,17 @@ def test_append_queued_in_an_ended_epoch_is_rejected(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert partition.is_busy
         change = asyncio.ensure_future(
-            partition.run_exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following(partition, 1)))
+            partition.run_exclusively(
+                lambda: None, lambda _: partition.become_follower(2, 1, follower_state(partition, 1))
+            )
         )
         await asyncio.sleep(0)
         late, late_batches = batch(b"too late")
         second = asyncio.ensure_future(partition.append_exclusively(memoryview(late), late_batches))
         await asyncio.gather(first, change)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as raised:
             await second
-        assert refused.value.code is ErrorCode.not_leader_or_follower
+        assert raised.value.code is ErrorCode.not_leader_or_follower
         assert partition.log.log_end_offset == 1
         assert partition.log.epochs.latest_epoch == 0
 
@@ -89,7 +91,7 @@ def test_batches_and_truncations_of_a_former_leader_are_ignored(tmp_path: Path) 
         fixture = Fixture(tmp_path)
         fixture.append()
         partition = fixture.partition
-        state = following(partition, 1)
+        state = follower_state(partition, 1)
         partition.become_follower(2, 1, state)
         data, batches = batch(b"new", base_offset=1, epoch=1)
         assert await partition.replicate(1, bytes(data), batches)
@@ -116,7 +118,7 @@ def test_pending_acks_all_fails_when_leadership_ends(tmp_path: Path) -> None:
         waiting = asyncio.ensure_future(partition.wait_for_commit(1, 1))
         await asyncio.sleep(0)
         assert not waiting.done()
-        partition.become_follower(2, 2, following(partition, 2))
+        partition.become_follower(2, 2, follower_state(partition, 2))
         assert await waiting is ErrorCode.not_leader_or_follower
 
     asyncio.run(scenario())
@@ -125,7 +127,7 @@ def test_pending_acks_all_fails_when_leadership_ends(tmp_path: Path) -> None:
 def test_fetch_from_a_follower_wakes_for_commits_and_new_epochs(tmp_path: Path) -> None:
     async def scenario() -> None:
         partition = Fixture(tmp_path).partition
-        state = following(partition, 1)
+        state = follower_state(partition, 1)
         partition.become_follower(2, 1, state)
         partition.check_replica(1)
         with pytest.raises(KafkaError):
@@ -142,9 +144,9 @@ def test_fetch_from_a_follower_wakes_for_commits_and_new_epochs(tmp_path: Path) 
         partition.become_follower(3, 2, state)
         assert woken == ["committed", "epoch"]
         for epoch, code in ((1, ErrorCode.fenced_leader_epoch), (3, ErrorCode.unknown_leader_epoch)):
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as raised:
                 partition.check_replica(epoch)
-            assert refused.value.code is code
+            assert raised.value.code is code
 
     asyncio.run(scenario())
 
@@ -158,7 +160,7 @@ def test_records_of_an_earlier_epoch_are_not_acknowledged(tmp_path: Path) -> Non
         partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
         fixture.append()
         for become in (
-            lambda: partition.become_follower(2, 2, following(partition, 2)),
+            lambda: partition.become_follower(2, 2, follower_state(partition, 2)),
             lambda: partition.become_leaderless(3),
             lambda: partition.become_leader(1, 4, with_followers(fixture, 4, isr=(1,))),
             lambda: partition.become_leader(1, 5),
@@ -184,10 +186,10 @@ def test_delete_records_waits_for_all_live_replicas(tmp_path: Path) -> None:
         partition.follower_fetched(FollowerFetch(2, -1), 3, 1)
         assert await first == 1
         assert not all_of_it.done()
-        partition.become_follower(2, 2, following(partition, 2))
-        with pytest.raises(KafkaError) as refused:
+        partition.become_follower(2, 2, follower_state(partition, 2))
+        with pytest.raises(KafkaError) as raised:
             await all_of_it
-        assert refused.value.code is ErrorCode.not_leader_or_follower
+        assert raised.value.code is ErrorCode.not_leader_or_follower
 
     asyncio.run(scenario())
 
@@ -220,7 +222,7 @@ def test_truncated_records_are_not_committed_for_the_next_leader(tmp_path: Path)
         partition = fixture.partition
         for _ in range(3):
             fixture.append()
-        state = following(partition, 1)
+        state = follower_state(partition, 1)
         partition.become_follower(2, 1, state)
         cut = asyncio.ensure_future(partition.truncate(1, 1, fully=False))
         change = asyncio.ensure_future(
