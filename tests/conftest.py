@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests import components
 from tests.cluster.networks import find_namespaces
 from tests.kafka.apache_kafka import kafka_libs, kafka_streams_libs
-from tests.tiers.folders import is_deterministic, lane_of
+from tests.tiers.folders import folder_of, is_deterministic, lane_of
 
 pytest_plugins = ["tests.tiers.selection", "tests.tiers.summary", "tests.tiers.flaky", "pytester"]
 
@@ -89,12 +89,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             """Tests of one scope run one after the other, on one worker.
 
-            The third worker takes the tests that have no lane: those of one broker file by file, and deterministic ones
-            at a lower priority, so that they do not slow down tests of clocks, processes and sockets.
+            Tests without a lane run file by file, except the long ones of the simulator. Deterministic ones have a
+            lower priority, so that they do not slow down tests of clocks, processes and sockets.
             """
-            if is_deterministic(nodeid):
-                return nodeid
-            return lane_of(nodeid) or nodeid.split("::")[0]
+            return lane_of(nodeid) or (nodeid if folder_of(nodeid) == "sim" else nodeid.split("::")[0])
 
     return Lanes(config, log)
 
