@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -33,6 +34,14 @@ class Function:
 
     def __str__(self) -> str:
         return f"{self.module}:{self.name}"
+
+
+@cache
+def function_of(code: CodeType) -> Function | None:
+    """None for code outside of Odradek, of the simulator, and of lambdas and comprehensions."""
+    path = code.co_filename
+    is_counted = path.startswith(_SOURCE) and not path.startswith(_SIMULATOR) and code.co_name[0] != "<"
+    return Function(path.removeprefix(_SOURCE).removesuffix(".py"), code.co_qualname) if is_counted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,6 @@ class Tracer:
         self._missing: Final = set(landmarks)
         self._cause: _Cause | None = None
         self._connection: ClientConnection | None = None
-        self._functions: Final[dict[CodeType, Function | None]] = {}
         self.walk: Final = Walk()
 
     @contextmanager
@@ -109,19 +117,11 @@ class Tracer:
         """Odradek's functions on the stack, outermost first, up to the callback that the loop has called."""
         found: list[Function] = []
         while frame is not None and frame.f_code.co_filename != __file__:
-            function = self._function(frame.f_code)
+            function = function_of(frame.f_code)
             if function is not None:
                 found.append(function)
             frame = frame.f_back
         return tuple(reversed(found))
-
-    def _function(self, code: CodeType) -> Function | None:
-        if code not in self._functions:
-            path = code.co_filename
-            is_counted = path.startswith(_SOURCE) and not path.startswith(_SIMULATOR) and code.co_name[0] != "<"
-            module = path.removeprefix(_SOURCE).removesuffix(".py")
-            self._functions[code] = Function(module, code.co_qualname) if is_counted else None
-        return self._functions[code]
 
     def _on_event(self, frame: FrameType, event: str, argument: Any) -> None:
         if event != "call" or WRITE in self.walk.paths:
@@ -131,12 +131,12 @@ class Tracer:
             self._start(frame)
         elif code is _WRITE:
             caller = frame.f_back
-            while caller is not None and self._function(caller.f_code) is None:
+            while caller is not None and function_of(caller.f_code) is None:
                 caller = caller.f_back
             if caller is not None and caller.f_locals.get("self") is self._connection:
                 self._note(WRITE, frame)
         else:
-            function = self._function(code)
+            function = function_of(code)
             package = "" if function is None else function.module.rsplit("/", 1)[0]
             for landmark in () if function is None else (function.name, function.module, package):
                 if landmark in self._missing:
