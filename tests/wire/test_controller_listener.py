@@ -115,7 +115,8 @@ def test_envelopes_are_not_for_brokers(broker: NodeProcess) -> None:
         peer = Peer("127.0.0.1", broker.port, client_id="test")
         await peer.connect()
         assert ENVELOPE not in peer.served
-        peer.served = {**peer.served, ENVELOPE: (0, 0)}
+        assert peer._link is not None
+        peer._link.session.served = {**peer.served, ENVELOPE: (0, 0)}
         try:
             fields = {"request_data": b"", "client_host_address": LOCALHOST}
             with pytest.raises(Disconnected):
