@@ -84,7 +84,7 @@ class Life:
 
 
 class TestRegistration:
-    def test_is_taken(self, world: World) -> None:
+    def test_broker_registers(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         outcome = life.register()
@@ -95,7 +95,7 @@ class TestRegistration:
         assert [(one.name, one.host, one.port) for one in broker.endpoints] == [("PLAINTEXT", "b4", 9092)]
         assert broker.fenced
 
-    def test_waits_for_a_controller(self, world: World) -> None:
+    def test_registration_waits_for_a_controller(self, world: World) -> None:
         life = Life(world)
         outcome = life.register()
         world.run_for(40)
@@ -105,7 +105,7 @@ class TestRegistration:
         assert outcome.is_done
         assert outcome.error is None
 
-    def test_but_not_for_ever(self, world: World) -> None:
+    def test_registration_times_out(self, world: World) -> None:
         life = Life(world)
         outcome = life.register()
         world.run_for(61)
@@ -113,13 +113,13 @@ class TestRegistration:
         assert outcome.error.code is ErrorCode.request_timed_out
         assert "A majority of the controllers must run" in str(outcome.error)
 
-    def test_as_long_as_it_is_told_to(self, world: World) -> None:
+    def test_registration_timeout_is_configurable(self, world: World) -> None:
         life = Life(world, "initial.broker.registration.timeout.ms=10000")
         outcome = life.register()
         world.run_for(10.1)
         assert outcome.error is not None
 
-    def test_of_another_cluster_is_refused_at_once(self, world: World) -> None:
+    def test_registration_in_another_cluster_fails_at_once(self, world: World) -> None:
         life = Life(world, cluster_id="another")
         life.stage.lead("c1")
         outcome = life.register()
@@ -129,7 +129,7 @@ class TestRegistration:
         assert "belong to cluster another, and its controllers to another" in str(outcome.error)
         assert len(life.requests("c1", REGISTRATION)) == 1
 
-    def test_with_somebody_elses_directory_is_refused_at_once(self, world: World) -> None:
+    def test_registration_with_a_duplicate_directory_fails_at_once(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         (taken,) = life.stage.cluster.image.brokers[1].directories
@@ -138,7 +138,7 @@ class TestRegistration:
         assert outcome.error is not None
         assert outcome.error.code is ErrorCode.invalid_registration
 
-    def test_with_the_number_of_a_dead_broker_waits_for_its_session_to_end(self, world: World) -> None:
+    def test_registration_with_the_id_of_a_dead_broker_waits_for_its_session(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         life.stage.cluster.now = world.now
@@ -150,7 +150,7 @@ class TestRegistration:
         assert outcome.is_done
         assert outcome.error is None
 
-    def test_with_the_number_of_a_living_one_is_refused_in_the_end(self, world: World) -> None:
+    def test_registration_with_the_id_of_a_live_broker_fails(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         life.stage.cluster.add_broker(BROKER_ID)
@@ -164,7 +164,7 @@ class TestRegistration:
             "DUPLICATE_BROKER_REGISTRATION: another broker with node.id=4 is running. Give each node a unique node.id."
         )
 
-    def test_the_reason_is_the_refusal_although_nobody_repeats_it(self, world: World) -> None:
+    def test_registration_reports_the_last_error_and_not_the_timeout(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         life.stage.cluster.add_broker(BROKER_ID)
@@ -176,7 +176,7 @@ class TestRegistration:
         assert outcome.error is not None
         assert outcome.error.code is ErrorCode.duplicate_broker_registration
 
-    def test_again_once_the_cluster_knows_log_dirs(self, world: World) -> None:
+    def test_broker_registers_again_when_the_cluster_supports_directories(self, world: World) -> None:
         life = Life(world, metadata_version=16)
         life.serve()
         cluster = life.stage.cluster
@@ -195,7 +195,7 @@ class TestRegistration:
 
 
 class TestHeartbeats:
-    def test_begin_before_the_broker_is_ready_and_leave_the_fence(self, world: World) -> None:
+    def test_heartbeats_keep_the_broker_fenced_until_it_is_ready(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         life.register()
@@ -204,7 +204,7 @@ class TestHeartbeats:
         assert all(request.want_fence for request in life.requests("c1"))
         assert 9 <= len(life.requests("c1")) <= 12
 
-    def test_take_it_away_once_it_is(self, world: World) -> None:
+    def test_heartbeat_unfences_a_ready_broker(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         life.register()
@@ -214,14 +214,14 @@ class TestHeartbeats:
         assert outcome.is_done
         assert not life.is_fenced
 
-    def test_come_in_the_interval(self, world: World) -> None:
+    def test_heartbeats_follow_the_interval(self, world: World) -> None:
         life = Life(world, "broker.heartbeat.interval.ms=500")
         life.serve()
         before = len(life.requests("c1"))
         world.run_for(10)
         assert len(life.requests("c1")) - before == 20
 
-    def test_are_eager_while_the_metadata_are_not_there_yet(self, world: World) -> None:
+    def test_heartbeats_are_frequent_until_the_metadata_is_applied(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         life.metadata_offset = 0
@@ -235,7 +235,7 @@ class TestHeartbeats:
         assert outcome.is_done
         assert len(life.requests("c1")) < 10
 
-    def test_come_at_once_when_the_connection_breaks(self, world: World) -> None:
+    def test_closed_connection_triggers_a_heartbeat(self, world: World) -> None:
         life = Life(world)
         life.serve()
         world.run_for(0.5)
@@ -245,7 +245,7 @@ class TestHeartbeats:
         assert len(life.requests("c1")) == before + 1
         assert len(list(life.stage.limits["c1"].connections())) == 1
 
-    def test_and_when_another_controller_is_active(self, world: World) -> None:
+    def test_new_controller_triggers_a_heartbeat(self, world: World) -> None:
         life = Life(world)
         life.serve()
         world.run_for(0.5)
@@ -253,7 +253,7 @@ class TestHeartbeats:
         world.run_for(0.1)
         assert len(life.requests("c2")) == 1
 
-    def test_go_to_the_next_controller_when_one_dies(self, world: World) -> None:
+    def test_heartbeats_go_to_the_next_controller(self, world: World) -> None:
         life = Life(world)
         life.serve()
         world.run_for(0.5)
@@ -265,7 +265,7 @@ class TestHeartbeats:
         assert 1 <= len(life.requests("c2")) <= 2
         life.stage.check()
 
-    def test_find_the_fence_and_take_it_away(self, world: World) -> None:
+    def test_fenced_broker_is_unfenced_by_its_next_heartbeat(self, world: World) -> None:
         life = Life(world)
         life.serve()
         life.stage.broker.pause(12)
@@ -278,7 +278,7 @@ class TestHeartbeats:
         world.run_for(3)
         assert not life.is_fenced
 
-    def test_that_are_refused_are_repeated_with_patience(self, world: World) -> None:
+    def test_failed_heartbeats_back_off(self, world: World) -> None:
         life = Life(world)
         life.serve()
         life.stage.cluster.take(life.stage.cluster.controller.unregister_broker(BROKER_ID))
@@ -287,7 +287,7 @@ class TestHeartbeats:
         assert 5 < len(life.requests("c1")) - before < 20
         life.stage.check()
 
-    def test_report_a_failed_directory_at_once(self, world: World) -> None:
+    def test_failed_directory_is_reported_at_once(self, world: World) -> None:
         life = Life(world)
         life.serve()
         world.run_for(0.5)
@@ -297,7 +297,7 @@ class TestHeartbeats:
         world.run_for(40)
         assert not life.lifecycle.failed.done()
 
-    def test_that_cannot_report_it_end_the_broker(self, world: World) -> None:
+    def test_unreported_failed_directory_stops_the_broker(self, world: World) -> None:
         life = Life(world)
         life.serve()
         life.stage.see(None)
@@ -308,7 +308,7 @@ class TestHeartbeats:
         world.run_for(0.2)
         assert "the controller did not receive the report" in life.lifecycle.failed.result()
 
-    def test_of_a_broker_whose_place_is_taken_end(self, world: World) -> None:
+    def test_broker_stops_when_another_process_registers_its_id(self, world: World) -> None:
         life = Life(world)
         life.serve()
         cluster = life.stage.cluster
@@ -318,7 +318,7 @@ class TestHeartbeats:
         life.stage.begin(lambda: life.lifecycle.on_image(cluster.image, delta))
         assert "Check whether a data directory was copied." in life.lifecycle.failed.result()
 
-    def test_of_one_that_reads_of_its_own_past_go_on(self, world: World) -> None:
+    def test_replayed_old_registration_does_not_stop_the_broker(self, world: World) -> None:
         life = Life(world)
         cluster = life.stage.cluster
         cluster.register(BROKER_ID, incarnation=99, directories=(DIRECTORY,))
@@ -328,8 +328,8 @@ class TestHeartbeats:
         assert not life.lifecycle.failed.done()
 
 
-class TestLeaving:
-    def test_waits_until_others_have_taken_over(self, world: World) -> None:
+class TestStop:
+    def test_controlled_shutdown_waits_for_new_leaders(self, world: World) -> None:
         life = Life(world)
         life.serve()
         cluster = life.stage.cluster
@@ -347,7 +347,7 @@ class TestLeaving:
         world.run_for(10)
         assert len(life.requests("c1")) == count
 
-    def test_of_a_broker_that_leads_nothing_takes_no_time(self, world: World) -> None:
+    def test_controlled_shutdown_without_leadership_is_fast(self, world: World) -> None:
         life = Life(world)
         life.serve()
         began_at = world.now
@@ -355,7 +355,7 @@ class TestLeaving:
         world.run_for(0.2)
         assert outcome.ended_at is not None and outcome.ended_at - began_at < 0.05
 
-    def test_survives_a_change_of_controllers(self, world: World) -> None:
+    def test_controlled_shutdown_survives_a_controller_failover(self, world: World) -> None:
         life = Life(world)
         life.serve()
         life.stage.cluster.create("orders", assignments={0: (BROKER_ID, 1)})
@@ -369,7 +369,7 @@ class TestLeaving:
         assert outcome.is_done
         assert life.is_fenced
 
-    def test_does_not_wait_for_controllers_that_are_gone(self, world: World) -> None:
+    def test_controlled_shutdown_does_not_wait_for_dead_controllers(self, world: World) -> None:
         life = Life(world)
         life.serve()
         life.stage.machines["c1"].kill()
@@ -389,7 +389,7 @@ class TestLeaving:
         assert len(life.requests("c1")) == count
         assert not life.is_fenced
 
-    def test_as_little_as_one_that_is_configured_so(self, world: World) -> None:
+    def test_controlled_shutdown_can_be_disabled(self, world: World) -> None:
         life = Life(world, "controlled.shutdown.enable=false")
         life.serve()
         count = len(life.requests("c1"))
@@ -399,7 +399,7 @@ class TestLeaving:
         assert len(life.requests("c1")) == count
 
     @pytest.mark.parametrize("registers", [True, False])
-    def test_before_it_ever_served(self, world: World, registers: bool) -> None:
+    def test_stop_before_the_broker_served(self, world: World, registers: bool) -> None:
         life = Life(world)
         life.stage.lead("c1")
         if registers:
@@ -410,7 +410,7 @@ class TestLeaving:
         assert outcome.is_done
         life.stage.check()
 
-    def test_ends_one_that_waits_to_be_let_in(self, world: World) -> None:
+    def test_stop_of_a_broker_that_waits_to_be_unfenced(self, world: World) -> None:
         life = Life(world)
         life.stage.lead("c1")
         life.metadata_offset = 0

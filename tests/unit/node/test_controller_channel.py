@@ -55,8 +55,8 @@ def error_of(outcome: Outcome) -> ErrorCode:
     return code
 
 
-class TestElsewhere:
-    def test_a_clients_request_goes_in_an_envelope(self, world: World) -> None:
+class TestRemoteController:
+    def test_client_request_is_sent_in_an_envelope(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -75,7 +75,7 @@ class TestElsewhere:
             ("nowhere", "127.0.0.1"),
         ],
     )
-    def test_the_envelope_says_who_asked(
+    def test_envelope_contains_the_client_address(
         self, world: World, monkeypatch: pytest.MonkeyPatch, host: str, told: str
     ) -> None:
         seen: list[tuple[str | None, str]] = []
@@ -98,7 +98,7 @@ class TestElsewhere:
         assert error_of(outcome) is ErrorCode.none
         assert seen == [("somebody", told)]
 
-    def test_a_brokers_own_goes_as_it_is(self, world: World) -> None:
+    def test_own_request_is_sent_directly(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -107,7 +107,7 @@ class TestElsewhere:
         assert outcome.result.error_code is ErrorCode.none
         assert [heard[:2] for heard in stage.nodes["c1"].heartbeats] == [(1, stage.cluster.image.brokers[1].epoch)]
 
-    def test_all_of_it_on_one_connection(self, world: World) -> None:
+    def test_all_requests_share_one_connection(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -116,7 +116,7 @@ class TestElsewhere:
         assert {error_of(outcome) for outcome in outcomes} == {ErrorCode.none}
         assert len(list(stage.limits["c1"].connections())) == 1
 
-    def test_the_quorum_is_asked_of_its_leader(self, world: World) -> None:
+    def test_describe_quorum_is_sent_to_the_leader(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -131,7 +131,7 @@ class TestElsewhere:
         assert outcome.result == answer
         assert stage.nodes["c1"].quorum.asked == [(55, 2, "CONTROLLER")]
 
-    def test_a_connection_that_is_closed_instead_of_an_answer(self, world: World) -> None:
+    def test_closed_connection_is_retried(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -148,7 +148,7 @@ class TestElsewhere:
         assert error_of(outcome) is ErrorCode.none
 
     @pytest.mark.parametrize("high", [0, None])
-    def test_a_version_that_the_controller_does_not_serve(self, world: World, high: int | None) -> None:
+    def test_unsupported_version_of_an_own_request(self, world: World, high: int | None) -> None:
         apis = {key: api for key, api in CONTROLLER_APIS.items() if key != 63}
         if high is not None:
             apis[63] = CONTROLLER_APIS[63]._replace(high=high)
@@ -161,7 +161,7 @@ class TestElsewhere:
             world.run_for(0.1)
         assert outcome.result.error_code is ErrorCode.unsupported_version
 
-    def test_a_clients_version_that_the_controller_does_not_serve(self, world: World) -> None:
+    def test_unsupported_version_of_a_client_request(self, world: World) -> None:
         apis = {**CONTROLLER_APIS, 19: CONTROLLER_APIS[19]._replace(high=6)}
         stage = Stage(world)
         stage.open_channel()
@@ -172,7 +172,7 @@ class TestElsewhere:
             world.run_for(0.1)
         assert error_of(outcome) is ErrorCode.unsupported_version
 
-    def test_another_error_of_the_envelope_is_the_brokers_problem(self, world: World) -> None:
+    def test_other_envelope_errors_become_unknown_server_error(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -183,7 +183,7 @@ class TestElsewhere:
         assert error_of(outcome) is ErrorCode.unknown_server_error
 
 
-class TestTakingUp:
+class TestWaitUntilApplied:
     def describe(self, stage: Stage, error: ErrorCode = ErrorCode.none) -> None:
         """The leader's high watermark is 42."""
         messages = schema(55, 0)
@@ -202,7 +202,7 @@ class TestTakingUp:
             "DescribeQuorumResponse", error_code=ErrorCode.none, topics=(topic,)
         )
 
-    def test_a_client_hears_of_what_is_served_here(self, world: World) -> None:
+    def test_response_waits_until_the_change_is_applied(self, world: World) -> None:
         stage = Stage(world)
         asked: list[int] = []
         taken_up = asyncio.Event()
@@ -222,7 +222,7 @@ class TestTakingUp:
         assert error_of(outcome) is ErrorCode.none
 
     @pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.not_leader_or_follower])
-    def test_but_not_later_than_that(self, world: World, error: ErrorCode) -> None:
+    def test_wait_for_the_change_is_limited(self, world: World, error: ErrorCode) -> None:
         stage = Stage(world)
 
         async def wait_until_applied(offset: int) -> None:
@@ -235,7 +235,7 @@ class TestTakingUp:
         world.run_for(1.2)
         assert error_of(outcome) is ErrorCode.none
 
-    def test_nor_does_it_matter_that_the_controller_dies_meanwhile(self, world: World) -> None:
+    def test_controller_death_during_the_wait_is_ignored(self, world: World) -> None:
         stage = Stage(world)
 
         async def wait_until_applied(offset: int) -> None:
@@ -256,7 +256,7 @@ class TestTakingUp:
 
 
 class TestWithoutAController:
-    def test_a_request_waits_for_one(self, world: World) -> None:
+    def test_request_waits_for_a_controller(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         outcome = create(stage)
@@ -269,7 +269,7 @@ class TestWithoutAController:
         assert outcome.ended_at is not None and outcome.ended_at - asked_at < 0.1
 
     @pytest.mark.parametrize("leader", [None, "c1", "nowhere"])
-    def test_its_time_ends(self, world: World, leader: str | None) -> None:
+    def test_request_times_out(self, world: World, leader: str | None) -> None:
         stage = Stage(world)
         stage.open_channel(retry_seconds_max=6)
         if leader is not None:
@@ -283,7 +283,7 @@ class TestWithoutAController:
         assert outcome.ended_at is not None
         assert outcome.ended_at - began_at == pytest.approx(6, abs=0.1)
 
-    def test_a_heartbeats_time_is_shorter(self, world: World) -> None:
+    def test_heartbeat_has_a_shorter_timeout(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel(retry_seconds_max=4.5)
         outcome = beat(stage)
@@ -292,7 +292,7 @@ class TestWithoutAController:
         world.run_for(0.2)
         assert outcome.result.error_code is ErrorCode.request_timed_out
 
-    def test_too_many_do_not_wait(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_waiting_requests_is_limited(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(controller_channel, "WAITING_MAX", 3)
         stage = Stage(world)
         stage.open_channel()
@@ -305,7 +305,7 @@ class TestWithoutAController:
         world.run_for(0.1)
         assert error_of(again) is ErrorCode.none
 
-    def test_who_gives_up_leaves_no_trace(self, world: World) -> None:
+    def test_cancelled_request_is_not_sent(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         outcome = create(stage)
@@ -315,7 +315,7 @@ class TestWithoutAController:
         assert "orders" not in stage.cluster.image.topics_by_name
         assert stage.channel._waiting == 0
 
-    def test_a_closed_channel_lets_everybody_go(self, world: World) -> None:
+    def test_closed_channel_fails_waiting_requests(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         outcome = create(stage)
@@ -325,7 +325,7 @@ class TestWithoutAController:
 
 
 class TestFailover:
-    def test_the_wrong_controller_is_not_believed(self, world: World) -> None:
+    def test_inactive_controller_is_retried(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.see("c1")
@@ -336,7 +336,7 @@ class TestFailover:
         world.run_for(0.1)
         assert error_of(outcome) is ErrorCode.none
 
-    def test_one_that_becomes_active_a_moment_later_is(self, world: World) -> None:
+    def test_retry_succeeds_after_activation(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.see("c1")
@@ -347,7 +347,7 @@ class TestFailover:
         world.run_for(0.1)
         assert outcome.result.error_code is ErrorCode.none
 
-    def test_a_request_outlives_the_controller_that_had_it(self, world: World) -> None:
+    def test_request_survives_a_controller_crash(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -363,7 +363,7 @@ class TestFailover:
         assert error_of(outcome) is ErrorCode.none
         stage.check()
 
-    def test_one_that_is_back_at_the_same_place_is_found_again(self, world: World) -> None:
+    def test_restarted_controller_is_found_again(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -375,7 +375,7 @@ class TestFailover:
         world.run_for(0.2)
         assert error_of(outcome) is ErrorCode.none
 
-    def test_one_that_falls_silent_does_not_hold_what_another_can_do(self, world: World) -> None:
+    def test_request_moves_from_an_unresponsive_controller(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -390,7 +390,7 @@ class TestFailover:
         world.run_for(1.2)
         assert error_of(outcome) is ErrorCode.none
 
-    def test_what_the_old_one_decided_is_still_heard(self, world: World) -> None:
+    def test_response_of_the_former_controller_is_accepted(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
@@ -403,8 +403,8 @@ class TestFailover:
         assert error_of(outcome) is ErrorCode.none
 
 
-class TestHere:
-    def test_nothing_leaves_the_process(self, world: World) -> None:
+class TestLocalController:
+    def test_local_request_opens_no_connection(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.quorum.is_leader = stage.own.is_active = True
@@ -413,7 +413,7 @@ class TestHere:
         assert error_of(outcome) is ErrorCode.none
         assert [*stage.limits["c1"].connections(), *stage.limits["c2"].connections()] == []
 
-    def test_a_leader_that_is_not_yet_active_is_waited_for(self, world: World) -> None:
+    def test_local_request_waits_for_activation(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.quorum.is_leader = True
@@ -429,7 +429,7 @@ class TestHere:
         stage.on(stage.broker, activate)
         assert error_of(outcome) is ErrorCode.none
 
-    def test_a_request_goes_on_elsewhere_when_another_leads(self, world: World) -> None:
+    def test_local_request_moves_to_a_new_leader(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.quorum.is_leader = True
@@ -440,7 +440,7 @@ class TestHere:
         world.run_for(0.1)
         assert error_of(outcome) is ErrorCode.none
 
-    def test_the_quorum_answers_for_itself(self, world: World) -> None:
+    def test_local_describe_quorum_is_handled_by_the_quorum(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         stage.quorum.is_leader = True
@@ -453,7 +453,7 @@ class TestHere:
         assert outcome.result.error_code is ErrorCode.none
         assert stage.own_node.quorum.asked == [(55, 2, "CONTROLLER")]
 
-    def test_and_is_given_up_as_such(self, world: World) -> None:
+    def test_describe_quorum_times_out(self, world: World) -> None:
         stage = Stage(world)
         stage.open_channel()
         request = schema(*DESCRIBE_QUORUM).new("DescribeQuorumRequest", topics=())
@@ -462,13 +462,13 @@ class TestHere:
         assert outcome.result.error_code is ErrorCode.request_timed_out
 
 
-class TestBreaks:
+class TestDisconnects:
     def told(self, stage: Stage) -> list[float]:
         moments: list[float] = []
         stage.open_channel().on_disconnect(lambda: moments.append(stage.world.now))
         return moments
 
-    def test_a_new_leader_is_told(self, world: World) -> None:
+    def test_new_leader_notifies_the_listener(self, world: World) -> None:
         stage = Stage(world)
         told = self.told(stage)
         stage.see(None)
@@ -478,7 +478,7 @@ class TestBreaks:
         stage.lead("c2")
         assert len(told) == 2
 
-    def test_so_is_the_end_of_the_connection(self, world: World) -> None:
+    def test_closed_connection_notifies_the_listener(self, world: World) -> None:
         stage = Stage(world)
         told = self.told(stage)
         stage.lead("c1")
@@ -489,7 +489,7 @@ class TestBreaks:
         world.run_for(0.1)
         assert len(told) == 1
 
-    def test_but_not_that_of_one_that_is_of_no_use_any_more(self, world: World) -> None:
+    def test_closed_connection_to_a_former_leader_is_ignored(self, world: World) -> None:
         stage = Stage(world)
         told = self.told(stage)
         stage.lead("c1")

@@ -46,7 +46,7 @@ class Registering:
         return sum(node.controller.commands for node in self.stage.nodes.values())
 
 
-def test_it_is_registered(world: World) -> None:
+def test_controller_registers(world: World) -> None:
     registering = Registering(world)
     registering.stage.lead("c1")
     registering.begin()
@@ -57,7 +57,7 @@ def test_it_is_registered(world: World) -> None:
     assert {one.name for one in controller.features} >= {"kraft.version", "metadata.version"}
 
 
-def test_once_is_enough(world: World) -> None:
+def test_controller_registers_once(world: World) -> None:
     registering = Registering(world)
     registering.stage.lead("c1")
     registering.begin()
@@ -67,7 +67,7 @@ def test_once_is_enough(world: World) -> None:
     assert registering.attempts() == 1
 
 
-def test_it_is_tried_until_somebody_takes_it(world: World) -> None:
+def test_registration_is_retried(world: World) -> None:
     registering = Registering(world)
     registering.begin()
     world.run_for(100)
@@ -78,7 +78,7 @@ def test_it_is_tried_until_somebody_takes_it(world: World) -> None:
     registering.stage.check()
 
 
-def test_a_cluster_that_does_not_know_of_it_is_left_in_peace_until_it_does(world: World) -> None:
+def test_registration_waits_for_the_metadata_version(world: World) -> None:
     registering = Registering(world, metadata_version=14)
     registering.stage.lead("c1")
     registering.begin()
@@ -89,7 +89,7 @@ def test_a_cluster_that_does_not_know_of_it_is_left_in_peace_until_it_does(world
     assert NODE_ID in registering.image.controllers
 
 
-def test_a_change_that_is_not_about_it_starts_nothing(world: World) -> None:
+def test_unrelated_change_starts_no_registration(world: World) -> None:
     registering = Registering(world)
     registering.stage.lead("c1")
     registering.publish(FeatureLevelRecord(name="group.version", feature_level=0))
@@ -97,7 +97,7 @@ def test_a_change_that_is_not_about_it_starts_nothing(world: World) -> None:
     assert registering.attempts() == 0
 
 
-def test_stopped_it_tries_no_more(world: World) -> None:
+def test_stopped_registration_is_not_retried(world: World) -> None:
     registering = Registering(world)
     registering.begin()
     registering.stage.on(registering.stage.broker, registering.registration.stop)
@@ -107,7 +107,7 @@ def test_stopped_it_tries_no_more(world: World) -> None:
     registering.stage.check()
 
 
-def test_another_incarnation_in_the_metadata_is_replaced(world: World) -> None:
+def test_former_incarnation_is_replaced(world: World) -> None:
     registering = Registering(world)
     registering.stage.lead("c1")
     registering.begin()

@@ -80,7 +80,7 @@ def world() -> Iterator[World]:
 ASLEEP = "metadata.max.idle.interval.ms=0\n"
 
 
-def test_a_silent_broker_is_fenced_when_its_session_ends(world: World) -> None:
+def test_expired_session_fences_the_broker(world: World) -> None:
     stage = Stage(world, ASLEEP)
     stage.activate()
     world.run_for(5)
@@ -93,7 +93,7 @@ def test_a_silent_broker_is_fenced_when_its_session_ends(world: World) -> None:
     assert stage.fenced == [1, 2, 3]
 
 
-def test_whoever_comes_back_is_looked_after_again(world: World) -> None:
+def test_unfenced_broker_is_monitored_again(world: World) -> None:
     stage = Stage(world, ASLEEP)
     stage.activate()
     world.run_for(30)
@@ -106,7 +106,7 @@ def test_whoever_comes_back_is_looked_after_again(world: World) -> None:
     assert stage.fenced == [1, 2, 3]
 
 
-def test_no_more_often_than_sessions_end(world: World) -> None:
+def test_sessions_are_checked_only_when_one_may_expire(world: World) -> None:
     stage = Stage(world, ASLEEP)
     stage.activate()
     for _ in range(30):
@@ -116,7 +116,7 @@ def test_no_more_often_than_sessions_end(world: World) -> None:
     assert stage.commands < 20
 
 
-def test_a_controller_that_stood_still_hears_its_brokers_first(world: World) -> None:
+def test_stalled_controller_processes_heartbeats_before_expiry(world: World) -> None:
     stage = Stage(world, ASLEEP)
     stage.activate()
     world.run_for(1)
@@ -129,7 +129,7 @@ def test_a_controller_that_stood_still_hears_its_brokers_first(world: World) -> 
     assert stage.fenced == [3]
 
 
-def test_the_log_grows_while_nothing_happens(world: World) -> None:
+def test_no_op_records_are_written_while_idle(world: World) -> None:
     stage = Stage(world)
     stage.activate()
     before = stage.cluster.image.offset
@@ -137,7 +137,7 @@ def test_the_log_grows_while_nothing_happens(world: World) -> None:
     assert stage.cluster.image.offset == before + 10
 
 
-def test_all_of_it_ends_with_the_activity(world: World) -> None:
+def test_tasks_stop_with_the_resignation(world: World) -> None:
     stage = Stage(world)
     stage.activate()
     world.run_for(1)
@@ -148,7 +148,7 @@ def test_all_of_it_ends_with_the_activity(world: World) -> None:
     assert not world.unexpected
 
 
-def test_and_when_a_command_finds_another_active(world: World) -> None:
+def test_tasks_stop_on_not_controller(world: World) -> None:
     stage = Stage(world)
     stage.activate()
     stage.is_active = False
@@ -161,7 +161,7 @@ def test_and_when_a_command_finds_another_active(world: World) -> None:
     assert stage.commands == 2
 
 
-def test_active_for_no_time_at_all(world: World) -> None:
+def test_immediate_resignation_stops_the_tasks(world: World) -> None:
     stage = Stage(world)
 
     def flash() -> None:
@@ -174,7 +174,7 @@ def test_active_for_no_time_at_all(world: World) -> None:
     assert not world.unexpected
 
 
-class TestLeadersUnasked:
+class TestPeriodicElections:
     def lose_and_regain(self, stage: Stage) -> None:
         """Broker 1 has come back and caught up, and another leads its partition."""
         stage.cluster.create("orders", assignments={0: (1, 2, 3)})
@@ -188,7 +188,7 @@ class TestLeadersUnasked:
             stage.world.run_for(5)
             stage.beat(1, 2, 3)
 
-    def test_leadership_goes_back_in_time(self, world: World) -> None:
+    def test_preferred_leaders_are_elected_periodically(self, world: World) -> None:
         stage = Stage(world, ASLEEP + "leader.imbalance.check.interval.seconds=60\n")
         stage.activate()
         self.lose_and_regain(stage)
@@ -197,7 +197,7 @@ class TestLeadersUnasked:
         self.keep_alive_for(stage, 10)
         assert stage.cluster.partition("orders").leader == 1
 
-    def test_not_when_told_not_to(self, world: World) -> None:
+    def test_leader_rebalancing_can_be_disabled(self, world: World) -> None:
         stage = Stage(
             world, ASLEEP + "leader.imbalance.check.interval.seconds=60\nauto.leader.rebalance.enable=false\n"
         )
@@ -206,7 +206,7 @@ class TestLeadersUnasked:
         self.keep_alive_for(stage, 130)
         assert stage.cluster.partition("orders").leader == 2
 
-    def test_not_by_one_that_has_resigned(self, world: World) -> None:
+    def test_resigned_controller_elects_no_leaders(self, world: World) -> None:
         stage = Stage(world, ASLEEP + "leader.imbalance.check.interval.seconds=60\n")
         stage.activate()
         self.lose_and_regain(stage)
@@ -214,7 +214,7 @@ class TestLeadersUnasked:
         self.keep_alive_for(stage, 130)
         assert stage.cluster.partition("orders").leader == 2
 
-    def test_an_election_at_any_price_for_topics_that_have_come_to_allow_it(self, world: World) -> None:
+    def test_unclean_leaders_are_elected_periodically(self, world: World) -> None:
         stage = Stage(world, ASLEEP + "unclean.leader.election.interval.ms=60000\n")
         stage.activate()
         cluster = stage.cluster

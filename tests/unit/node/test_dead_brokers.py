@@ -116,7 +116,7 @@ def world() -> Iterator[World]:
         yield one
 
 
-def test_a_killed_broker_is_fenced_within_moments(world: World) -> None:
+def test_killed_broker_is_fenced_after_the_grace_period(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.kill(2)
@@ -127,7 +127,7 @@ def test_a_killed_broker_is_fenced_within_moments(world: World) -> None:
     stage.check()
 
 
-def test_a_broken_connection_alone_fences_nobody(world: World) -> None:
+def test_closed_connection_alone_does_not_fence(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.do(stage.connections[2].close)
@@ -135,7 +135,7 @@ def test_a_broken_connection_alone_fences_nobody(world: World) -> None:
     assert stage.fenced == []
 
 
-def test_a_machine_that_loses_power_is_left_to_its_session(world: World) -> None:
+def test_machine_without_power_keeps_its_session(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.machines[2].lose_power()
@@ -145,7 +145,7 @@ def test_a_machine_that_loses_power_is_left_to_its_session(world: World) -> None
     stage.check()
 
 
-def test_a_connection_that_was_closed_here_means_nothing(world: World) -> None:
+def test_connection_closed_by_the_controller_is_ignored(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.machines[2].kill()
@@ -154,7 +154,7 @@ def test_a_connection_that_was_closed_here_means_nothing(world: World) -> None:
     assert stage.fenced == []
 
 
-def test_a_broker_that_died_with_the_controller_before_is_found_by_the_next(world: World) -> None:
+def test_broker_that_died_with_the_controller_is_fenced_by_the_next(world: World) -> None:
     stage = Stage(world)
     stage.machines[2].kill()
     stage.activate()
@@ -166,7 +166,7 @@ def test_a_broker_that_died_with_the_controller_before_is_found_by_the_next(worl
     assert stage.fenced == [2]
 
 
-def test_a_restarted_broker_is_left_alone(world: World) -> None:
+def test_restarted_broker_is_not_fenced(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.kill(2)
@@ -176,7 +176,7 @@ def test_a_restarted_broker_is_left_alone(world: World) -> None:
     assert stage.fenced == []
 
 
-def test_a_heartbeat_on_a_new_connection_saves_it(world: World) -> None:
+def test_heartbeat_on_a_new_connection_ends_the_suspicion(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.kill(2)
@@ -187,7 +187,7 @@ def test_a_heartbeat_on_a_new_connection_saves_it(world: World) -> None:
     assert stage.fenced == []
 
 
-def test_the_same_connection_is_watched_once(world: World) -> None:
+def test_connection_has_one_close_listener(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     for _ in range(5):
@@ -195,7 +195,7 @@ def test_the_same_connection_is_watched_once(world: World) -> None:
     assert len(stage.connections[2].told) == 1
 
 
-def test_a_controller_that_stood_still_looks_again(world: World) -> None:
+def test_stalled_controller_restarts_the_grace_period(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.kill(2)
@@ -219,7 +219,7 @@ def test_a_controller_without_its_majority_waits(world: World) -> None:
     assert stage.fenced == [2]
 
 
-def test_once_it_is_not_active_any_more_nothing_happens(world: World) -> None:
+def test_resigned_controller_fences_nothing(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.kill(2)
@@ -238,7 +238,7 @@ def test_once_it_is_not_active_any_more_nothing_happens(world: World) -> None:
     stage.check()
 
 
-def test_a_fence_that_is_refused_is_not_insisted_upon(world: World) -> None:
+def test_failed_fence_is_not_retried(world: World) -> None:
     stage = Stage(world)
     stage.serve()
     stage.refuses_commands = True
@@ -248,7 +248,7 @@ def test_a_fence_that_is_refused_is_not_insisted_upon(world: World) -> None:
     stage.check()
 
 
-def test_switched_off(world: World) -> None:
+def test_detection_can_be_disabled(world: World) -> None:
     stage = Stage(world, "broker.disconnect.grace.ms=0\n")
     stage.serve()
     stage.kill(2)

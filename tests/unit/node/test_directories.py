@@ -58,7 +58,7 @@ def open_all(config: NodeConfig) -> NodeDirectories:
     return NodeDirectories.open(HostDisk(), config, new_ids().__next__)
 
 
-def test_a_metadata_dir_of_its_own_is_locked_too(tmp_path: Path) -> None:
+def test_separate_metadata_dir_is_locked(tmp_path: Path) -> None:
     first = formatted(config_of(tmp_path / "data", metadata=tmp_path / "metadata"))
     opened = open_all(first)
     assert opened.cluster_id == "our-cluster"
@@ -73,7 +73,7 @@ def test_a_metadata_dir_of_its_own_is_locked_too(tmp_path: Path) -> None:
     again.abandon()
 
 
-def test_a_metadata_dir_of_another_cluster_is_refused(tmp_path: Path) -> None:
+def test_metadata_dir_of_another_cluster_is_rejected(tmp_path: Path) -> None:
     formatted(config_of(tmp_path / "theirs"), "their-cluster")
     formatted(config_of(tmp_path / "ours"))
     with pytest.raises(LogDirError, match="ours belongs to cluster our-cluster, not to their-cluster"):
@@ -82,7 +82,7 @@ def test_a_metadata_dir_of_another_cluster_is_refused(tmp_path: Path) -> None:
     open_all(config_of(tmp_path / "ours")).abandon()
 
 
-def test_without_the_metadata_dir_there_is_no_start(tmp_path: Path) -> None:
+def test_offline_metadata_dir_prevents_the_start(tmp_path: Path) -> None:
     config = formatted(config_of(tmp_path / "one", tmp_path / "two"))
 
     class Broken(HostDisk):
@@ -113,7 +113,7 @@ def create(logs: LogDirs, *, is_new: bool, directory_id: UUID = UNASSIGNED) -> s
     return asyncio.run(run())
 
 
-def test_a_partition_that_may_lie_in_a_lost_dir_is_not_begun_anew(tmp_path: Path) -> None:
+def test_partition_that_may_be_in_an_offline_dir_is_not_created(tmp_path: Path) -> None:
     logs = open_logs(tmp_path / "one", tmp_path / "two")
     logs.fail(str(tmp_path / "two"), OSError(errno.EIO, "Input/output error"))
     with pytest.raises(LogDirOffline, match="may be in an offline log dir"):
@@ -123,7 +123,7 @@ def test_a_partition_that_may_lie_in_a_lost_dir_is_not_begun_anew(tmp_path: Path
     logs.abandon()
 
 
-def test_a_partition_that_is_known_to_lie_in_a_lost_dir_waits_for_it(tmp_path: Path) -> None:
+def test_partition_in_an_offline_dir_stays_offline(tmp_path: Path) -> None:
     logs = open_logs(tmp_path / "one", tmp_path / "two")
     lost = logs.directory_ids[str(tmp_path / "two")]
     logs.fail(str(tmp_path / "two"), OSError(errno.EIO, "Input/output error"))
@@ -133,7 +133,7 @@ def test_a_partition_that_is_known_to_lie_in_a_lost_dir_waits_for_it(tmp_path: P
     logs.abandon()
 
 
-def test_a_disk_that_fails_over_a_creation_is_named(tmp_path: Path) -> None:
+def test_disk_error_during_creation_names_the_dir(tmp_path: Path) -> None:
     logs = open_logs(tmp_path / "one")
     (tmp_path / "one" / str(NAME)).write_bytes(b"in the way")
     with pytest.raises(LogDirFailed) as failed:

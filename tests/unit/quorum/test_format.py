@@ -69,7 +69,7 @@ def first_snapshot(directory: Path) -> Snapshot:
     return decode_snapshot((directory / "0" / "__cluster_metadata-0" / name).read_bytes())
 
 
-def test_standalone_names_the_only_voter(tmp_path: Path) -> None:
+def test_standalone_format_writes_the_only_voter(tmp_path: Path) -> None:
     lines = form(config(tmp_path, STANDALONE), is_standalone=True)
     directory = tmp_path / "0"
     assert lines == [f"Formatting dynamic metadata voter directory {directory} with metadata.version 4.3-IV0."]
@@ -82,7 +82,7 @@ def test_standalone_names_the_only_voter(tmp_path: Path) -> None:
     assert quorum.voters[0].endpoints[0].port == 9093
 
 
-def test_several_voters_are_named_on_every_node_of_theirs(tmp_path: Path) -> None:
+def test_initial_voters_are_written_on_each_of_them(tmp_path: Path) -> None:
     (line,) = form(config(tmp_path, STANDALONE), initial_controllers=BOTH)
     assert line.startswith("Formatting dynamic metadata voter directory")
     meta = read_meta_properties(HostDisk(), str(tmp_path / "0"))
@@ -93,7 +93,7 @@ def test_several_voters_are_named_on_every_node_of_theirs(tmp_path: Path) -> Non
     assert len(written) == len(FIRST_SNAPSHOT_BY_KAFKA)
 
 
-def test_a_node_that_is_none_of_the_voters_learns_of_them(tmp_path: Path) -> None:
+def test_node_outside_the_voters_writes_no_voters(tmp_path: Path) -> None:
     (line,) = form(replace(config(tmp_path, STANDALONE), node_id=7), initial_controllers=BOTH)
     assert line.startswith("Formatting dynamic metadata directory")
     meta = read_meta_properties(HostDisk(), str(tmp_path / "0"))
@@ -106,19 +106,19 @@ def test_a_node_that_is_none_of_the_voters_learns_of_them(tmp_path: Path) -> Non
     ("roles", "request_values"),
     [({"controller"}, {"joins_later": True}), ({"broker"}, {}), ({"broker"}, {"joins_later": True})],
 )
-def test_a_node_that_joins_knows_no_voters(tmp_path: Path, roles: set[str], request_values: dict[str, object]) -> None:
+def test_joining_node_writes_no_voters(tmp_path: Path, roles: set[str], request_values: dict[str, object]) -> None:
     (line,) = form(replace(config(tmp_path, STANDALONE), process_roles=frozenset(roles)), **request_values)
     assert line.startswith("Formatting metadata directory")
     assert not (tmp_path / "0" / "__cluster_metadata-0").exists()
 
 
-def test_a_broker_is_no_quorum(tmp_path: Path) -> None:
+def test_broker_writes_no_voters(tmp_path: Path) -> None:
     broker = replace(config(tmp_path, STANDALONE), process_roles=frozenset({"broker"}))
     with pytest.raises(FormatError, match="only use --standalone on a controller"):
         form(broker, is_standalone=True)
 
 
-def test_only_the_first_listener_of_a_controller_is_for_voters(tmp_path: Path) -> None:
+def test_voter_endpoint_is_the_first_controller_listener(tmp_path: Path) -> None:
     one = config(tmp_path, STANDALONE)
     (listener,) = one.advertised_controller_listeners
     other = listener._replace(name="OTHER", host="", port=9094)
@@ -130,7 +130,7 @@ def test_only_the_first_listener_of_a_controller_is_for_voters(tmp_path: Path) -
     assert [(end.name, end.host, end.port) for end in voter.endpoints] == [("OTHER", "localhost", 9094)]
 
 
-def test_fixed_voters_need_no_snapshot_and_every_directory_gets_its_own_id(tmp_path: Path) -> None:
+def test_static_voters_need_no_snapshot(tmp_path: Path) -> None:
     lines = form(config(tmp_path, FIXED, dirs=3))
     assert [line.split()[1] for line in lines] == ["metadata", "data", "data"]
     assert not (tmp_path / "0" / "__cluster_metadata-0").exists()
@@ -143,7 +143,7 @@ def test_fixed_voters_need_no_snapshot_and_every_directory_gets_its_own_id(tmp_p
     assert len(ids) == 3
 
 
-def test_levels_as_kafka_4_3_has_them(tmp_path: Path) -> None:
+def test_default_levels_equal_kafka_4_3(tmp_path: Path) -> None:
     form(config(tmp_path, FIXED))
     assert levels_in(tmp_path / "0") == {
         "metadata.version": 30,
@@ -163,7 +163,7 @@ def test_levels_as_kafka_4_3_has_them(tmp_path: Path) -> None:
         ("4.0", {"metadata.version": 25, "group.version": 1, "transaction.version": 2}),
     ],
 )
-def test_an_older_release_brings_its_own_levels(tmp_path: Path, release: str, expected: dict[str, int]) -> None:
+def test_older_release_has_its_own_levels(tmp_path: Path, release: str, expected: dict[str, int]) -> None:
     form(config(tmp_path, FIXED), release=release)
     assert levels_in(tmp_path / "0") == expected
 
@@ -197,7 +197,7 @@ def test_single_levels_can_differ(tmp_path: Path) -> None:
         (STANDALONE, {"feature_levels": {"kraft.version": 0}, "joins_later": True}, "Cannot set kraft.version to 0 if"),
     ],
 )
-def test_refusals_leave_nothing_behind(
+def test_rejected_format_writes_nothing(
     tmp_path: Path, quorum: str, request_values: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(FormatError) as raised:
@@ -206,7 +206,7 @@ def test_refusals_leave_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_formatted_directories_are_left_alone(tmp_path: Path) -> None:
+def test_formatted_directories_are_skipped(tmp_path: Path) -> None:
     one, three = config(tmp_path, FIXED), config(tmp_path, FIXED, dirs=3)
     form(one)
     before = (tmp_path / "0" / "meta.properties").read_bytes()

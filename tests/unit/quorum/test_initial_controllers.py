@@ -5,7 +5,7 @@ from odradek.quorum.initial_controllers import parse_initial_controllers
 FIRST, SECOND = "JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A"
 
 
-def test_the_order_is_that_of_the_ids() -> None:
+def test_voters_are_sorted_by_id() -> None:
     text = f" 2@[::1]:9095:{SECOND}, 1@kafka.example:9093:{FIRST},"
     first, second = parse_initial_controllers(text)
     assert (first.node_id, first.host, first.port) == (1, "kafka.example", 9093)
@@ -37,6 +37,6 @@ def test_the_order_is_that_of_the_ids() -> None:
         (f"1@host:1:{FIRST},1@host:2:{SECOND}", "Node id 1 was specified more than once"),
     ],
 )
-def test_refusals(text: str, reason: str) -> None:
+def test_invalid_voters_are_rejected(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_initial_controllers(text)

@@ -29,7 +29,7 @@ def host(tmp_path: Path, request: pytest.FixtureRequest) -> Host:
     return Host(tmp_path, is_standalone=request.param)
 
 
-def test_a_new_cluster_begins_with_what_format_has_prepared(host: Host) -> None:
+def test_new_cluster_starts_with_the_bootstrap_records(host: Host) -> None:
     async def scenario(quorum: Quorum) -> None:
         image = quorum.image
         assert image.features.metadata_version == 30
@@ -42,7 +42,7 @@ def test_a_new_cluster_begins_with_what_format_has_prepared(host: Host) -> None:
     host.run(scenario)
 
 
-def test_what_was_answered_is_there_after_every_restart(host: Host) -> None:
+def test_acknowledged_changes_survive_restarts(host: Host) -> None:
     async def first(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         response = await create_topics(quorum, "orders", partitions=3)
@@ -62,7 +62,7 @@ def test_what_was_answered_is_there_after_every_restart(host: Host) -> None:
         assert image.brokers[1].directories == (host.directory_id,)
 
 
-def test_after_kill_9_the_broker_is_let_in_at_once_and_leads_again(host: Host) -> None:
+def test_broker_registers_at_once_after_kill_9(host: Host) -> None:
     async def first(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         await create_topics(quorum, "orders")
@@ -78,7 +78,7 @@ def test_after_kill_9_the_broker_is_let_in_at_once_and_leads_again(host: Host) -
     host.run(second)
 
 
-def test_a_tail_torn_at_any_byte_loses_only_what_was_never_answered(tmp_path: Path) -> None:
+def test_torn_log_tail_loses_only_unacknowledged_changes(tmp_path: Path) -> None:
     host = Host(tmp_path)
     sizes: dict[int, set[str]] = {}
     log = host.metadata / "00000000000000000000.log"
@@ -106,7 +106,7 @@ def test_a_tail_torn_at_any_byte_loses_only_what_was_never_answered(tmp_path: Pa
         assert torn.run(look) == sizes[max(size for size in sizes if size <= cut)]
 
 
-def test_everybody_hears_of_changes_in_order_before_the_answer(host: Host) -> None:
+def test_subscribers_receive_changes_in_order_before_the_response(host: Host) -> None:
     heard: list[tuple[int, tuple[str, ...]]] = []
 
     async def subscriber(image: ClusterImage, delta: ImageDelta) -> None:
@@ -130,7 +130,7 @@ def test_everybody_hears_of_changes_in_order_before_the_answer(host: Host) -> No
     host.run(scenario)
 
 
-def test_one_sync_serves_all_that_came_meanwhile(host: Host) -> None:
+def test_one_sync_covers_all_pending_appends(host: Host) -> None:
     async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         before = host.executor.runs
@@ -140,7 +140,7 @@ def test_one_sync_serves_all_that_came_meanwhile(host: Host) -> None:
     host.run(scenario)
 
 
-def test_a_refusal_waits_for_the_decision_it_rests_on(host: Host) -> None:
+def test_error_response_waits_for_the_records_it_is_based_on(host: Host) -> None:
     async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         order: list[ErrorCode] = []
@@ -173,7 +173,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged(host: Host) -> None:
 
 
 class TestSnapshots:
-    def test_by_bytes(self, tmp_path: Path) -> None:
+    def test_snapshot_is_due_by_bytes(self, tmp_path: Path) -> None:
         host = Host(tmp_path, metadata_log_max_record_bytes_between_snapshots="2000")
 
         async def scenario(quorum: Quorum) -> ClusterImage:
@@ -190,7 +190,7 @@ class TestSnapshots:
         assert set(restarted.topics_by_name) == set(image.topics_by_name)
         assert restarted.brokers == image.brokers
 
-    def test_by_time_only_when_something_changed(self, tmp_path: Path) -> None:
+    def test_snapshot_is_due_by_time_after_a_change(self, tmp_path: Path) -> None:
         host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
 
         async def scenario(quorum: Quorum) -> list[int]:
@@ -203,7 +203,7 @@ class TestSnapshots:
 
         assert host.run(scenario) == [2, 2, 2]
 
-    def test_a_snapshot_stands_for_the_log_that_is_gone(self, tmp_path: Path) -> None:
+    def test_snapshot_replaces_the_deleted_log(self, tmp_path: Path) -> None:
         host = Host(
             tmp_path,
             metadata_log_max_record_bytes_between_snapshots="1000",
@@ -229,7 +229,7 @@ class TestSnapshots:
         assert set(restarted.topics_by_name) == set(image.topics_by_name)
         assert restarted.features == image.features
 
-    def test_a_log_behind_its_snapshot_starts_anew_after_it(self, tmp_path: Path) -> None:
+    def test_log_before_its_snapshot_restarts_after_it(self, tmp_path: Path) -> None:
         host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
 
         async def scenario(quorum: Quorum) -> int:
@@ -248,7 +248,7 @@ class TestSnapshots:
         assert "orders" in restarted.topics_by_name
         assert restarted.offset > offset
 
-    def test_unfinished_ones_are_swept_away(self, tmp_path: Path) -> None:
+    def test_unfinished_snapshots_are_deleted(self, tmp_path: Path) -> None:
         host = Host(tmp_path)
         for mark in ("part", "tmp", "deleted"):
             (host.metadata / f"00000000000000000042-0000000007.checkpoint.{mark}").write_bytes(b"half")
@@ -261,14 +261,14 @@ async def _image_of(quorum: Quorum) -> ClusterImage:
     return quorum.image
 
 
-class TestRefusals:
-    def test_another_directory(self, tmp_path: Path) -> None:
+class TestInvalidFiles:
+    def test_only_voter_with_another_directory_cannot_start(self, tmp_path: Path) -> None:
         host = Host(tmp_path)
         host.directory_id = UUID(int=77)
         with pytest.raises(QuorumError, match="another directory ID"):
             host.run(_image_of)
 
-    def test_a_broken_snapshot(self, tmp_path: Path) -> None:
+    def test_broken_snapshot_prevents_the_start(self, tmp_path: Path) -> None:
         host = Host(tmp_path)
         snapshot = next(host.metadata.glob("*.checkpoint"))
         snapshot.chmod(0o600)
@@ -276,19 +276,19 @@ class TestRefusals:
         with pytest.raises(QuorumError, match="Cannot read the metadata log"):
             host.run(_image_of)
 
-    def test_a_broken_quorum_state(self, tmp_path: Path) -> None:
+    def test_broken_quorum_state_prevents_the_start(self, tmp_path: Path) -> None:
         host = Host(tmp_path)
         (host.metadata / "quorum-state").write_text("{")
         with pytest.raises(QuorumError, match="quorum-state"):
             host.run(_image_of)
 
-    def test_without_a_bootstrap_file_the_defaults_count(self, tmp_path: Path) -> None:
+    def test_missing_bootstrap_file_means_default_levels(self, tmp_path: Path) -> None:
         host = Host(tmp_path)
         (host.directory / "bootstrap.checkpoint").unlink()
         assert host.run(_image_of).features.level("transaction.version") == 2
 
 
-def test_a_transaction_left_open_is_aborted(tmp_path: Path) -> None:
+def test_open_metadata_transaction_is_aborted(tmp_path: Path) -> None:
     """As when a controller dies while it writes its bootstrap records in several batches."""
     host = Host(tmp_path)
     records = [BeginTransactionRecord(name="x"), FeatureLevelRecord(name="metadata.version", feature_level=29)]
@@ -301,7 +301,7 @@ def test_a_transaction_left_open_is_aborted(tmp_path: Path) -> None:
         assert image.features.metadata_version == 30
 
 
-def test_the_quorums_version_can_be_raised(tmp_path: Path) -> None:
+def test_kraft_version_can_be_upgraded(tmp_path: Path) -> None:
     host = Host(tmp_path, is_standalone=False)
     messages = schema(ApiKey.UPDATE_FEATURES, 2)
 
@@ -318,10 +318,10 @@ def test_the_quorums_version_can_be_raised(tmp_path: Path) -> None:
     assert host.run(_image_of).features.kraft_version == 1
 
 
-class TestABrokenDisk:
+class TestDiskErrors:
     """Whoever waits is told, and the node can be stopped."""
 
-    def test_while_records_are_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_disk_error_during_append_fails_the_quorum(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         host = Host(tmp_path)
 
         async def scenario(quorum: Quorum) -> None:
@@ -334,7 +334,7 @@ class TestABrokenDisk:
 
         host.run(scenario)
 
-    def test_while_old_records_are_removed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_disk_error_during_cleaning_fails_the_quorum(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async def scenario(quorum: Quorum) -> None:
             monkeypatch.setattr(QuorumStore, "clean", broken)
             await asyncio.wait_for(quorum.maintain(), 20)
@@ -343,7 +343,7 @@ class TestABrokenDisk:
 
         Host(tmp_path).run(scenario)
 
-    def test_while_records_are_read_for_another_node(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_disk_error_during_a_fetch_fails_the_quorum(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async def scenario(quorum: Quorum) -> None:
             monkeypatch.setattr(QuorumStore, "read_cached", broken)
             await asyncio.wait([asyncio.ensure_future(_ask(quorum, ApiKey.FETCH, _fetch(quorum)))], timeout=20)
@@ -353,7 +353,7 @@ class TestABrokenDisk:
         Host(tmp_path).run(scenario)
 
 
-def test_a_snapshot_that_is_removed_while_it_is_asked_for(tmp_path: Path) -> None:
+def test_snapshot_deleted_during_a_fetch_is_not_found(tmp_path: Path) -> None:
     host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
     forgetful = Host(tmp_path, metadata_max_retention_ms="10").config
 

@@ -38,7 +38,7 @@ def fetch(destination: int, correlation_id: int, offset: int) -> Send:
     return Send(destination, (), correlation_id, request)
 
 
-def test_what_a_log_held_is_not_said_once_it_may_not_be_true_any_more(play: Play) -> None:
+def test_outdated_fetch_is_not_sent_after_a_reconnect(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as slow, ScriptedNode() as quick:
             waiting: list[tuple[Node, int, int]] = []

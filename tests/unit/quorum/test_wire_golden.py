@@ -94,7 +94,7 @@ def test_responses_are_written_as_kafka_writes_them(one: Recorded) -> None:
 
 
 @pytest.mark.parametrize("one", [one for one in REFUSED if not is_kafkas_failure(one)], ids=named)
-def test_refusals_are_kafkas(one: Recorded) -> None:
+def test_error_responses_equal_kafka(one: Recorded) -> None:
     if is_wrong_twice(one):
         return
     with pytest.raises(wire.RefusedRequest) as refused:
@@ -103,12 +103,12 @@ def test_refusals_are_kafkas(one: Recorded) -> None:
 
 
 @pytest.mark.parametrize("one", HEARD, ids=named)
-def test_what_kafka_refuses_as_a_whole_does_not_reach_the_replica(one: Recorded) -> None:
+def test_invalid_requests_do_not_reach_the_replica(one: Recorded) -> None:
     if one.api_key in HAS_TOP_LEVEL_ERROR:
         assert response_of(one).error_code in (ErrorCode.none, ErrorCode.inconsistent_cluster_id)
 
 
-def test_kafkas_failure_to_refuse_a_snapshot_is_a_refusal() -> None:
+def test_unknown_server_error_of_kafka_is_an_error() -> None:
     failures = [one for one in RECORDED if is_kafkas_failure(one)]
     assert failures
     for one in failures:
@@ -116,7 +116,7 @@ def test_kafkas_failure_to_refuse_a_snapshot_is_a_refusal() -> None:
         assert (response.error, response.snapshot_id, response.data) == (ErrorCode.unknown_server_error, None, b"")
 
 
-def test_records_that_controllers_send_are_read() -> None:
+def test_control_records_of_kafka_are_read() -> None:
     fetched = [
         batch
         for one in HEARD

@@ -43,7 +43,7 @@ def refusal(api_key: int, version: int, fields: dict[str, Any]) -> Message:
 # Requests
 
 
-def test_a_fetch_without_a_word_about_the_cluster_or_the_replica() -> None:
+def test_fetch_without_cluster_and_replica_is_read() -> None:
     topics = [{"topic_id": METADATA_TOPIC_ID, "partitions": [{}]}]
     for version in range(13, 19):
         request = read(ApiKey.FETCH, version, {"topics": topics, "max_wait": -(1 << 31), "max_bytes": -1})
@@ -54,7 +54,7 @@ def test_a_fetch_without_a_word_about_the_cluster_or_the_replica() -> None:
         assert (request.max_wait_ms, request.max_bytes) == (-(1 << 31), -1)
 
 
-def test_negative_numbers_are_for_the_replica_to_judge() -> None:
+def test_negative_numbers_reach_the_replica() -> None:
     partition = {
         "partition_index": 0,
         "replica_epoch": -5,
@@ -70,13 +70,13 @@ def test_negative_numbers_are_for_the_replica_to_judge() -> None:
 
 
 @pytest.mark.parametrize("topics", [(), ({"name": "__cluster_metadata", "partitions": ()},)], ids=("none", "empty"))
-def test_a_snapshot_of_nothing(topics: Any) -> None:
+def test_snapshot_request_without_topics_is_rejected(topics: Any) -> None:
     for version in (0, 1):
         response = refusal(ApiKey.FETCH_SNAPSHOT, version, {"topics": topics})
         assert (response.error_code, response.topics) == (ErrorCode.invalid_request, ())
 
 
-def test_a_snapshot_of_another_log() -> None:
+def test_snapshot_request_for_another_topic_is_rejected() -> None:
     for version in (0, 1):
         topics = [{"name": "other", "partitions": [{"partition": 3, "snapshot_id": {}}]}]
         topic = refusal(ApiKey.FETCH_SNAPSHOT, version, {"topics": topics}).topics[0]
@@ -84,7 +84,7 @@ def test_a_snapshot_of_another_log() -> None:
         assert topic.partitions[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_many_topics_are_one_refusal() -> None:
+def test_request_with_many_topics_is_rejected_once() -> None:
     topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}] * 10_000
     for api_key in (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH):
         assert refusal(api_key, 0, {"topics": topics}).topics == ()
@@ -101,7 +101,7 @@ def test_many_topics_are_one_refusal() -> None:
     ],
     ids=("many", "a long host", "a long name"),
 )
-def test_endpoints_beyond_reason(endpoints: list[dict[str, Any]]) -> None:
+def test_oversized_endpoints_are_rejected(endpoints: list[dict[str, Any]]) -> None:
     topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
     requests: list[tuple[int, int, dict[str, Any]]] = [
         (ApiKey.BEGIN_QUORUM_EPOCH, 1, {"topics": topics, "leader_endpoints": endpoints}),
@@ -113,13 +113,13 @@ def test_endpoints_beyond_reason(endpoints: list[dict[str, Any]]) -> None:
         assert refusal(api_key, version, fields).error_code is ErrorCode.invalid_request
 
 
-def test_listeners_of_one_name_are_one_listener() -> None:
+def test_duplicate_listener_names_are_merged() -> None:
     listeners = [ONE, {**ONE, "name": "CONTROLLER", "port": 1}, {**ONE, "name": "Controller", "host": "", "port": 0}]
     (endpoint,) = read(ApiKey.ADD_RAFT_VOTER, 1, {"listeners": listeners}).endpoints
     assert (endpoint.name, endpoint.host, endpoint.port) == ("CONTROLLER", "", 0)
 
 
-def test_a_refusal_can_be_written_in_every_version_with_every_error() -> None:
+def test_error_response_can_be_written_in_every_version() -> None:
     highest = {api_key: CONTROLLER_APIS[api_key].high for api_key in CONSENSUS_APIS}
     for api_key, last in highest.items():
         for version in range(4 if api_key == ApiKey.FETCH else 0, last + 1):
@@ -150,7 +150,7 @@ def fetch_response(**partition: Any) -> FetchResponse:
 
 
 @pytest.mark.parametrize("topic_id", [None, UUID(int=2)])
-def test_an_answer_about_another_topic_says_nothing(topic_id: UUID | None) -> None:
+def test_response_about_another_topic_is_an_error(topic_id: UUID | None) -> None:
     messages = schema(ApiKey.FETCH, 18)
     leader = {"leader_id": 5, "leader_epoch": 9}
     message = build(
@@ -168,7 +168,7 @@ def test_an_answer_about_another_topic_says_nothing(topic_id: UUID | None) -> No
 @pytest.mark.parametrize(
     "api_key", [ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH_SNAPSHOT, ApiKey.FETCH]
 )
-def test_an_answer_about_nothing_says_nothing(api_key: int) -> None:
+def test_empty_response_is_an_error(api_key: int) -> None:
     messages = schema(api_key, CONTROLLER_APIS[api_key].high)
     response = wire.read_response(api_key, build(messages.response_type, FINE), listener_name="CONTROLLER")
     assert isinstance(response, LeaderNaming)
@@ -184,7 +184,7 @@ def test_an_answer_about_nothing_says_nothing(api_key: int) -> None:
         {"diverging_epoch": {"end_offset": 2, "epoch": -1}},
     ],
 )
-def test_half_an_instruction_is_none(partition: dict[str, Any]) -> None:
+def test_incomplete_instruction_is_ignored(partition: dict[str, Any]) -> None:
     leader = {"leader_id": 5, "leader_epoch": 9}
     response = fetch_response(current_leader=leader, **partition)
     assert response == FetchResponse(error=ErrorCode.unknown_server_error)
@@ -193,7 +193,7 @@ def test_half_an_instruction_is_none(partition: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("host", "port"), [("", 9093), ("one.example", 0), ("one.example", -1), ("one.example", 1 << 20)]
 )
-def test_a_leader_that_cannot_be_reached_has_no_address(host: str, port: int) -> None:
+def test_leader_with_an_invalid_address_has_no_endpoint(host: str, port: int) -> None:
     for api_key, version in ((ApiKey.FETCH, 18), (ApiKey.UPDATE_RAFT_VOTER, 0)):
         messages = schema(api_key, version)
         leader = {"leader_id": 5, "leader_epoch": 9, "host": host, "port": port}
@@ -205,7 +205,7 @@ def test_a_leader_that_cannot_be_reached_has_no_address(host: str, port: int) ->
         assert (response.leader_id, response.leader_epoch, response.leader_endpoints) == (5, 9, ())
 
 
-def test_addresses_of_others_are_not_the_leaders() -> None:
+def test_endpoints_of_other_nodes_are_ignored() -> None:
     messages = schema(ApiKey.VOTE, 2)
     topics = [{"topic_name": "__cluster_metadata", "partitions": [{**FINE, "leader_id": 5, "leader_epoch": 9}]}]
     fields = {**FINE, "topics": topics, "node_endpoints": [{"node_id": 6, "host": "six.example", "port": 9093}]}
@@ -213,7 +213,7 @@ def test_addresses_of_others_are_not_the_leaders() -> None:
     assert response == VoteResponse(leader_id=5, leader_epoch=9)
 
 
-def test_a_peer_that_does_not_serve_a_request_has_refused_it() -> None:
+def test_unsupported_request_is_an_error_response() -> None:
     for request_type, api_key in wire.API_OF.items():
         response = wire.refused_by_peer(api_key, ErrorCode.unsupported_version)
         assert response.error is ErrorCode.unsupported_version
@@ -243,7 +243,7 @@ def test_batches_keep_their_bytes() -> None:
     assert (data.base_offset, data.last_offset, data.control, data.data) == (9, 9, (), DATA)
 
 
-def test_a_batch_that_was_cut_off_is_left_out() -> None:
+def test_truncated_last_batch_is_ignored() -> None:
     for size in range(len(DATA)):
         assert wire.read_batches(CONTROL + DATA[:size]) == wire.read_batches(CONTROL)
 
@@ -291,7 +291,7 @@ def test_corrupt_batches(batch: bytes) -> None:
 # Anything
 
 
-def test_bytes_that_were_changed_on_the_way() -> None:
+def test_changed_bytes_are_detected() -> None:
     """Whatever kio can read is read, refused, or corrupt."""
     chance = random.Random(1)
     recorded = recording.read()

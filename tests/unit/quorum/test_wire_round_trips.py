@@ -161,7 +161,7 @@ def as_of(version: int, request: Request) -> Request:
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: type(one).__name__)
-def test_requests(request_: Request) -> None:
+def test_requests_round_trip(request_: Request) -> None:
     api_key = wire.API_OF[type(request_)]
     for one in versions(api_key):
         message = through_bytes(one, wire.write_request(one, request_))
@@ -182,7 +182,7 @@ def has_leader_address(one: Schema) -> bool:
 
 
 @pytest.mark.parametrize("response", RESPONSES, ids=lambda one: type(one).__name__)
-def test_responses(response: Response) -> None:
+def test_responses_round_trip(response: Response) -> None:
     for one in versions(API_OF_RESPONSE[type(response)]):
         expected = response
         if isinstance(expected, LeaderNaming) and not has_leader_address(one):
@@ -192,26 +192,26 @@ def test_responses(response: Response) -> None:
         assert answered(one, response) == expected
 
 
-def test_the_leaders_address_is_that_of_the_listener_that_was_asked() -> None:
+def test_leader_address_is_that_of_the_request_listener() -> None:
     response = VoteResponse(leader_id=1, leader_epoch=7, leader_endpoints=(CONTROLLER, SECURE))
     secure = replace(SECURE, name="CONTROLLER")
     assert answered(schema(ApiKey.VOTE, 2), response, "SECURE") == replace(response, leader_endpoints=(secure,))
     assert answered(schema(ApiKey.VOTE, 2), response, "ELSEWHERE") == replace(response, leader_endpoints=())
 
 
-def test_nobody_leads_from_nowhere() -> None:
+def test_response_without_leader_has_no_address() -> None:
     response = VoteResponse(leader_epoch=7, leader_endpoints=(CONTROLLER,))
     assert answered(schema(ApiKey.VOTE, 2), response) == replace(response, leader_endpoints=())
 
 
-def test_a_refusal_before_anything_was_looked_at_is_one_of_the_whole_request() -> None:
+def test_error_without_epoch_fails_the_whole_request() -> None:
     for kind in (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse, FetchResponse, FetchSnapshotResponse):
         for one in versions(API_OF_RESPONSE[kind]):
             response = kind(error=ErrorCode.inconsistent_cluster_id)
             assert answered(one, response) == response
 
 
-def test_a_pre_vote_is_not_made_a_vote() -> None:
+def test_pre_vote_is_never_written_as_a_vote() -> None:
     pre_vote = replace(REQUESTS[0], pre_vote=True)
     assert wire.read_request(
         ApiKey.VOTE, wire.write_request(schema(ApiKey.VOTE, 2), pre_vote), schema(ApiKey.VOTE, 2)
@@ -222,7 +222,7 @@ def test_a_pre_vote_is_not_made_a_vote() -> None:
         assert refusal.value.code is ErrorCode.unsupported_version
 
 
-def test_the_log_is_not_asked_for_by_name() -> None:
+def test_fetch_by_topic_name_is_not_supported() -> None:
     with pytest.raises(KafkaError) as refusal:
         wire.write_request(schema(ApiKey.FETCH, 12), REQUESTS[3])
     assert refusal.value.code is ErrorCode.unsupported_version

@@ -17,7 +17,7 @@ from tests.unit.core.controller.cluster import Cluster, directory_of
 
 
 class TestRegistration:
-    def test_a_new_broker_is_fenced_until_it_is_heard_of(self) -> None:
+    def test_new_broker_is_fenced_until_its_first_heartbeat(self) -> None:
         cluster = Cluster(brokers=0)
         next_offset = cluster.image.offset + 1
         epoch = cluster.register(1)
@@ -26,14 +26,14 @@ class TestRegistration:
         assert cluster.beat(1) == BrokerHeartbeatReply(True, False, False, False)
         assert not cluster.image.brokers[1].fenced
 
-    def test_one_that_has_not_read_its_own_registration_stays_fenced(self) -> None:
+    def test_broker_stays_fenced_until_it_has_applied_its_registration(self) -> None:
         cluster = Cluster(brokers=0)
         epoch = cluster.register(1)
         answer = cluster.beat(1, metadata_offset=epoch - 1)
         assert (answer.is_caught_up, answer.is_fenced) == (False, True)
         assert cluster.image.brokers[1].fenced
 
-    def test_the_epoch_is_the_first_offset_but_catching_up_means_the_record_itself(self) -> None:
+    def test_broker_epoch_is_the_first_offset_of_the_registration(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 3, 1)
         epoch = cluster.register(1, incarnation=2)
@@ -41,25 +41,25 @@ class TestRegistration:
         assert not cluster.beat(1, metadata_offset=epoch).is_caught_up
         assert cluster.beat(1, metadata_offset=epoch + 3).is_caught_up
 
-    def test_the_same_incarnation_only_amends(self) -> None:
+    def test_same_incarnation_keeps_its_epoch(self) -> None:
         cluster = Cluster()
         before = cluster.image.brokers[1]
         assert cluster.register(1, rack="r") == before.epoch
         after = cluster.image.brokers[1]
         assert (after.rack, after.fenced, after.epoch) == ("r", False, before.epoch)
 
-    def test_a_restarted_process_with_the_same_directories_is_let_in_at_once(self) -> None:
+    def test_restarted_broker_with_the_same_directories_registers_at_once(self) -> None:
         cluster = Cluster()
         assert cluster.register(1, incarnation=2) > 0
         assert cluster.image.brokers[1].incarnation_id == UUID(int=2)
 
-    def test_so_is_one_whose_other_directory_failed_or_was_mended(self) -> None:
+    def test_restarted_broker_with_one_common_directory_registers_at_once(self) -> None:
         cluster = Cluster()
         (directory,) = cluster.image.brokers[1].directories
         assert cluster.register(1, incarnation=2, directories=(directory, UUID(int=5000))) > 0
         assert cluster.register(1, incarnation=3, directories=(UUID(int=5000),)) > 0
 
-    def test_another_process_has_to_wait_for_the_session_to_end(self) -> None:
+    def test_broker_with_other_directories_waits_for_session_expiry(self) -> None:
         cluster = Cluster()
         with pytest.raises(KafkaError) as raised:
             cluster.register(1, incarnation=2, directories=(UUID(int=5000),))
@@ -67,7 +67,7 @@ class TestRegistration:
         cluster.now += 9.1
         assert cluster.register(1, incarnation=2, directories=(UUID(int=5000),)) > 0
 
-    def test_heartbeats_keep_the_session(self) -> None:
+    def test_heartbeats_extend_the_session(self) -> None:
         cluster = Cluster()
         for _ in range(3):
             cluster.now += 5
@@ -75,7 +75,7 @@ class TestRegistration:
         with pytest.raises(KafkaError, match="Another broker is registered"):
             cluster.register(1, incarnation=2, directories=(UUID(int=5000),))
 
-    def test_a_new_controller_gives_every_broker_a_session(self) -> None:
+    def test_new_controller_starts_a_session_for_every_broker(self) -> None:
         cluster = Cluster()
         cluster.now += 100
         cluster.controller.start_sessions(cluster.now)
@@ -110,7 +110,7 @@ class TestRegistration:
             ),
         ],
     )
-    def test_refusals(self, changes: dict[str, object], code: ErrorCode) -> None:
+    def test_invalid_registrations_are_rejected(self, changes: dict[str, object], code: ErrorCode) -> None:
         cluster = Cluster()
         with pytest.raises(KafkaError) as raised:
             cluster.register(2, **changes)
@@ -124,7 +124,7 @@ class TestRegistration:
 
 
 class TestHeartbeats:
-    def test_of_a_stranger_and_of_an_old_incarnation(self) -> None:
+    def test_heartbeats_of_unknown_brokers_and_old_epochs_are_rejected(self) -> None:
         cluster = Cluster()
         with pytest.raises(KafkaError, match="Expected broker epoch") as raised:
             cluster.beat(1, broker_epoch=3)
@@ -135,7 +135,7 @@ class TestHeartbeats:
         with pytest.raises(KafkaError, match="No broker registration found for broker id 1"):
             cluster.controller.heartbeat(stranger, cluster.now)
 
-    def test_a_quiet_heartbeat_writes_nothing(self) -> None:
+    def test_heartbeat_without_change_writes_no_records(self) -> None:
         cluster = Cluster()
         before = cluster.image
         cluster.beat(1)
@@ -147,7 +147,7 @@ class TestHeartbeats:
         assert cluster.beat(1, want_fence=True).is_fenced
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (2, (2,))
 
-    def test_a_dead_broker_does_not_keep_another_from_leaving(self) -> None:
+    def test_dead_broker_does_not_delay_controlled_shutdown_of_another(self) -> None:
         cluster = Cluster(brokers=3)
         cluster.create("orders", assignments={0: (1, 2, 3)})
         cluster.now += 5
@@ -160,7 +160,7 @@ class TestHeartbeats:
         cluster.beat(2)
         assert cluster.beat(1, want_shutdown=True).should_shut_down
 
-    def test_a_controlled_shutdown_moves_leadership_away_first(self) -> None:
+    def test_controlled_shutdown_moves_leadership_first(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)})
         answer = cluster.beat(1, want_shutdown=True)
@@ -172,18 +172,18 @@ class TestHeartbeats:
         assert cluster.beat(1, want_shutdown=True).should_shut_down
         assert cluster.image.brokers[1].fenced
 
-    def test_who_leads_nothing_may_go_at_once(self) -> None:
+    def test_broker_without_leadership_may_shut_down_at_once(self) -> None:
         cluster = Cluster(brokers=2)
         assert cluster.beat(1, want_shutdown=True).should_shut_down
 
-    def test_a_fenced_broker_may_go_at_once(self) -> None:
+    def test_fenced_broker_may_shut_down_at_once(self) -> None:
         cluster = Cluster(brokers=0)
         cluster.register(1)
         before = cluster.image
         assert cluster.beat(1, want_shutdown=True).should_shut_down
         assert cluster.image == before
 
-    def test_an_offline_directory_takes_its_leaders_along(self) -> None:
+    def test_offline_directory_loses_leadership(self) -> None:
         cluster = Cluster(brokers=0)
         first, second = directory_of(1), directory_of(1, 1)
         cluster.register(1, directories=(first, second))
@@ -209,7 +209,7 @@ class TestHeartbeats:
         assert {cluster.partition("orders", index).leader for index in range(8)} == {1}
 
 
-class TestComingBack:
+class TestRestart:
     def test_after_a_clean_stop_the_eligible_replica_leads_again(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
@@ -236,7 +236,7 @@ class TestComingBack:
         assert (partition.leader, partition.isr, partition.last_known_elr) == (1, (1,), ())
         assert partition.leader_recovery_state == RECOVERING
 
-    def test_an_unclean_replica_is_no_longer_eligible_while_another_is(self) -> None:
+    def test_unclean_shutdown_removes_the_replica_from_the_elr(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)}, configs={"min.insync.replicas": "2"})
         cluster.beat(2, want_fence=True)
@@ -254,7 +254,7 @@ class TestComingBack:
         cluster.beat(1)
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
 
-    def test_old_requests_cannot_tell_a_clean_stop(self) -> None:
+    def test_old_request_versions_count_as_unclean_shutdown(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
         epoch = cluster.image.brokers[1].epoch
@@ -263,7 +263,7 @@ class TestComingBack:
 
 
 class TestSessions:
-    def test_a_silent_broker_is_fenced_and_its_partitions_get_other_leaders(self) -> None:
+    def test_expired_session_fences_the_broker_and_elects_leaders(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (2, 1)})
         cluster.now += 5
@@ -274,7 +274,7 @@ class TestSessions:
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
         assert cluster.controller.expire_sessions(cluster.now) == ControllerResult((), None)
 
-    def test_one_at_a_time_the_longest_silent_first(self) -> None:
+    def test_sessions_expire_one_at_a_time_oldest_first(self) -> None:
         cluster = Cluster(brokers=3)
         cluster.create("orders", assignments={0: (3, 2, 1)})
         cluster.now += 1
@@ -290,7 +290,7 @@ class TestSessions:
         # The last of them may lead again: it had everything.
         assert cluster.partition("orders").elr == (1,)
 
-    def test_the_next_expiry_is_that_of_the_longest_silent(self) -> None:
+    def test_next_expiry_is_that_of_the_oldest_heartbeat(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.now += 1
         cluster.beat(1)
@@ -300,28 +300,28 @@ class TestSessions:
         cluster.beat(1, want_fence=True)
         assert cluster.controller.next_session_expiry() is None
 
-    def test_a_session_is_over_only_after_its_last_moment(self) -> None:
+    def test_session_expires_only_after_the_timeout(self) -> None:
         cluster = Cluster()
         ends_at = cluster.controller.next_session_expiry()
         assert ends_at is not None
         assert cluster.controller.expire_sessions(ends_at).response is None
         assert cluster.controller.expire_sessions(ends_at + 0.001).response == 1
 
-    def test_fenced_brokers_have_nothing_to_lose(self) -> None:
+    def test_fenced_brokers_have_no_session_to_expire(self) -> None:
         cluster = Cluster()
         cluster.register(2)
         cluster.now += 100
         cluster.beat(1)
         assert cluster.controller.expire_sessions(cluster.now).response is None
 
-    def test_it_comes_back_with_its_next_heartbeat(self) -> None:
+    def test_expired_broker_is_unfenced_by_its_next_heartbeat(self) -> None:
         cluster = Cluster()
         cluster.now += 10
         cluster.take(cluster.controller.expire_sessions(cluster.now))
         assert not cluster.beat(1).is_fenced
         assert not cluster.image.brokers[1].fenced
 
-    def test_a_new_controller_expires_nobody_before_a_whole_session(self) -> None:
+    def test_new_controller_expires_no_session_before_a_full_timeout(self) -> None:
         cluster = Cluster()
         cluster.now += 100
         cluster.controller.start_sessions(cluster.now)
@@ -330,7 +330,7 @@ class TestSessions:
 
 
 class TestEarlyFence:
-    def test_fences_the_registration_that_was_probed(self) -> None:
+    def test_unresponsive_broker_is_fenced(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (2, 1)})
         epoch = cluster.image.brokers[2].epoch
@@ -339,14 +339,14 @@ class TestEarlyFence:
         assert cluster.image.brokers[2].fenced
         assert cluster.partition("orders").leader == 1
 
-    def test_not_one_that_came_after_it(self) -> None:
+    def test_newer_registration_is_not_fenced(self) -> None:
         cluster = Cluster(brokers=2)
         epoch = cluster.image.brokers[2].epoch
         cluster.register(2, incarnation=2)
         cluster.beat(2)
         assert cluster.controller.fence_unresponsive_broker(2, epoch, cluster.now) == ControllerResult((), False)
 
-    def test_not_one_that_was_heard_of_meanwhile(self) -> None:
+    def test_broker_with_a_newer_heartbeat_is_not_fenced(self) -> None:
         cluster = Cluster(brokers=2)
         epoch = cluster.image.brokers[2].epoch
         unresponsive_since = cluster.now
@@ -354,7 +354,7 @@ class TestEarlyFence:
         cluster.beat(2)
         assert cluster.controller.fence_unresponsive_broker(2, epoch, unresponsive_since) == ControllerResult((), False)
 
-    def test_nor_a_stranger_or_one_that_is_fenced(self) -> None:
+    def test_unknown_or_fenced_broker_is_not_fenced_again(self) -> None:
         cluster = Cluster()
         epoch = cluster.register(2)
         assert cluster.controller.fence_unresponsive_broker(2, epoch, cluster.now) == ControllerResult((), False)
@@ -369,13 +369,13 @@ class TestControllers:
         features=(SupportedFeature(name="metadata.version", min_supported_version=7, max_supported_version=30),),
     )
 
-    def test_register_themselves(self) -> None:
+    def test_controller_registration_is_recorded(self) -> None:
         cluster = Cluster()
         cluster.take(cluster.controller.register_controller(self.registration))
         controller = cluster.image.controllers[7]
         assert (controller.incarnation_id, controller.endpoints) == (UUID(int=99), self.registration.endpoints)
 
-    def test_not_in_a_cluster_that_cannot_know_them(self) -> None:
+    def test_old_metadata_version_rejects_controller_registration(self) -> None:
         with pytest.raises(KafkaError, match="too old to support controller registrations") as raised:
             Cluster(metadata_version=14).controller.register_controller(self.registration)
         assert raised.value.code is ErrorCode.unsupported_version
@@ -388,7 +388,7 @@ class TestControllers:
 
 
 class TestUnregistration:
-    def test_takes_the_broker_out_of_everything(self) -> None:
+    def test_unregistered_broker_leaves_isr_and_elr(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)}, configs={"min.insync.replicas": "2"})
         cluster.beat(2, want_fence=True)
@@ -399,13 +399,13 @@ class TestUnregistration:
         # Its directory is free for another.
         cluster.register(3, directories=(directory_of(2),))
 
-    def test_of_a_stranger(self) -> None:
+    def test_unknown_broker_cannot_be_unregistered(self) -> None:
         with pytest.raises(KafkaError, match="Broker ID 9 is not currently registered"):
             Cluster().controller.unregister_broker(9)
 
 
 class TestDirectoryAssignment:
-    def test_results_stand_beside_their_assignments(self) -> None:
+    def test_directory_assignments_have_one_result_each(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1,)})
         orders = cluster.image.topics_by_name["orders"].id
@@ -425,7 +425,7 @@ class TestDirectoryAssignment:
             ErrorCode.not_leader_or_follower,
         ]
 
-    def test_a_lost_directory_costs_leadership(self) -> None:
+    def test_assignment_to_an_offline_directory_loses_leadership(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
         orders = cluster.image.topics_by_name["orders"].id
@@ -433,7 +433,7 @@ class TestDirectoryAssignment:
         cluster.take(cluster.controller.assign_directories(1, epoch, [DirectoryAssignment(orders, 0, LOST)]))
         assert (cluster.partition("orders").leader, cluster.partition("orders").directories) == (-1, (LOST,))
 
-    def test_another_leads_and_who_comes_back_follows(self) -> None:
+    def test_replica_in_a_new_directory_becomes_follower(self) -> None:
         cluster = Cluster(brokers=3)
         cluster.create("orders", assignments={0: (1, 2, 3)})
         orders = cluster.image.topics_by_name["orders"].id
@@ -446,7 +446,7 @@ class TestDirectoryAssignment:
         assert assign(LOST) == (2, (2, 3))
         assert assign(directory_of(1)) == (2, (2, 3))
 
-    def test_a_replica_begun_anew_is_not_eligible(self) -> None:
+    def test_empty_replica_in_a_new_directory_is_not_eligible(self) -> None:
         """Its dir was taken out of log.dirs; it stopped cleanly, and says so."""
         cluster = Cluster(brokers=3)
         cluster.create("orders", assignments={0: (1, 2, 3)}, configs={"min.insync.replicas": "2"})
@@ -466,7 +466,7 @@ class TestDirectoryAssignment:
         cluster.beat(1)
         assert cluster.partition("orders").leader == 1
 
-    def test_the_only_replica_begun_anew_leads(self) -> None:
+    def test_only_replica_in_a_new_directory_leads(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
         cluster.now += 100
@@ -479,7 +479,7 @@ class TestDirectoryAssignment:
         cluster.take(cluster.controller.assign_directories(1, epoch, begun))
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
 
-    def test_the_metadata_version_must_know_them(self) -> None:
+    def test_old_metadata_version_rejects_directory_assignments(self) -> None:
         cluster = Cluster(metadata_version=16)
         cluster.create("orders", 1, 1)
         assert cluster.partition("orders").directories == (MIGRATING,)
@@ -488,7 +488,7 @@ class TestDirectoryAssignment:
         assert raised.value.code is ErrorCode.unsupported_version
 
 
-def test_registration_record_is_the_last_of_its_decision() -> None:
+def test_registration_record_is_the_last_of_its_result() -> None:
     cluster = Cluster()
     cluster.create("orders", 2, 1)
     result = cluster.controller.register_broker(cluster.registration(1, incarnation=2), cluster.now)

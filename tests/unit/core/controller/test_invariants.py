@@ -161,7 +161,7 @@ def contents(index: ClusterIndex) -> object:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(events, max_size=30))
-def test_whatever_happens(life: list[tuple[str, int]]) -> None:
+def test_isr_and_elr_invariants_hold_in_random_histories(life: list[tuple[str, int]]) -> None:
     cluster = Cluster(brokers=len(BROKERS))
     cluster.create("first.topic", 1, 3, configs={"min.insync.replicas": str(MIN_ISR)})
     copies = Copies(cluster)

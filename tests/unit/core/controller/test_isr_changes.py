@@ -45,8 +45,8 @@ def cluster() -> Cluster:
     return cluster
 
 
-class TestWhatALeaderMaySay:
-    def test_a_follower_has_fallen_behind_and_caught_up_again(self, cluster: Cluster) -> None:
+class TestValidChanges:
+    def test_isr_shrinks_and_expands(self, cluster: Cluster) -> None:
         (result,) = propose(cluster, 1, change_of(cluster, 1, 3))
         assert result == cluster.partition(ORDERS)
         assert isinstance(result, PartitionImage)
@@ -55,29 +55,29 @@ class TestWhatALeaderMaySay:
         assert isinstance(result, PartitionImage)
         assert (set(result.isr), result.leader_epoch, result.partition_epoch) == ({1, 2, 3}, 0, 2)
 
-    def test_the_same_again_writes_nothing_and_is_no_error(self, cluster: Cluster) -> None:
+    def test_unchanged_isr_writes_no_records(self, cluster: Cluster) -> None:
         decision = cluster.controller.alter_partitions(
             1, cluster.image.brokers[1].epoch, [change_of(cluster, 1, 2, 3), change_of(cluster, 1, 2, 3)]
         )
         assert decision.records == ()
         assert decision.response == [cluster.partition(ORDERS)] * 2
 
-    def test_nothing_about_nothing(self, cluster: Cluster) -> None:
+    def test_empty_request_has_no_results(self, cluster: Cluster) -> None:
         assert propose(cluster, 1) == []
 
-    def test_below_the_minimum_who_falls_out_stays_eligible(self, cluster: Cluster) -> None:
+    def test_replica_that_leaves_the_isr_below_min_isr_joins_the_elr(self, cluster: Cluster) -> None:
         propose(cluster, 1, change_of(cluster, 1))
         assert (cluster.partition(ORDERS).isr, cluster.partition(ORDERS).elr) == ((1,), (2, 3))
         propose(cluster, 1, change_of(cluster, 1, 3))
         assert (cluster.partition(ORDERS).isr, cluster.partition(ORDERS).elr) == ((1, 3), ())
 
-    def test_old_requests_know_no_broker_epochs(self, cluster: Cluster) -> None:
+    def test_requests_without_broker_epochs_are_accepted(self, cluster: Cluster) -> None:
         isr = ((1, NO_BROKER_EPOCH), (2, NO_BROKER_EPOCH))
         (result,) = propose(cluster, 1, change_of(cluster, isr=isr))
         assert isinstance(result, PartitionImage)
         assert result.isr == (1, 2)
 
-    def test_an_isr_that_shrinks_began_a_new_epoch_before_3_6(self) -> None:
+    def test_isr_shrink_bumps_the_leader_epoch_before_3_6(self) -> None:
         for metadata_version, epoch in ((11, 1), (12, 0)):
             cluster = Cluster(brokers=3, metadata_version=metadata_version)
             cluster.create(ORDERS, assignments={0: (1, 2, 3)})
@@ -85,13 +85,13 @@ class TestWhatALeaderMaySay:
             assert isinstance(result, PartitionImage)
             assert (result.leader, result.leader_epoch) == (1, epoch)
 
-    def test_without_eligible_replicas_nobody_is_remembered(self) -> None:
+    def test_without_elr_feature_the_elr_stays_empty(self) -> None:
         cluster = Cluster(brokers=3, metadata_version=22)
         cluster.create(ORDERS, assignments={0: (1, 2, 3)}, configs={"min.insync.replicas": "2"})
         propose(cluster, 1, change_of(cluster, 1))
         assert (cluster.partition(ORDERS).isr, cluster.partition(ORDERS).elr) == ((1,), ())
 
-    def test_each_partition_has_its_own_answer_in_the_order_of_the_request(self, cluster: Cluster) -> None:
+    def test_results_are_in_the_order_of_the_request(self, cluster: Cluster) -> None:
         results = propose(
             cluster,
             1,
@@ -104,8 +104,8 @@ class TestWhatALeaderMaySay:
         assert code_of(results[2]) is ErrorCode.unknown_topic_id
 
 
-class TestWhoMayNotSpeak:
-    def test_an_earlier_incarnation_of_the_broker(self, cluster: Cluster) -> None:
+class TestInvalidSenders:
+    def test_stale_broker_epoch_is_rejected(self, cluster: Cluster) -> None:
         change = change_of(cluster, 1, 2)
         epoch = cluster.image.brokers[1].epoch
         for stale in (epoch - 1, epoch + 1, NO_BROKER_EPOCH):
@@ -116,11 +116,11 @@ class TestWhoMayNotSpeak:
             cluster.controller.alter_partitions(9, epoch, [change])
         assert raised.value.code is ErrorCode.stale_broker_epoch
 
-    def test_somebody_who_does_not_lead(self, cluster: Cluster) -> None:
+    def test_follower_cannot_change_the_isr(self, cluster: Cluster) -> None:
         (result,) = propose(cluster, 2, change_of(cluster, 1, 2))
         assert code_of(result) is ErrorCode.invalid_request
 
-    def test_a_leader_that_was_deposed(self, cluster: Cluster) -> None:
+    def test_stale_leader_epoch_is_rejected(self, cluster: Cluster) -> None:
         change = change_of(cluster, 1)
         cluster.beat(1, want_fence=True)
         assert cluster.partition(ORDERS).leader == 2
@@ -130,7 +130,7 @@ class TestWhoMayNotSpeak:
         (result,) = propose(cluster, 1, change)
         assert code_of(result) is ErrorCode.fenced_leader_epoch
 
-    def test_one_that_left_when_nobody_could_take_over(self, cluster: Cluster) -> None:
+    def test_former_leader_of_an_offline_partition_is_rejected(self, cluster: Cluster) -> None:
         cluster.create("alone", assignments={0: (1,)})
         cluster.beat(1, want_shutdown=True)
         alone = cluster.image.topics_by_name["alone"]
@@ -140,19 +140,19 @@ class TestWhoMayNotSpeak:
         (result,) = propose(cluster, 1, change)
         assert code_of(result) is ErrorCode.invalid_request
 
-    def test_one_that_does_not_know_the_latest_change(self, cluster: Cluster) -> None:
+    def test_stale_partition_epoch_is_rejected(self, cluster: Cluster) -> None:
         stale = change_of(cluster, 1, 2, 3)
         propose(cluster, 1, change_of(cluster, 1, 2))
         (result,) = propose(cluster, 1, stale)
         assert code_of(result) is ErrorCode.invalid_update_version
         assert cluster.partition(ORDERS).isr == (1, 2)
 
-    def test_one_that_knows_more_than_this_controller(self, cluster: Cluster) -> None:
+    def test_newer_epochs_mean_not_controller(self, cluster: Cluster) -> None:
         for future in ({"leader_epoch": 1}, {"partition_epoch": 1}, {"leader_epoch": 1, "partition_epoch": -1}):
             (result,) = propose(cluster, 1, change_of(cluster, 1, 2, **future))
             assert code_of(result) is ErrorCode.not_controller
 
-    def test_about_what_is_not_there(self, cluster: Cluster) -> None:
+    def test_unknown_topic_or_partition_is_rejected(self, cluster: Cluster) -> None:
         unknown_id = change_of(cluster, 1, topic_id=UUID(int=4711))
         no_id = change_of(cluster, 1, topic_id=None)
         unknown_index = change_of(cluster, 1, partition=2)
@@ -160,28 +160,28 @@ class TestWhoMayNotSpeak:
         codes = [code_of(one) for one in propose(cluster, 1, unknown_id, no_id, unknown_index, negative_index)]
         assert codes == [ErrorCode.unknown_topic_id] * 2 + [ErrorCode.unknown_topic_or_partition] * 2
 
-    def test_about_a_topic_that_was_deleted_and_created_again(self, cluster: Cluster) -> None:
+    def test_topic_id_of_a_deleted_topic_is_rejected(self, cluster: Cluster) -> None:
         change = change_of(cluster, 1, 2)
         cluster.take(cluster.controller.delete_topics([cluster.image.topics_by_name[ORDERS].id]))
         cluster.create(ORDERS, assignments={0: (1, 2, 3)})
         (result,) = propose(cluster, 1, change)
         assert code_of(result) is ErrorCode.unknown_topic_id
 
-    def test_the_same_partition_twice_in_one_request(self, cluster: Cluster) -> None:
+    def test_second_change_of_a_partition_in_one_request_is_stale(self, cluster: Cluster) -> None:
         first, second = propose(cluster, 1, change_of(cluster, 1, 2), change_of(cluster, 1, 3))
         assert first == cluster.partition(ORDERS)
         assert code_of(second) is ErrorCode.invalid_update_version
         assert cluster.partition(ORDERS).isr == (1, 2)
 
 
-class TestWhoMayNotBeInSync:
+class TestInvalidMembers:
     @pytest.mark.parametrize("isr", [(), (2, 3), (1, 4), (1, 1), (1, 2, 2), (1, -1), (1, 99)])
-    def test_sets_that_make_no_sense(self, cluster: Cluster, isr: tuple[int, ...]) -> None:
+    def test_invalid_isr_is_rejected(self, cluster: Cluster, isr: tuple[int, ...]) -> None:
         (result,) = propose(cluster, 1, change_of(cluster, *isr))
         assert code_of(result) is ErrorCode.invalid_request
         assert cluster.partition(ORDERS).isr == (1, 2, 3)
 
-    def test_a_fenced_broker(self, cluster: Cluster) -> None:
+    def test_fenced_broker_cannot_join_the_isr(self, cluster: Cluster) -> None:
         cluster.beat(3, want_fence=True)
         (result,) = propose(cluster, 1, change_of(cluster, 1, 2, 3))
         assert code_of(result) is ErrorCode.ineligible_replica
@@ -189,19 +189,19 @@ class TestWhoMayNotBeInSync:
         (result,) = propose(cluster, 1, change_of(cluster, 1, 2, 3))
         assert result == cluster.partition(ORDERS)
 
-    def test_a_broker_that_is_leaving(self, cluster: Cluster) -> None:
+    def test_broker_in_controlled_shutdown_cannot_join_the_isr(self, cluster: Cluster) -> None:
         cluster.create("other", assignments={0: (3, 1)})
         cluster.beat(3, want_shutdown=True)
         assert cluster.image.brokers[3].in_controlled_shutdown
         (result,) = propose(cluster, 1, change_of(cluster, 1, 2, 3))
         assert code_of(result) is ErrorCode.ineligible_replica
 
-    def test_a_broker_that_was_unregistered(self, cluster: Cluster) -> None:
+    def test_unregistered_broker_cannot_join_the_isr(self, cluster: Cluster) -> None:
         cluster.take(cluster.controller.unregister_broker(3))
         (result,) = propose(cluster, 1, change_of(cluster, 1, 2, isr=((1, NO_BROKER_EPOCH), (3, NO_BROKER_EPOCH))))
         assert code_of(result) is ErrorCode.ineligible_replica
 
-    def test_an_incarnation_that_has_died_since_it_was_in_sync(self, cluster: Cluster) -> None:
+    def test_stale_broker_epoch_cannot_join_the_isr(self, cluster: Cluster) -> None:
         """The one that came in its place may have lost what the leader thinks it has."""
         seen = change_of(cluster, 1, 2, 3)
         cluster.register(3, incarnation=2)
@@ -228,33 +228,33 @@ class TestRecovery:
         cluster.beat(2)
         return cluster
 
-    def test_a_leader_says_that_it_is_done(self, recovering: Cluster) -> None:
+    def test_leader_reports_the_end_of_its_recovery(self, recovering: Cluster) -> None:
         (result,) = propose(recovering, 1, change_of(recovering, 1))
         assert isinstance(result, PartitionImage)
         assert result.leader_recovery_state == RECOVERED
 
-    def test_and_may_say_at_once_who_is_in_sync(self, recovering: Cluster) -> None:
+    def test_recovered_leader_may_expand_the_isr_at_once(self, recovering: Cluster) -> None:
         (result,) = propose(recovering, 1, change_of(recovering, 1, 2))
         assert isinstance(result, PartitionImage)
         assert (result.leader_recovery_state, result.isr) == (RECOVERED, (1, 2))
 
-    def test_nobody_is_in_sync_with_one_that_is_not_done(self, recovering: Cluster) -> None:
+    def test_recovering_leader_cannot_expand_the_isr(self, recovering: Cluster) -> None:
         (result,) = propose(recovering, 1, change_of(recovering, 1, 2, leader_recovery_state=RECOVERING))
         assert code_of(result) is ErrorCode.invalid_request
         (result,) = propose(recovering, 1, change_of(recovering, 1, leader_recovery_state=RECOVERING))
         assert result == recovering.partition(ORDERS)
 
-    def test_none_that_is_done_begins_again(self, cluster: Cluster) -> None:
+    def test_recovered_leader_cannot_return_to_recovery(self, cluster: Cluster) -> None:
         (result,) = propose(cluster, 1, change_of(cluster, 1, leader_recovery_state=RECOVERING))
         assert code_of(result) is ErrorCode.invalid_request
 
-    def test_states_that_nobody_knows(self, cluster: Cluster) -> None:
+    def test_unknown_recovery_state_is_rejected(self, cluster: Cluster) -> None:
         for state in (-1, 2, 127):
             (result,) = propose(cluster, 1, change_of(cluster, 1, leader_recovery_state=state))
             assert code_of(result) is ErrorCode.invalid_request
 
 
-def test_a_leader_whose_directory_is_gone_is_replaced_by_the_change_itself(cluster: Cluster) -> None:
+def test_leader_in_an_offline_directory_is_replaced(cluster: Cluster) -> None:
     lost = PartitionChangeRecord(
         partition_id=0,
         topic_id=cluster.image.topics_by_name[ORDERS].id,
@@ -268,7 +268,7 @@ def test_a_leader_whose_directory_is_gone_is_replaced_by_the_change_itself(clust
     assert (record.leader, record.isr) == (2, (1, 2))
 
 
-def test_nobody_comes_into_sync_on_a_directory_that_is_gone(cluster: Cluster) -> None:
+def test_replica_in_an_offline_directory_cannot_join_the_isr(cluster: Cluster) -> None:
     of_third = next(place for place, one in enumerate(cluster.partition(ORDERS).replicas) if one == 3)
     directories = list(cluster.partition(ORDERS).directories)
     directories[of_third] = LOST

@@ -45,7 +45,7 @@ def cluster() -> Cluster:
 
 
 class TestPreferred:
-    def test_the_first_replica_takes_over(self, cluster: Cluster) -> None:
+    def test_preferred_leader_is_elected(self, cluster: Cluster) -> None:
         come_back(cluster, 1)
         before = cluster.partition(ORDERS)
         assert before.leader == 2
@@ -54,14 +54,14 @@ class TestPreferred:
         assert (after.leader, after.leader_epoch, after.isr) == (1, before.leader_epoch + 1, before.isr)
         assert after.leader_recovery_state == RECOVERED
 
-    def test_it_leads_already(self, cluster: Cluster) -> None:
+    def test_preferred_leader_that_leads_needs_no_election(self, cluster: Cluster) -> None:
         error = elect_one(cluster, PREFERRED)
         assert code_of(error) is ErrorCode.election_not_needed
         assert error is not None
         assert error.message == "Leader election not needed for topic partition."
         assert cluster.partition(ORDERS).leader_epoch == 0
 
-    def test_it_is_fenced(self, cluster: Cluster) -> None:
+    def test_fenced_preferred_leader_is_not_elected(self, cluster: Cluster) -> None:
         cluster.beat(1, want_fence=True)
         before = cluster.partition(ORDERS)
         error = elect_one(cluster, PREFERRED)
@@ -70,13 +70,13 @@ class TestPreferred:
         assert error.message == "The preferred leader was not available."
         assert cluster.partition(ORDERS) == before
 
-    def test_it_is_not_in_sync(self, cluster: Cluster) -> None:
+    def test_preferred_leader_outside_the_isr_is_not_elected(self, cluster: Cluster) -> None:
         cluster.beat(1, want_fence=True)
         cluster.beat(1)
         assert cluster.partition(ORDERS).isr == (2, 3)
         assert code_of(elect_one(cluster, PREFERRED)) is ErrorCode.preferred_leader_not_available
 
-    def test_it_is_eligible_but_somebody_is_in_sync(self, cluster: Cluster) -> None:
+    def test_preferred_leader_in_the_elr_is_not_elected_while_the_isr_is_not_empty(self, cluster: Cluster) -> None:
         cluster.beat(3, want_fence=True)
         cluster.beat(1, want_fence=True)
         cluster.beat(1)
@@ -84,14 +84,14 @@ class TestPreferred:
         assert (partition.isr, partition.elr) == ((2,), (1,))
         assert code_of(elect_one(cluster, PREFERRED)) is ErrorCode.preferred_leader_not_available
 
-    def test_it_is_leaving(self, cluster: Cluster) -> None:
+    def test_preferred_leader_in_controlled_shutdown_is_not_elected(self, cluster: Cluster) -> None:
         come_back(cluster, 1)
         cluster.create("other", assignments={0: (1,)})
         cluster.beat(1, want_shutdown=True)
         assert cluster.image.brokers[1].in_controlled_shutdown
         assert code_of(elect_one(cluster, PREFERRED)) is ErrorCode.preferred_leader_not_available
 
-    def test_nobody_leads_uncleanly_because_of_it(self) -> None:
+    def test_preferred_election_is_never_unclean(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create(ORDERS, assignments={0: (1, 2)}, configs={"unclean.leader.election.enable": "false"})
         cluster.beat(1, want_fence=True)
@@ -102,7 +102,7 @@ class TestPreferred:
         assert cluster.partition(ORDERS).leader == 2  # the last known leader, and only that one
         assert code_of(elect_one(cluster, PREFERRED)) is ErrorCode.preferred_leader_not_available
 
-    def test_what_is_not_there(self, cluster: Cluster) -> None:
+    def test_unknown_partitions_are_rejected(self, cluster: Cluster) -> None:
         results = elect(cluster, PREFERRED, [("nowhere", (0, 1)), (ORDERS, (2, -1))])
         errors = [(name, one.partition, one.error) for name, elections in results for one in elections]
         assert [(name, index) for name, index, _ in errors] == [
@@ -116,14 +116,14 @@ class TestPreferred:
         assert messages[0] == "No such topic as nowhere"
         assert messages[2:] == ["No such partition as orders-2", "No such partition as orders--1"]
 
-    def test_one_named_twice_is_elected_once(self, cluster: Cluster) -> None:
+    def test_partition_named_twice_is_elected_once(self, cluster: Cluster) -> None:
         come_back(cluster, 1)
         epoch = cluster.partition(ORDERS).leader_epoch
         ((_, elections),) = elect(cluster, PREFERRED, [(ORDERS, (0, 0))])
         assert [code_of(one.error) for one in elections] == [ErrorCode.none, ErrorCode.election_not_needed]
         assert cluster.partition(ORDERS).leader_epoch == epoch + 1
 
-    def test_all_of_them_names_only_what_was_done_or_could_not_be(self, cluster: Cluster) -> None:
+    def test_election_of_all_partitions_omits_those_that_need_none(self, cluster: Cluster) -> None:
         cluster.create("quiet", assignments={0: (2, 1)})
         cluster.create("stuck", assignments={0: (3, 2), 1: (2, 3)})
         come_back(cluster, 1)
@@ -135,11 +135,11 @@ class TestPreferred:
             (0, ErrorCode.preferred_leader_not_available)
         ]
 
-    def test_nothing_is_nothing(self, cluster: Cluster) -> None:
+    def test_empty_election_has_no_results(self, cluster: Cluster) -> None:
         assert elect(cluster, PREFERRED, []) == []
         assert elect(cluster, PREFERRED, [(ORDERS, ())]) == [TopicElections(ORDERS, [])]
 
-    def test_more_than_one_request_may_ask_for_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_many_elections_in_one_request_are_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         cluster = Cluster(brokers=2)
         cluster.create(ORDERS, assignments=dict.fromkeys(range(3), (1, 2)))
         come_back(cluster, 1)
@@ -166,28 +166,28 @@ class TestUnclean:
         assert partition.last_known_elr == (3,)
         return cluster
 
-    def test_the_first_that_is_alive_leads_and_has_to_recover(self, leaderless: Cluster) -> None:
+    def test_unclean_election_elects_the_first_live_replica_in_recovery(self, leaderless: Cluster) -> None:
         assert elect_one(leaderless, UNCLEAN) is None
         partition = leaderless.partition(ORDERS)
         assert (partition.leader, partition.isr, partition.leader_recovery_state) == (2, (2,), RECOVERING)
         assert partition.last_known_elr == ()
 
-    def test_not_where_somebody_leads(self, cluster: Cluster) -> None:
+    def test_unclean_election_keeps_an_existing_leader(self, cluster: Cluster) -> None:
         come_back(cluster, 1)
         assert cluster.partition(ORDERS).leader == 2
         assert code_of(elect_one(cluster, UNCLEAN)) is ErrorCode.election_not_needed
 
-    def test_not_where_nobody_is_alive(self, leaderless: Cluster) -> None:
+    def test_unclean_election_needs_a_live_replica(self, leaderless: Cluster) -> None:
         leaderless.beat(2, want_fence=True)
         error = elect_one(leaderless, UNCLEAN)
         assert code_of(error) is ErrorCode.eligible_leaders_not_available
         assert error is not None
         assert error.message == "Eligible topic partition leaders are not available."
 
-    def test_preferred_does_not_help_there(self, leaderless: Cluster) -> None:
+    def test_preferred_election_does_not_elect_an_offline_partition(self, leaderless: Cluster) -> None:
         assert code_of(elect_one(leaderless, PREFERRED)) is ErrorCode.preferred_leader_not_available
 
-    def test_the_periodic_one_asks_the_topic(self, leaderless: Cluster) -> None:
+    def test_periodic_unclean_election_depends_on_the_topic_config(self, leaderless: Cluster) -> None:
         assert leaderless.take(leaderless.controller.elect_unclean_leaders()) is False
         assert not leaderless.partition(ORDERS).has_leader
         allow = Change("unclean.leader.election.enable", Operation.SET, "true")
@@ -197,7 +197,7 @@ class TestUnclean:
 
 
 class TestBalance:
-    def test_everything_goes_back_where_it_belongs(self, cluster: Cluster) -> None:
+    def test_balance_returns_all_partitions_to_preferred_leaders(self, cluster: Cluster) -> None:
         come_back(cluster, 1, 2)
         come_back(cluster, 1)
         led = {index: one.leader for index, one in cluster.image.topics_by_name[ORDERS].partitions.items()}
@@ -207,13 +207,13 @@ class TestBalance:
         assert led == {0: 1, 1: 2}
         assert cluster.controller.balance_leaders().records == ()
 
-    def test_who_is_not_in_sync_waits(self, cluster: Cluster) -> None:
+    def test_balance_skips_preferred_leaders_outside_the_isr(self, cluster: Cluster) -> None:
         cluster.beat(1, want_fence=True)
         cluster.beat(1)
         result = cluster.controller.balance_leaders()
         assert (result.records, result.response) == ((), False)
 
-    def test_in_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_balance_is_limited_per_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(leaders, "ELECTIONS_MAX", 2)
         cluster = Cluster(brokers=2)
         cluster.create(ORDERS, assignments=dict.fromkeys(range(5), (1, 2)))
@@ -227,7 +227,7 @@ class TestBalance:
         assert turns == [2, 2, 1]
         assert {one.leader for one in cluster.image.topics_by_name[ORDERS].partitions.values()} == {1}
 
-    def test_those_that_cannot_be_do_not_keep_others_from_their_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_impossible_elections_do_not_block_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(leaders, "ELECTIONS_MAX", 1)
         cluster = Cluster(brokers=3)
         cluster.create("stuck", assignments=dict.fromkeys(range(3), (3, 2)))

@@ -38,7 +38,7 @@ def test_three_brokers_lead_one_of_three_partitions_each() -> None:
     st.integers(1, 60),
     st.integers(0, 9),
 )
-def test_leaders_and_replicas_are_even(
+def test_leaders_and_replicas_are_balanced(
     racks: dict[int, str | None], replication_factor: int, partitions: int, seed: int
 ) -> None:
     replication_factor = min(replication_factor, len(racks))
@@ -56,14 +56,14 @@ def test_leaders_and_replicas_are_even(
         assert max(counts) - min(counts) <= 1
 
 
-def test_fenced_brokers_never_come_first() -> None:
+def test_fenced_brokers_are_never_preferred_leaders() -> None:
     brokers = [broker(1), broker(2, fenced=True), broker(3)]
     placed = Placement(brokers, Random(1)).place(20, 3)
     assert {replicas[0] for replicas in placed} == {1, 3}
     assert all(2 in replicas for replicas in placed)
 
 
-def test_refusals() -> None:
+def test_invalid_placements_are_rejected() -> None:
     with pytest.raises(KafkaError, match="only 1 broker"):
         Placement([broker(1)], Random(1)).place(1, 2)
     with pytest.raises(KafkaError, match="All brokers are currently fenced"):

@@ -62,8 +62,8 @@ def cluster() -> Cluster:
     return cluster
 
 
-class TestTheWay:
-    def test_newcomers_are_added_then_the_others_go(self, cluster: Cluster) -> None:
+class TestProgress:
+    def test_replicas_are_added_before_others_are_removed(self, cluster: Cluster) -> None:
         assert move(cluster, 4, 5, 6) is None
         partition = cluster.partition(ORDERS)
         assert (partition.replicas, partition.adding, partition.removing) == ((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))
@@ -83,14 +83,14 @@ class TestTheWay:
         assert (partition.elr, partition.last_known_elr) == ((), ())
         assert ways(cluster) == {}
 
-    def test_a_leader_that_stays_goes_on_in_a_new_epoch(self, cluster: Cluster) -> None:
+    def test_remaining_leader_starts_a_new_epoch(self, cluster: Cluster) -> None:
         """Whoever was removed must not be heard of by it any more."""
         move(cluster, 4, 2, 1)
         result = in_sync(cluster, 1, 2, 3, 4)
         assert isinstance(result, PartitionImage)
         assert (result.leader, result.leader_epoch, result.replicas, set(result.isr)) == (1, 1, (4, 2, 1), {1, 2, 4})
 
-    def test_the_first_of_the_new_replicas_that_is_alive_leads(self, cluster: Cluster) -> None:
+    def test_first_live_target_replica_leads(self, cluster: Cluster) -> None:
         move(cluster, 4, 5, 6)
         in_sync(cluster, 1, 4, 5)
         cluster.create("others", assignments={0: (4, 1)})
@@ -104,7 +104,7 @@ class TestTheWay:
         in_sync(cluster, 1, 4, 5, 6)
         assert cluster.partition(ORDERS).leader == 4
 
-    def test_another_order_is_done_at_once_and_changes_no_leader(self, cluster: Cluster) -> None:
+    def test_reordering_completes_at_once_without_election(self, cluster: Cluster) -> None:
         assert move(cluster, 3, 2, 1) is None
         partition = cluster.partition(ORDERS)
         assert (partition.replicas, partition.leader, partition.leader_epoch) == ((3, 2, 1), 1, 0)
@@ -113,19 +113,19 @@ class TestTheWay:
         cluster.take(cluster.controller.balance_leaders())
         assert cluster.partition(ORDERS).leader == 3
 
-    def test_where_it_is_already(self, cluster: Cluster) -> None:
+    def test_reassignment_to_the_current_replicas_writes_nothing(self, cluster: Cluster) -> None:
         decision = cluster.controller.alter_reassignments(
             [Reassignment(ORDERS, 0, (1, 2, 3))], allow_replication_factor_change=False
         )
         assert (decision.records, list(decision.response)) == ((), [None])
 
-    def test_fewer_replicas_at_once_if_the_rest_is_in_sync(self, cluster: Cluster) -> None:
+    def test_replicas_are_removed_at_once_if_the_rest_is_in_sync(self, cluster: Cluster) -> None:
         move(cluster, 3, 2)
         partition = cluster.partition(ORDERS)
         assert (partition.replicas, set(partition.isr), partition.removing) == ((3, 2), {2, 3}, ())
         assert (partition.leader, partition.leader_epoch) == (3, 1)
 
-    def test_fewer_replicas_only_when_the_rest_is_in_sync(self, cluster: Cluster) -> None:
+    def test_replicas_are_removed_only_when_the_rest_is_in_sync(self, cluster: Cluster) -> None:
         in_sync(cluster, 1, 3)
         move(cluster, 1, 2)
         partition = cluster.partition(ORDERS)
@@ -134,7 +134,7 @@ class TestTheWay:
         partition = cluster.partition(ORDERS)
         assert (partition.replicas, partition.removing, set(partition.isr)) == ((1, 2), (), {1, 2})
 
-    def test_more_replicas(self, cluster: Cluster) -> None:
+    def test_replicas_can_be_added(self, cluster: Cluster) -> None:
         move(cluster, 1, 2, 3, 4, 5)
         assert ways(cluster) == {ORDERS: {0: ((1, 2, 3, 4, 5), (4, 5), ())}}
         in_sync(cluster, 1, 2, 3, 4)
@@ -143,7 +143,7 @@ class TestTheWay:
         assert isinstance(result, PartitionImage)
         assert (result.replicas, result.adding, result.leader_epoch) == ((1, 2, 3, 4, 5), (), 0)
 
-    def test_nobody_goes_who_is_needed_for_the_minimum(self, cluster: Cluster) -> None:
+    def test_replica_needed_for_min_isr_is_not_removed(self, cluster: Cluster) -> None:
         in_sync(cluster, 1, 2)
         move(cluster, 4, 5, 1)
         in_sync(cluster, 1, 2, 4)
@@ -156,7 +156,7 @@ class TestTheWay:
         assert isinstance(in_sync(cluster, 1, 6, 5), KafkaError)
         assert (cluster.partition(ORDERS).replicas, cluster.partition(ORDERS).leader) == ((6, 4, 5), 6)
 
-    def test_a_broker_that_dies_on_the_way_keeps_what_it_is_eligible_for(self, cluster: Cluster) -> None:
+    def test_broker_that_dies_during_the_reassignment_stays_eligible(self, cluster: Cluster) -> None:
         move(cluster, 4, 2, 3)
         in_sync(cluster, 1, 4)
         cluster.beat(1, want_fence=True)
@@ -166,7 +166,7 @@ class TestTheWay:
         in_sync(cluster, 4, 2)
         assert (cluster.partition(ORDERS).replicas, cluster.partition(ORDERS).elr) == ((4, 2, 3), ())
 
-    def test_who_is_dead_already_goes_as_well(self, cluster: Cluster) -> None:
+    def test_dead_replica_is_removed(self, cluster: Cluster) -> None:
         in_sync(cluster, 1, 3)
         move(cluster, 1, 2)
         cluster.beat(3, want_fence=True)
@@ -174,7 +174,7 @@ class TestTheWay:
         in_sync(cluster, 1, 2)
         assert (cluster.partition(ORDERS).replicas, cluster.partition(ORDERS).elr) == ((1, 2), ())
 
-    def test_a_second_wish_takes_the_place_of_the_first(self, cluster: Cluster) -> None:
+    def test_second_reassignment_replaces_the_first(self, cluster: Cluster) -> None:
         move(cluster, 4, 2, 3)
         move(cluster, 5, 2, 3)
         assert ways(cluster) == {ORDERS: {0: ((5, 2, 3, 1, 4), (5,), (1, 4))}}
@@ -182,14 +182,14 @@ class TestTheWay:
         assert cluster.partition(ORDERS).replicas == (5, 2, 3)
         assert cluster.partition(ORDERS).directories == tuple(map(directory_of, (5, 2, 3)))
 
-    def test_who_is_wanted_after_all_stays(self, cluster: Cluster) -> None:
+    def test_replica_of_the_new_target_stays(self, cluster: Cluster) -> None:
         move(cluster, 4, 2, 3)
         move(cluster, 1, 2, 3, 4)
         assert ways(cluster) == {ORDERS: {0: ((1, 2, 3, 4), (4,), ())}}
         in_sync(cluster, 1, 2, 3, 4)
         assert cluster.partition(ORDERS).replicas == (1, 2, 3, 4)
 
-    def test_a_partition_without_leader_waits(self) -> None:
+    def test_offline_partition_does_not_complete_its_reassignment(self) -> None:
         cluster = Cluster(brokers=3)
         cluster.create(ORDERS, assignments={0: (1,)})
         cluster.beat(1, want_fence=True)
@@ -201,7 +201,7 @@ class TestTheWay:
         assert code_of(in_sync(cluster, 1, 2)) is ErrorCode.new_leader_elected
         assert cluster.partition(ORDERS).replicas == (2,)
 
-    def test_nobody_leads_uncleanly_because_a_partition_moves(self) -> None:
+    def test_reassignment_causes_no_unclean_election(self) -> None:
         cluster = Cluster(brokers=3)
         cluster.create(ORDERS, assignments={0: (1, 2)}, configs={"unclean.leader.election.enable": "false"})
         cluster.beat(2, want_fence=True)
@@ -211,7 +211,7 @@ class TestTheWay:
         move(cluster, 3, 2)
         assert cluster.partition(ORDERS).leader == NO_LEADER
 
-    def test_directories_are_not_known_before_3_7(self) -> None:
+    def test_old_metadata_version_writes_no_directories(self) -> None:
         cluster = Cluster(brokers=3, metadata_version=16)
         cluster.create(ORDERS, assignments={0: (1, 2)})
         decision = cluster.controller.alter_reassignments(
@@ -221,7 +221,7 @@ class TestTheWay:
         assert isinstance(record, PartitionChangeRecord)
         assert (record.replicas, record.directories) == ((3, 2, 1), None)
 
-    def test_a_newcomer_with_several_directories_chooses_itself(self) -> None:
+    def test_added_replica_on_several_directories_is_unassigned(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.register(3, directories=(UUID(int=9001), UUID(int=9002)))
         cluster.beat(3)
@@ -230,7 +230,7 @@ class TestTheWay:
         assert cluster.partition(ORDERS).directories == (directory_of(1), None, directory_of(2))
 
 
-class TestWishesThatMakeNoSense:
+class TestInvalidReassignments:
     @pytest.mark.parametrize(
         ("replicas", "message"),
         [
@@ -240,7 +240,9 @@ class TestWishesThatMakeNoSense:
             ((2, 1, 2), "The manual partition assignment includes the broker 2 more than once."),
         ],
     )
-    def test_brokers(self, cluster: Cluster, replicas: tuple[int, ...], message: str) -> None:
+    def test_unknown_or_duplicate_brokers_are_rejected(
+        self, cluster: Cluster, replicas: tuple[int, ...], message: str
+    ) -> None:
         before = cluster.partition(ORDERS)
         error = move(cluster, *replicas)
         assert code_of(error) is ErrorCode.invalid_replica_assignment
@@ -248,17 +250,17 @@ class TestWishesThatMakeNoSense:
         assert error.message == message
         assert cluster.partition(ORDERS) == before
 
-    def test_a_fenced_broker_may_be_where_it_goes(self, cluster: Cluster) -> None:
+    def test_fenced_broker_is_a_valid_target(self, cluster: Cluster) -> None:
         cluster.beat(4, want_fence=True)
         assert move(cluster, 4, 2, 3) is None
 
-    def test_what_is_not_there(self, cluster: Cluster) -> None:
+    def test_unknown_partitions_are_rejected(self, cluster: Cluster) -> None:
         errors = alter(cluster, Reassignment("nowhere", 0, (1,)), Reassignment(ORDERS, 7, None))
         assert [code_of(error) for error in errors] == [ErrorCode.unknown_topic_or_partition] * 2
         messages = [error.message for error in errors if error is not None]
         assert messages == ["Unable to find a topic named nowhere.", "Unable to find partition orders:7."]
 
-    def test_another_number_of_replicas_when_that_is_not_wanted(self, cluster: Cluster) -> None:
+    def test_replication_factor_change_must_be_allowed(self, cluster: Cluster) -> None:
         for replicas in ((1, 2), (1, 2, 3, 4)):
             error = move(cluster, *replicas, allow_replication_factor_change=False)
             assert code_of(error) is ErrorCode.invalid_replication_factor
@@ -269,12 +271,12 @@ class TestWishesThatMakeNoSense:
         assert error is not None
         assert error.message == "The replication factor is changed from 3 to 2"
 
-    def test_one_wish_of_many(self, cluster: Cluster) -> None:
+    def test_invalid_reassignment_does_not_fail_the_others(self, cluster: Cluster) -> None:
         errors = alter(cluster, Reassignment(ORDERS, 0, (9,)), Reassignment(ORDERS, 1, (4, 1, 2)))
         assert [error is None for error in errors] == [False, True]
         assert ways(cluster) == {ORDERS: {1: ((4, 1, 2, 3), (4,), (3,))}}
 
-    def test_two_wishes_for_one_partition(self, cluster: Cluster) -> None:
+    def test_second_reassignment_in_one_request_sees_the_first(self, cluster: Cluster) -> None:
         wishes = [Reassignment(ORDERS, 0, (4, 2, 3)), Reassignment(ORDERS, 0, None), Reassignment(ORDERS, 0, None)]
         errors = alter(cluster, *wishes)
         assert [None if error is None else error.code for error in errors] == [
@@ -285,7 +287,9 @@ class TestWishesThatMakeNoSense:
         partition = cluster.partition(ORDERS)
         assert (partition.replicas, partition.adding, partition.removing) == ((2, 3, 1), (), ())
 
-    def test_more_than_one_request_may_change(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_many_changes_in_one_request_are_rejected(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("odradek.core.controller.reassignments.RECORDS_MAX", 1)
         errors = alter(cluster, Reassignment(ORDERS, 0, (4, 2, 3)), Reassignment(ORDERS, 1, (4, 1, 2)))
         assert errors[0] is None
@@ -293,14 +297,14 @@ class TestWishesThatMakeNoSense:
         assert list(ways(cluster)[ORDERS]) == [0]
 
 
-class TestCallingOff:
-    def test_what_was_not_begun(self, cluster: Cluster) -> None:
+class TestCancellation:
+    def test_cancellation_needs_a_reassignment_in_progress(self, cluster: Cluster) -> None:
         error = call_off(cluster)
         assert code_of(error) is ErrorCode.no_reassignment_in_progress
         assert error is not None
         assert error.message is None
 
-    def test_everything_is_as_it_was(self, cluster: Cluster) -> None:
+    def test_cancellation_restores_the_original_replicas(self, cluster: Cluster) -> None:
         move(cluster, 4, 5, 6)
         in_sync(cluster, 1, 2, 3, 4)
         assert call_off(cluster) is None
@@ -309,7 +313,7 @@ class TestCallingOff:
         assert (partition.leader, set(partition.isr), partition.leader_epoch) == (1, {1, 2, 3}, 1)
         assert partition.directories == tuple(map(directory_of, (1, 2, 3)))
 
-    def test_a_leader_that_only_came_for_it_leaves(self, cluster: Cluster) -> None:
+    def test_cancellation_replaces_an_added_leader(self, cluster: Cluster) -> None:
         move(cluster, 4, 5, 6)
         in_sync(cluster, 1, 4)
         cluster.beat(1, want_fence=True)
@@ -321,12 +325,12 @@ class TestCallingOff:
         assert (partition.replicas, partition.leader, partition.isr) == ((1, 2, 3), 1, (1,))
         assert (partition.elr, partition.leader_recovery_state) == ((), RECOVERED)
 
-    def test_the_order_of_before_is_not_remembered(self, cluster: Cluster) -> None:
+    def test_cancellation_does_not_restore_the_original_order(self, cluster: Cluster) -> None:
         move(cluster, 4, 2, 3)
         call_off(cluster)
         assert cluster.partition(ORDERS).replicas == (2, 3, 1)
 
-    def test_not_if_only_newcomers_are_in_sync(self, cluster: Cluster) -> None:
+    def test_cancellation_fails_if_only_added_replicas_are_in_sync(self, cluster: Cluster) -> None:
         move(cluster, 4, 5, 6)
         in_sync(cluster, 1, 4, 5)
         for broker_id in (1, 2, 3):
@@ -341,7 +345,7 @@ class TestCallingOff:
         )
         assert cluster.partition(ORDERS) == before
 
-    def test_unless_loss_is_allowed(self, cluster: Cluster) -> None:
+    def test_cancellation_may_elect_uncleanly_if_the_topic_allows_it(self, cluster: Cluster) -> None:
         move(cluster, 4, 5, 6)
         in_sync(cluster, 1, 4, 5)
         for broker_id in (1, 2, 3):
@@ -353,7 +357,7 @@ class TestCallingOff:
         assert (partition.replicas, partition.leader, partition.isr) == ((1, 2, 3), 2, (2,))
         assert partition.leader_recovery_state == RECOVERING
 
-    def test_then_too_nobody_is_in_sync_who_is_fenced(self, cluster: Cluster) -> None:
+    def test_unclean_cancellation_puts_no_fenced_broker_into_the_isr(self, cluster: Cluster) -> None:
         move(cluster, 4, 5, 6)
         in_sync(cluster, 1, 4, 5)
         for broker_id in (1, 2, 3):
@@ -366,7 +370,7 @@ class TestCallingOff:
         cluster.beat(3)
         assert cluster.partition(ORDERS).leader == 3
 
-    def test_without_eligible_replicas_somebody_is_named(self) -> None:
+    def test_cancellation_without_elr_keeps_the_isr_non_empty(self) -> None:
         cluster = Cluster(brokers=4, metadata_version=22)
         cluster.create(ORDERS, assignments={0: (1, 2)}, configs={"unclean.leader.election.enable": "true"})
         move(cluster, 3, 4)
@@ -379,7 +383,7 @@ class TestCallingOff:
 
 
 class TestList:
-    def test_by_name(self, cluster: Cluster) -> None:
+    def test_reassignments_are_listed_by_topic(self, cluster: Cluster) -> None:
         cluster.create("quiet", assignments={0: (1, 2)})
         move(cluster, 4, 2, 3)
         listed = cluster.controller.list_reassignments
@@ -389,7 +393,7 @@ class TestList:
         assert listed([(ORDERS, (1,)), ("quiet", (0,)), ("nowhere", (0,))]) == []
         assert listed([]) == []
 
-    def test_a_topic_that_is_deleted_on_its_way(self, cluster: Cluster) -> None:
+    def test_deleted_topic_has_no_reassignments(self, cluster: Cluster) -> None:
         move(cluster, 4, 2, 3)
         cluster.take(cluster.controller.delete_topics([cluster.image.topics_by_name[ORDERS].id]))
         assert ways(cluster) == {}

@@ -36,13 +36,13 @@ def drop(name: str) -> Change:
 
 
 class TestConfigs:
-    def test_only_what_is_named_changes(self, cluster: Cluster) -> None:
+    def test_incremental_change_keeps_other_configs(self, cluster: Cluster) -> None:
         assert change(cluster, ORDERS, put("segment.ms", "60000")) is None
         assert cluster.image.topic_config("orders") == {"retention.ms": "5", "segment.ms": "60000"}
         assert change(cluster, ORDERS, drop("retention.ms"), drop("flush.ms")) is None
         assert cluster.image.topic_config("orders") == {"segment.ms": "60000"}
 
-    def test_what_stays_the_same_is_not_written_for_topics(self, cluster: Cluster) -> None:
+    def test_unchanged_topic_config_writes_no_record(self, cluster: Cluster) -> None:
         decision = cluster.controller.change_configs({ORDERS: [put("retention.ms", "5")]}, validate_only=False)
         assert decision.records == ()
 
@@ -52,12 +52,12 @@ class TestConfigs:
         assert change(cluster, ORDERS, Change("cleanup.policy", Operation.SUBTRACT, "delete")) is None
         assert cluster.image.topic_config("orders")["cleanup.policy"] == "compact"
 
-    def test_replacing_drops_the_rest(self, cluster: Cluster) -> None:
+    def test_replacement_removes_other_configs(self, cluster: Cluster) -> None:
         decision = cluster.controller.replace_configs({ORDERS: {"segment.ms": "60000"}}, validate_only=False)
         assert cluster.take(decision) == {ORDERS: None}
         assert cluster.image.topic_config("orders") == {"segment.ms": "60000"}
 
-    def test_only_validated(self, cluster: Cluster) -> None:
+    def test_validate_only_writes_nothing(self, cluster: Cluster) -> None:
         before = cluster.image
         assert change(cluster, ORDERS, put("segment.ms", "60000"), validate_only=True) is None
         assert change(cluster, ORDERS, put("segment.ms", "x"), validate_only=True) is not None
@@ -85,7 +85,7 @@ class TestConfigs:
         assert refused[0] is code
         assert cluster.image == before
 
-    def test_a_refused_resource_does_not_hinder_another(self, cluster: Cluster) -> None:
+    def test_rejected_resource_does_not_fail_the_others(self, cluster: Cluster) -> None:
         nowhere = (RESOURCE_TOPIC, "nowhere")
         changes = {nowhere: [put("retention.ms", "7")], ORDERS: [put("retention.ms", "7")]}
         results = cluster.take(cluster.controller.change_configs(changes, validate_only=False))
@@ -93,7 +93,7 @@ class TestConfigs:
         assert results[ORDERS] is None
         assert cluster.image.topic_config("orders") == {"retention.ms": "7"}
 
-    def test_the_minimum_in_sync_cannot_be_one_brokers_own_nor_nobodys(self, cluster: Cluster) -> None:
+    def test_min_isr_with_elr_cannot_be_set_per_broker_or_removed(self, cluster: Cluster) -> None:
         assert change(cluster, BROKER, put("min.insync.replicas", "2")) == (
             ErrorCode.invalid_config,
             "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
@@ -105,7 +105,7 @@ class TestConfigs:
         replaced = cluster.controller.replace_configs({ALL_BROKERS: {}}, validate_only=False).response[ALL_BROKERS]
         assert replaced is not None
 
-    def test_a_new_minimum_forgets_who_is_eligible(self, cluster: Cluster) -> None:
+    def test_new_min_isr_clears_the_elr(self, cluster: Cluster) -> None:
         for resource, forgotten in ((ORDERS, "orders"), (ALL_BROKERS, "")):
             decision = cluster.controller.change_configs(
                 {resource: [put("min.insync.replicas", "2")]}, validate_only=False
@@ -114,9 +114,7 @@ class TestConfigs:
 
     @pytest.mark.parametrize("resource", [ORDERS, ALL_BROKERS])
     @pytest.mark.parametrize("minimum", ["1", "3"])
-    def test_a_new_minimum_leaves_those_who_may_lead_where_nobody_does(
-        self, resource: ConfigResource, minimum: str
-    ) -> None:
+    def test_new_min_isr_keeps_the_elr_of_offline_partitions(self, resource: ConfigResource, minimum: str) -> None:
         cluster = Cluster(brokers=3)
         cluster.create("orders", assignments={0: (1, 2, 3)})
         cluster.create("others", assignments={0: (1, 2, 3)})
@@ -134,7 +132,7 @@ class TestConfigs:
         cluster.beat(1, want_fence=True)
         assert cluster.partition("orders").elr == ((1,) if minimum == "1" else (1, 2))
 
-    def test_a_lower_minimum_forgets_them_where_somebody_leads(self) -> None:
+    def test_lower_min_isr_clears_the_elr_of_online_partitions(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)})
         change(cluster, ORDERS, put("min.insync.replicas", "2"))
@@ -145,7 +143,7 @@ class TestConfigs:
         cluster.beat(1, want_fence=True)
         assert cluster.partition("orders").elr == (1,)
 
-    def test_dynamic_broker_settings_count_in_decisions(self) -> None:
+    def test_dynamic_broker_configs_affect_commands(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)})
         change(cluster, ALL_BROKERS, put("min.insync.replicas", "2"))
@@ -160,7 +158,7 @@ class TestFeatures:
         error = cluster.take(cluster.controller.update_features({name: (level, how)}, validate_only=False))
         return None if error is None else error.message
 
-    def test_up_and_down(self, cluster: Cluster) -> None:
+    def test_features_can_be_upgraded_and_downgraded(self, cluster: Cluster) -> None:
         assert self.update(cluster, "transaction.version", 1, UpgradeType.SAFE_DOWNGRADE) is None
         assert cluster.image.features.level("transaction.version") == 1
         assert self.update(cluster, "transaction.version", 2) is None
@@ -192,7 +190,7 @@ class TestFeatures:
             assert reason in message
         assert cluster.image.features.metadata_version == 30
 
-    def test_all_or_none(self, cluster: Cluster) -> None:
+    def test_feature_updates_are_atomic(self, cluster: Cluster) -> None:
         updates: dict[str, tuple[int, UpgradeType | None]] = {
             "group.version": (0, UpgradeType.SAFE_DOWNGRADE),
             "nothing": (1, UpgradeType.UPGRADE),
@@ -201,7 +199,7 @@ class TestFeatures:
         assert decision.records == ()
         assert decision.response is not None
 
-    def test_a_broker_that_cannot_follow_is_named(self, cluster: Cluster) -> None:
+    def test_broker_without_support_blocks_the_upgrade(self, cluster: Cluster) -> None:
         features = tuple(one for one in cluster.registration(2).features if one.name != "share.version")
         cluster.take(
             cluster.controller.update_features({"share.version": (0, UpgradeType.SAFE_DOWNGRADE)}, validate_only=False)
@@ -210,7 +208,7 @@ class TestFeatures:
         message = self.update(cluster, "share.version", 1)
         assert message == "Invalid update version 1 for feature share.version. Broker 2 does not support this feature."
 
-    def test_eligible_leader_replicas_bring_their_minimum_along(self) -> None:
+    def test_elr_upgrade_writes_a_cluster_min_isr(self) -> None:
         cluster = Cluster(metadata_version=25)
         change(cluster, BROKER, put("min.insync.replicas", "2"))
         decision = cluster.controller.update_features(
@@ -224,7 +222,7 @@ class TestFeatures:
         assert message is not None
         assert "because it depends on metadata.version level 23" in message
 
-    def test_the_quorums_own_version_is_for_the_quorum_to_write(self, cluster: Cluster) -> None:
+    def test_kraft_version_is_left_to_the_quorum(self, cluster: Cluster) -> None:
         decision = cluster.controller.update_features({"kraft.version": (1, UpgradeType.UPGRADE)}, validate_only=False)
         assert (decision.records, decision.response, decision.kraft_version) == ((), None, 1)
         cluster.controller.note_kraft_version(1)
@@ -242,7 +240,7 @@ class TestProducerIds:
         second = cluster.take(cluster.controller.allocate_producer_ids(1, epoch))
         assert (first.first, first.length, second.first) == (0, 1000, 1000)
 
-    def test_only_for_the_current_incarnation(self, cluster: Cluster) -> None:
+    def test_stale_broker_epoch_gets_no_producer_ids(self, cluster: Cluster) -> None:
         with pytest.raises(KafkaError) as raised:
             cluster.controller.allocate_producer_ids(1, 0)
         assert raised.value.code is ErrorCode.stale_broker_epoch

@@ -35,14 +35,14 @@ class TestCreation:
         cluster.create("orders", 1, 1)
         assert cluster.partition("orders").directories == (directory_of(1),)
 
-    def test_with_several_directories_the_broker_will_say(self) -> None:
+    def test_replica_on_a_broker_with_several_directories_is_unassigned(self) -> None:
         cluster = Cluster(brokers=0)
         cluster.register(1, directories=(directory_of(1), directory_of(1, 1)))
         cluster.beat(1)
         cluster.create("orders", 1, 1)
         assert cluster.partition("orders").directories == (None,)
 
-    def test_only_validated(self) -> None:
+    def test_validate_only_writes_nothing(self) -> None:
         cluster = Cluster()
         assert isinstance(cluster.create("orders", 1, 1, validate_only=True), TopicCreated)
         assert len(cluster.image.topics_by_name) == 0
@@ -64,7 +64,7 @@ class TestCreation:
         assert message is not None
         assert message.startswith("Topic name is invalid: ")
 
-    def test_names_that_metrics_cannot_tell_apart(self) -> None:
+    def test_colliding_topic_names_are_rejected(self) -> None:
         cluster = Cluster()
         cluster.create("a.b_c")
         assert refusal(cluster.create("a_b.c")) == (
@@ -92,7 +92,7 @@ class TestCreation:
     def test_bad_replication_factors(self, replicas: int) -> None:
         assert refusal(Cluster().create("t", 1, replicas))[0] is ErrorCode.invalid_replication_factor
 
-    def test_no_broker_at_all(self) -> None:
+    def test_creation_without_brokers_is_rejected(self) -> None:
         code, message = refusal(Cluster(brokers=0).create("t", 1, 1))
         assert code is ErrorCode.invalid_replication_factor
         assert message == (
@@ -126,7 +126,7 @@ class TestCreation:
         result = cluster.take(cluster.controller.create_topics([topic], validate_only=False))["t"]
         assert refusal(result)[1] == "Found multiple manual partition assignments for partition 0"
 
-    def test_a_fenced_broker_may_hold_but_not_lead(self) -> None:
+    def test_fenced_broker_may_be_replica_but_not_leader(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.beat(2, want_fence=True)
         cluster.create("t", assignments={0: (2, 1)})
@@ -137,7 +137,7 @@ class TestCreation:
         assert message is not None
         assert message.endswith("are fenced or in controlled shutdown.")
 
-    def test_one_bad_topic_does_not_hinder_another(self) -> None:
+    def test_invalid_topic_does_not_fail_the_others(self) -> None:
         cluster = Cluster()
         topics = [NewTopic("good", 1, 1, [], []), NewTopic("bad!", 1, 1, [], [])]
         results = cluster.take(cluster.controller.create_topics(topics, validate_only=False))
@@ -164,18 +164,18 @@ class TestCreation:
     def test_bad_configs(self, configs: dict[str, str | None], message: str) -> None:
         assert refusal(Cluster().create("t", configs=configs)) == (ErrorCode.invalid_config, message)
 
-    def test_old_metadata_versions_know_no_directories(self) -> None:
+    def test_old_metadata_version_writes_no_directories(self) -> None:
         cluster = Cluster(metadata_version=16)
         cluster.create("t", 1, 1)
         assert cluster.partition("t").directories == (UUID(int=2),)
 
 
-class TestGrowth:
+class TestNewPartitions:
     def grow(self, cluster: Cluster, total: int, assignments: list[tuple[int, ...]] | None = None) -> object:
         request = NewPartitions("orders", total, assignments)
         return cluster.take(cluster.controller.create_partitions([request], validate_only=False))["orders"]
 
-    def test_new_partitions_follow_the_old(self) -> None:
+    def test_new_partitions_continue_the_placement(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", 2, 2)
         before = cluster.partition("orders", 0)
@@ -196,7 +196,7 @@ class TestGrowth:
         assert refusal(self.grow(cluster, 100_000)) == (ErrorCode.unknown_server_error, None)
         assert len(cluster.image.topics_by_name["orders"].partitions) == 2
 
-    def test_only_validated(self) -> None:
+    def test_validate_only_writes_nothing(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
         request = NewPartitions("orders", 2, None)
@@ -205,7 +205,7 @@ class TestGrowth:
 
 
 class TestDeletion:
-    def test_known_and_unknown(self) -> None:
+    def test_known_topics_are_deleted_and_unknown_rejected(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
         known, unknown = cluster.image.topics_by_name["orders"].id, UUID(int=77)

@@ -22,8 +22,8 @@ TO_FENCE = GRACE + GRACE / 6
 """From the end of the connection: a moment for the port to close too, then the grace."""
 
 
-class TestADeadProcess:
-    def test_is_fenced_after_the_grace(self) -> None:
+class TestDeadProcess:
+    def test_dead_broker_is_fenced_after_the_grace_period(self) -> None:
         detection = Detection()
         detection.serve()
         detection.pass_time(5)
@@ -34,7 +34,7 @@ class TestADeadProcess:
         assert died_at + TO_FENCE <= moment < died_at + TO_FENCE + 0.01
         assert (fence.broker_id, fence.broker_epoch, fence.unresponsive_since) == (2, 10, died_at)
 
-    def test_is_knocked_at_from_the_first_moment_to_the_last(self) -> None:
+    def test_port_is_probed_during_the_whole_grace_period(self) -> None:
         detection = Detection()
         detection.serve()
         died_at = detection.now
@@ -46,7 +46,7 @@ class TestADeadProcess:
         assert moments[-1] == pytest.approx(TO_FENCE, abs=0.002)
         assert max(after - before for before, after in pairwise(moments)) <= GRACE / 6 + 0.001
 
-    def test_nothing_goes_on_after_it(self) -> None:
+    def test_no_probes_after_the_fence(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -56,7 +56,7 @@ class TestADeadProcess:
         assert len(detection.probes) == count
         assert detection.machine.step(TimePassed(), detection.now) == ()
 
-    def test_a_port_that_closes_a_little_later_than_the_connection_is_no_open_door(self) -> None:
+    def test_port_that_closes_after_the_connection_counts_as_refused(self) -> None:
         detection = Detection()
         detection.serve()
         detection.happen(ConnectionClosed(2, by_us=False))
@@ -65,7 +65,7 @@ class TestADeadProcess:
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
-    def test_a_slow_refusal_is_a_refusal(self) -> None:
+    def test_slow_refusal_counts(self) -> None:
         detection = Detection()
         detection.latency = 0.12
         detection.serve()
@@ -73,7 +73,7 @@ class TestADeadProcess:
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
-    def test_the_inter_broker_endpoint_is_the_one_that_counts(self) -> None:
+    def test_inter_broker_endpoint_is_probed(self) -> None:
         detection = Detection()
         detection.brokers[2] = replace(
             detection.brokers[2], endpoints=(endpoint("EXTERNAL", 1), endpoint("PLAINTEXT", 2))
@@ -83,7 +83,7 @@ class TestADeadProcess:
         detection.pass_time(GRACE / 6)
         assert [probe.endpoint.port for _, probe in detection.probes] == [2]
 
-    def test_a_single_endpoint_needs_no_name(self) -> None:
+    def test_only_endpoint_is_probed_whatever_its_name(self) -> None:
         detection = Detection()
         detection.brokers[2] = replace(detection.brokers[2], endpoints=(endpoint("INTERNAL", 3),))
         detection.serve()
@@ -91,7 +91,7 @@ class TestADeadProcess:
         detection.pass_time(GRACE / 6)
         assert [probe.endpoint.port for _, probe in detection.probes] == [3]
 
-    def test_of_several_strange_endpoints_none_proves_anything(self) -> None:
+    def test_broker_without_the_inter_broker_endpoint_is_not_suspected(self) -> None:
         detection = Detection()
         detection.brokers[2] = replace(detection.brokers[2], endpoints=(endpoint("A", 1), endpoint("B", 2)))
         detection.serve()
@@ -100,10 +100,10 @@ class TestADeadProcess:
         assert (detection.probes, detection.fences) == ([], [])
 
 
-class TestAnythingButARefusal:
+class TestNoRefusal:
     @pytest.mark.parametrize("answer", [ProbeResult.CONNECTED, ProbeResult.UNREACHABLE])
     @pytest.mark.parametrize("moment", [0.0, 0.1, 0.29])
-    def test_leaves_the_broker_to_its_session(self, answer: ProbeResult, moment: float) -> None:
+    def test_broker_that_does_not_refuse_keeps_its_session(self, answer: ProbeResult, moment: float) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -115,7 +115,7 @@ class TestAnythingButARefusal:
         detection.pass_time(SESSION)
         assert detection.fences == []
 
-    def test_until_the_next_connection_breaks(self) -> None:
+    def test_next_closed_connection_starts_a_new_suspicion(self) -> None:
         detection = Detection()
         detection.serve()
         detection.happen(ConnectionClosed(2, by_us=False))
@@ -125,7 +125,7 @@ class TestAnythingButARefusal:
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
-    def test_an_answer_to_an_older_knock_says_nothing(self) -> None:
+    def test_result_of_an_older_probe_is_ignored(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -135,9 +135,9 @@ class TestAnythingButARefusal:
         assert detection.fenced_ids == [2]
 
 
-class TestAHeartbeat:
+class TestHeartbeat:
     @pytest.mark.parametrize("moment", [0.0, 0.15, 0.3])
-    def test_ends_the_suspicion(self, moment: float) -> None:
+    def test_heartbeat_ends_the_suspicion(self, moment: float) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -147,7 +147,7 @@ class TestAHeartbeat:
         assert detection.fences == []
         assert detection.machine.suspected_ids == ()
 
-    def test_of_an_older_registration_does_not(self) -> None:
+    def test_heartbeat_of_an_older_registration_does_not_end_the_suspicion(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -155,7 +155,7 @@ class TestAHeartbeat:
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
-    def test_only_the_connection_of_the_last_one_matters(self) -> None:
+    def test_only_the_connection_of_the_last_heartbeat_matters(self) -> None:
         detection = Detection()
         detection.serve()
         detection.beat(2, connection=22)
@@ -175,8 +175,8 @@ class TestAHeartbeat:
         assert detection.probes == []
 
 
-class TestAConnection:
-    def test_that_the_controller_closed_proves_nothing(self) -> None:
+class TestConnection:
+    def test_connection_closed_by_the_controller_is_no_evidence(self) -> None:
         detection = Detection()
         detection.serve()
         detection.door[2] = ProbeResult.REFUSED
@@ -186,13 +186,13 @@ class TestAConnection:
         detection.pass_time(1)
         assert detection.probes == []
 
-    def test_of_somebody_else_neither(self) -> None:
+    def test_connection_of_another_broker_is_no_evidence(self) -> None:
         detection = Detection()
         detection.serve()
         detection.happen(ConnectionClosed(77, by_us=False))
         assert detection.machine.suspected_ids == ()
 
-    def test_of_a_broker_that_is_fenced_neither(self) -> None:
+    def test_connection_of_a_fenced_broker_is_no_evidence(self) -> None:
         detection = Detection()
         detection.brokers[2] = broker(2, fenced=True)
         detection.serve()
@@ -201,9 +201,9 @@ class TestAConnection:
         assert detection.probes == []
 
 
-class TestARegistration:
+class TestRegistration:
     @pytest.mark.parametrize("moment", [0.0, 0.1, 0.29])
-    def test_that_is_replaced_takes_the_suspicion_with_it(self, moment: float) -> None:
+    def test_new_registration_ends_the_suspicion(self, moment: float) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -213,7 +213,7 @@ class TestARegistration:
         assert detection.fences == []
 
     @pytest.mark.parametrize("is_fenced", [True, False])
-    def test_that_is_gone_or_fenced_by_its_session_too(self, is_fenced: bool) -> None:
+    def test_removed_or_fenced_registration_ends_the_suspicion(self, is_fenced: bool) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -226,7 +226,7 @@ class TestARegistration:
         assert detection.fences == []
         assert detection.machine.suspected_ids == ()
 
-    def test_the_fence_names_the_one_that_was_probed(self) -> None:
+    def test_fence_is_for_the_probed_registration(self) -> None:
         detection = Detection()
         detection.brokers[2] = broker(2, epoch=77)
         detection.serve()
@@ -236,7 +236,7 @@ class TestARegistration:
 
 
 class TestAfterActivation:
-    def test_a_dead_broker_is_suspected_when_the_grace_is_over(self) -> None:
+    def test_broker_without_heartbeat_is_suspected_after_the_grace_period(self) -> None:
         detection = Detection()
         detection.door[2] = ProbeResult.REFUSED
         detection.activate()
@@ -249,14 +249,14 @@ class TestAfterActivation:
         detection.pass_time(0.03)
         assert detection.fenced_ids == [2]
 
-    def test_a_living_one_that_has_not_heard_of_it_yet_is_not_fenced(self) -> None:
+    def test_live_broker_without_heartbeat_is_not_fenced(self) -> None:
         detection = Detection()
         detection.activate()
         detection.pass_time(SESSION)
         assert detection.probes
         assert detection.fences == []
 
-    def test_whoever_is_heard_of_is_not_even_knocked_at(self) -> None:
+    def test_broker_with_heartbeat_is_not_probed(self) -> None:
         detection = Detection()
         detection.activate()
         detection.pass_time(GRACE / 2)
@@ -264,14 +264,14 @@ class TestAfterActivation:
         detection.pass_time(1)
         assert detection.probes == []
 
-    def test_the_controllers_own_broker_is_above_suspicion(self) -> None:
+    def test_own_broker_is_never_suspected(self) -> None:
         detection = Detection(own_id=2)
         detection.door[2] = ProbeResult.REFUSED
         detection.activate()
         detection.pass_time(1)
         assert 2 not in {probe.broker_id for _, probe in detection.probes}
 
-    def test_brokers_that_are_fenced_already_may_have_been_so_a_moment_ago(self) -> None:
+    def test_fenced_brokers_count_as_recently_fenced_after_activation(self) -> None:
         detection = Detection(4)
         detection.brokers[1] = broker(1, fenced=True)
         detection.serve()
@@ -284,9 +284,9 @@ class TestAfterActivation:
         assert detection.fenced_ids == [3]
 
 
-class TestALoopThatStandsStill:
+class TestStall:
     @pytest.mark.parametrize("moment", [0.01, 0.149, 0.29])
-    def test_for_more_than_half_the_grace_makes_it_begin_anew(self, moment: float) -> None:
+    def test_stall_of_more_than_half_the_grace_period_restarts_it(self, moment: float) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -299,7 +299,7 @@ class TestALoopThatStandsStill:
         assert fenced_at >= awake_at + GRACE
         assert fence.unresponsive_since == died_at
 
-    def test_again_and_again_never_fences(self) -> None:
+    def test_repeated_stalls_never_fence(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -308,7 +308,7 @@ class TestALoopThatStandsStill:
             detection.stall(GRACE * 0.6)
         assert detection.fences == []
 
-    def test_hears_the_heartbeat_that_lay_unread(self) -> None:
+    def test_unread_heartbeat_is_processed_after_a_stall(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -319,7 +319,7 @@ class TestALoopThatStandsStill:
         detection.pass_time(1)
         assert detection.fences == []
 
-    def test_does_not_count_a_knock_that_it_let_time_out(self) -> None:
+    def test_probe_during_a_stall_does_not_count(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -330,7 +330,7 @@ class TestALoopThatStandsStill:
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
-    def test_right_after_activation_gives_everybody_the_grace_again(self) -> None:
+    def test_stall_after_activation_restarts_the_grace_period(self) -> None:
         detection = Detection()
         detection.door[2] = ProbeResult.REFUSED
         detection.activate()
@@ -340,7 +340,7 @@ class TestALoopThatStandsStill:
         detection.pass_time(GRACE - 0.01)
         assert detection.probes == []
 
-    def test_for_less_is_of_no_account(self) -> None:
+    def test_short_stall_does_not_restart_the_grace_period(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -351,7 +351,7 @@ class TestALoopThatStandsStill:
         ((fenced_at, _),) = detection.fences
         assert fenced_at < died_at + TO_FENCE + 0.02
 
-    def test_while_nobody_is_suspected_is_of_no_account(self) -> None:
+    def test_stall_without_suspicion_has_no_effect(self) -> None:
         detection = Detection()
         detection.serve()
         detection.stall(100)
@@ -362,8 +362,8 @@ class TestALoopThatStandsStill:
         assert fenced_at < died_at + TO_FENCE + 0.02
 
 
-class TestAControllerWithoutItsMajority:
-    def test_waits_and_goes_on_knocking(self) -> None:
+class TestControllerWithoutMajority:
+    def test_controller_without_majority_keeps_probing(self) -> None:
         detection = Detection()
         detection.serve()
         detection.has_majority = False
@@ -375,7 +375,7 @@ class TestAControllerWithoutItsMajority:
         detection.pass_time(GRACE / 6 + 0.01)
         assert detection.fenced_ids == [2]
 
-    def test_rouses_voters_that_wait_for_news_so_that_none_is_late(self) -> None:
+    def test_no_op_record_makes_idle_voters_fetch(self) -> None:
         detection = Detection()
         detection.serve()
         detection.fetched_at = detection.now
@@ -386,7 +386,7 @@ class TestAControllerWithoutItsMajority:
         assert fenced_at < died_at + TO_FENCE + 0.02
         assert detection.roused == 1
 
-    def test_but_only_once_and_only_if_it_must(self) -> None:
+    def test_no_op_record_is_written_at_most_once(self) -> None:
         detection = Detection(5)
         detection.serve()
         detection.has_majority = False
@@ -400,7 +400,7 @@ class TestAControllerWithoutItsMajority:
         assert detection.fenced_ids == [2, 3]
         assert detection.roused == 1
 
-    def test_and_lets_go_of_a_door_that_opens_meanwhile(self) -> None:
+    def test_open_port_ends_the_suspicion_while_waiting_for_the_majority(self) -> None:
         detection = Detection()
         detection.serve()
         detection.has_majority = False
@@ -414,9 +414,9 @@ class TestAControllerWithoutItsMajority:
         assert detection.fences == []
 
 
-class TestAMinority:
+class TestMinority:
     @pytest.mark.parametrize(("brokers", "allowed"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)])
-    def test_is_all_that_falls_in_one_session(self, brokers: int, allowed: int) -> None:
+    def test_only_a_minority_is_fenced_within_a_session_timeout(self, brokers: int, allowed: int) -> None:
         detection = Detection(brokers)
         detection.serve()
         for broker_id in detection.brokers:
@@ -424,7 +424,7 @@ class TestAMinority:
         detection.pass_time(SESSION - 1)
         assert len(detection.fences) == allowed
 
-    def test_counts_also_those_that_fell_one_after_the_other(self) -> None:
+    def test_brokers_fenced_one_after_the_other_count_together(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -433,7 +433,7 @@ class TestAMinority:
         detection.pass_time(SESSION / 2 - 1)
         assert detection.fenced_ids == [2]
 
-    def test_and_those_that_are_heard_of_again_under_the_same_registration(self) -> None:
+    def test_unfenced_broker_with_the_same_epoch_still_counts(self) -> None:
         """They were never dead: what this controller took for proof was none."""
         detection = Detection()
         detection.serve()
@@ -450,7 +450,7 @@ class TestAMinority:
         detection.pass_time(1)
         assert detection.fenced_ids == [2, 2]
 
-    def test_but_not_those_that_came_back_as_new_processes(self) -> None:
+    def test_restarted_broker_does_not_count(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -468,7 +468,7 @@ class TestAMinority:
         detection.pass_time(1)
         assert detection.fenced_ids == [2, 3]
 
-    def test_after_a_session_timeout_the_count_begins_anew(self) -> None:
+    def test_count_restarts_after_a_session_timeout(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -482,7 +482,7 @@ class TestAMinority:
         assert detection.fenced_ids == [2, 3]
 
 
-def test_a_grace_of_zero_switches_all_of_it_off() -> None:
+def test_grace_period_of_zero_disables_the_detection() -> None:
     detection = Detection(grace=0)
     detection.serve()
     detection.die(2)
@@ -503,7 +503,7 @@ happenings = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(happenings, max_size=40))
-def test_a_broker_that_can_be_reached_is_never_fenced(life: list[tuple[str, float]]) -> None:
+def test_reachable_broker_is_never_fenced(life: list[tuple[str, float]]) -> None:
     """Whoever is fenced was silent, shut and of the same registration for at least the grace; and few are."""
     detection = Detection(5)
     last_sign = dict.fromkeys(detection.brokers, detection.now)

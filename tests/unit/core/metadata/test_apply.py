@@ -76,7 +76,7 @@ def test_only_the_touched_partition_is_new() -> None:
     assert image.topics_by_id[ORDERS].partitions[1].leader == 1
 
 
-def test_a_change_without_a_leader_keeps_the_epoch_and_the_same_leader_begins_one() -> None:
+def test_change_with_a_leader_bumps_the_leader_epoch() -> None:
     image, _ = after(EMPTY_IMAGE, topic("orders", ORDERS))
     kept, _ = after(image, [log.PartitionChangeRecord(partition_id=0, topic_id=ORDERS, isr=(1,))])
     assert kept.topics_by_id[ORDERS].partitions[0].leader_epoch == 0
@@ -84,14 +84,14 @@ def test_a_change_without_a_leader_keeps_the_epoch_and_the_same_leader_begins_on
     assert bumped.topics_by_id[ORDERS].partitions[0].leader_epoch == 1
 
 
-def test_partitions_of_before_directories_are_migrating() -> None:
+def test_partitions_without_directories_are_migrating() -> None:
     image, _ = after(
         EMPTY_IMAGE, [log.TopicRecord(name="old", topic_id=ORDERS), replace(partition(ORDERS, 0), directories=())]
     )
     assert image.topics_by_id[ORDERS].partitions[0].directories == (MIGRATING, MIGRATING)
 
 
-def test_a_deleted_topic_takes_its_configs_along() -> None:
+def test_deleted_topic_loses_its_configs() -> None:
     image, _ = after(EMPTY_IMAGE, [*topic("orders", ORDERS), config("retention.ms", "5")])
     assert image.topic_config("orders") == {"retention.ms": "5"}
     gone, delta = after(image, [log.RemoveTopicRecord(topic_id=ORDERS)])
@@ -102,14 +102,14 @@ def test_a_deleted_topic_takes_its_configs_along() -> None:
     assert delta.configs_changed == ((RESOURCE_TOPIC, "orders"),)
 
 
-def test_a_topic_that_comes_and_goes_within_one_step_was_never_there() -> None:
+def test_topic_created_and_deleted_in_one_call_is_not_in_the_delta() -> None:
     image, delta = after(EMPTY_IMAGE, [*topic("orders", ORDERS), log.RemoveTopicRecord(topic_id=ORDERS)])
     assert len(image.topics_by_id) == len(image.topics_by_name) == 0
     assert delta.topics_created == delta.topics_deleted == ()
     assert delta.partitions_changed == {}
 
 
-def test_a_name_that_gets_a_new_id_within_one_step() -> None:
+def test_topic_recreated_in_one_call_has_a_new_id() -> None:
     image, _ = after(EMPTY_IMAGE, topic("orders", ORDERS))
     again, delta = after(image, [log.RemoveTopicRecord(topic_id=ORDERS), *topic("orders", PAYMENTS)])
     assert again.topics_by_name["orders"].id == PAYMENTS
@@ -117,7 +117,7 @@ def test_a_name_that_gets_a_new_id_within_one_step() -> None:
     assert [one.id for one in delta.topics_created] == [PAYMENTS]
 
 
-def test_configs_are_merged_and_vanish_with_the_last_value() -> None:
+def test_configs_are_merged_and_removed_with_the_last_value() -> None:
     image, _ = after(EMPTY_IMAGE, [config("a", "1"), config("b", "2"), config("a", "3")])
     assert image.topic_config("orders") == {"a": "3", "b": "2"}
     image, _ = after(image, [config("a", None), config("b", None)])
@@ -127,7 +127,7 @@ def test_configs_are_merged_and_vanish_with_the_last_value() -> None:
     assert delta.configs_changed == ((RESOURCE_BROKER, ""), (RESOURCE_BROKER, "7"))
 
 
-def test_a_broker_from_registration_to_its_end() -> None:
+def test_broker_is_registered_changed_and_unregistered() -> None:
     image, delta = after(EMPTY_IMAGE, [broker()])
     assert image.brokers[1].fenced
     assert delta.brokers_changed == (1,)
@@ -147,7 +147,7 @@ def test_a_broker_from_registration_to_its_end() -> None:
     assert delta.brokers_changed == (1,)
 
 
-def test_features_at_level_zero_are_gone() -> None:
+def test_features_at_level_zero_are_removed() -> None:
     image, _ = after(EMPTY_IMAGE, [log.FeatureLevelRecord(name="metadata.version", feature_level=30)])
     image, delta = after(image, [log.FeatureLevelRecord(name="group.version", feature_level=1)])
     assert image.features.level("group.version") == 1
@@ -157,7 +157,7 @@ def test_features_at_level_zero_are_gone() -> None:
     assert image.features.metadata_version == 30
 
 
-def test_eligible_leader_replicas_are_forgotten_for_one_topic_or_all() -> None:
+def test_elr_is_cleared_for_one_topic_or_all() -> None:
     image, _ = after(
         EMPTY_IMAGE,
         [
@@ -190,13 +190,13 @@ def test_eligible_leader_replicas_are_forgotten_for_one_topic_or_all() -> None:
         log.FenceBrokerRecord(id=1, epoch=4),
     ],
 )
-def test_a_log_that_is_not_whole_is_noticed(record: log.MetadataRecord) -> None:
+def test_incomplete_log_is_detected(record: log.MetadataRecord) -> None:
     image, _ = after(EMPTY_IMAGE, [broker(), *topic("payments", PAYMENTS)])
     with pytest.raises(UnappliableRecord):
         after(image, [record])
 
 
-def test_records_of_an_image_lead_to_an_equal_one() -> None:
+def test_records_of_an_image_build_an_equal_image() -> None:
     image, _ = after(
         EMPTY_IMAGE,
         [
@@ -247,7 +247,7 @@ def test_records_of_an_image_lead_to_an_equal_one() -> None:
     assert again == image
 
 
-def test_quotas_credentials_tokens_and_entries_come_and_go() -> None:
+def test_quotas_credentials_tokens_and_acls_are_added_and_removed() -> None:
     quota = log.ClientQuotaRecord(
         entity=(log.QuotaEntity(entity_type="user", entity_name="a"),), key="k", value=2.0, remove=False
     )

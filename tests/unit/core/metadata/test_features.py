@@ -12,7 +12,7 @@ from odradek.core.metadata.records import MetadataRecord
 from tests.unit.core.metadata.sample_records import SAMPLES
 
 
-def test_levels_and_names_go_together() -> None:
+def test_levels_and_names_match() -> None:
     assert METADATA_VERSIONS[0] == (7, "3.3-IV3", True)
     assert METADATA_VERSIONS[-1] == (30, "4.3-IV0", True)
     for version in METADATA_VERSIONS:

@@ -51,7 +51,7 @@ def milliseconds_per_change(image: ClusterImage, change: str) -> float:
 
 
 @pytest.mark.parametrize("change", ["topic", "leader"])
-def test_the_cost_of_one_change_does_not_grow(change: str) -> None:
+def test_cost_of_one_change_does_not_depend_on_the_cluster_size(change: str) -> None:
     small, large = image_of(SMALL), image_of(LARGE)
     gc.collect()
     costs = [(milliseconds_per_change(small, change), milliseconds_per_change(large, change)) for _ in range(5)]
@@ -62,7 +62,7 @@ def test_the_cost_of_one_change_does_not_grow(change: str) -> None:
     assert in_large < 10
 
 
-def test_a_snapshot_written_in_pieces_is_the_whole_one(tmp_path: Path) -> None:
+def test_snapshot_written_in_pieces_equals_the_whole(tmp_path: Path) -> None:
     image = image_of(LARGE)
     path = str(tmp_path / SNAPSHOT.file_name)
     size = write_snapshot_file(HostDisk(), path, image, now_ms=5)
@@ -75,7 +75,7 @@ def test_a_snapshot_written_in_pieces_is_the_whole_one(tmp_path: Path) -> None:
     assert again.brokers == image.brokers
 
 
-def test_an_image_from_a_snapshot_shares_what_its_partitions_have_in_common() -> None:
+def test_image_from_a_snapshot_shares_equal_parts() -> None:
     image = decode_snapshot(snapshot_of(image_of(SMALL), now_ms=5)).image(SNAPSHOT)
     partitions = [partition for topic in image.topics_by_id.values() for partition in topic.partitions.values()]
     assert all(partition.isr is partition.replicas for partition in partitions)
@@ -85,7 +85,7 @@ def test_an_image_from_a_snapshot_shares_what_its_partitions_have_in_common() ->
     assert all(len(objects) == 1 for objects in by_value.values())
 
 
-def test_the_index_counts_what_a_walk_over_every_partition_finds() -> None:
+def test_index_equals_a_walk_over_all_partitions() -> None:
     image = image_of(SMALL)
     index = ClusterIndex(image)
     for broker_id in image.brokers:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
-from odradek.base.record_form import _reader, _versioned
+from odradek.base.record_form import _class_of_version, _new_reader
 from odradek.core.metadata.records import PartitionRecord, UnreadableRecord, decode, encode
 from odradek.core.metadata.records.partition_bytes import decode_plain, encode_plain
 
@@ -35,40 +35,40 @@ records = st.builds(
 
 def by_kio(record: Any, version: int) -> bytes:
     buffer = io.BytesIO()
-    entity_writer(_versioned(PartitionRecord, version, True))(buffer, record)
+    entity_writer(_class_of_version(PartitionRecord, version, True))(buffer, record)
     return bytes((1, 3, version)) + buffer.getvalue()
 
 
 @given(records, st.sampled_from([1, 2]))
-def test_the_bytes_are_kios(record: PartitionRecord, version: int) -> None:
+def test_encoding_equals_kio(record: PartitionRecord, version: int) -> None:
     assert encode(record, version) == by_kio(record, version)
     if version == 2:
         assert decode(encode(record, version)) == record
 
 
 @given(records, st.sampled_from([1, 2]))
-def test_read_as_kio_reads(record: PartitionRecord, version: int) -> None:
+def test_decoding_equals_kio(record: PartitionRecord, version: int) -> None:
     data = by_kio(record, version)
     plain = decode_plain(data)
-    assert plain is None or plain == _reader(PartitionRecord, version)(data, 3)
+    assert plain is None or plain == _new_reader(PartitionRecord, version)(data, 3)
 
 
 @given(records, st.data())
-def test_a_damaged_one_is_judged_by_kio(record: PartitionRecord, data: Any) -> None:
+def test_damaged_record_is_left_to_kio(record: PartitionRecord, data: Any) -> None:
     whole = encode(record, 2)
     cut = whole[: data.draw(st.integers(3, len(whole) - 1))]
-    assert decode_plain(cut) is None or decode_plain(cut) == _reader(PartitionRecord, 2)(cut, 3)
+    assert decode_plain(cut) is None or decode_plain(cut) == _new_reader(PartitionRecord, 2)(cut, 3)
     at = data.draw(st.integers(3, len(whole) - 1))
     changed = whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]
     try:
         plain = decode_plain(changed)
-        assert plain is None or plain == _reader(PartitionRecord, 2)(changed, 3)
+        assert plain is None or plain == _new_reader(PartitionRecord, 2)(changed, 3)
         decode(changed)
     except UnreadableRecord:
         pass
 
 
-def test_what_repeats_is_shared() -> None:
+def test_equal_parts_are_shared() -> None:
     record = PartitionRecord(
         partition_id=7,
         topic_id=UUID(int=9),
@@ -87,7 +87,7 @@ def test_what_repeats_is_shared() -> None:
     assert one.topic_id is other.topic_id
 
 
-def test_a_partition_as_it_is_created_is_plain() -> None:
+def test_new_partition_uses_the_fast_path() -> None:
     record = PartitionRecord(
         partition_id=7,
         topic_id=UUID(int=9),

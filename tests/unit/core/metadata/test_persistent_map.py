@@ -14,7 +14,7 @@ keys = st.one_of(
 
 
 @given(st.lists(st.tuples(st.dictionaries(keys, st.integers()), st.lists(keys, max_size=3)), max_size=20))
-def test_is_a_dict_whose_past_stays(changes: list[tuple[dict[object, int], list[object]]]) -> None:
+def test_equals_a_dict_and_keeps_old_versions(changes: list[tuple[dict[object, int], list[object]]]) -> None:
     current: PersistentMap[object, int] = PersistentMap()
     expected: dict[object, int] = {}
     history = [(current, dict(expected))]
@@ -30,7 +30,7 @@ def test_is_a_dict_whose_past_stays(changes: list[tuple[dict[object, int], list[
         assert all(version[key] == value for key, value in contents.items())
 
 
-def test_grows_and_still_finds_everything() -> None:
+def test_growing_map_keeps_all_entries() -> None:
     numbers: PersistentMap[str, int] = PersistentMap()
     for number in range(5_000):
         numbers = numbers.changed({f"topic-{number}": number})
@@ -40,7 +40,7 @@ def test_grows_and_still_finds_everything() -> None:
     assert numbers.get("topic-5000") is None
 
 
-def test_built_at_once_equals_built_one_by_one() -> None:
+def test_bulk_build_equals_single_insertions() -> None:
     entries = {f"topic-{number}": number for number in range(1_000)}
     one_by_one: PersistentMap[str, int] = PersistentMap()
     for key, value in entries.items():
@@ -48,14 +48,14 @@ def test_built_at_once_equals_built_one_by_one() -> None:
     assert PersistentMap(entries.items()) == one_by_one
 
 
-def test_a_change_shares_what_it_does_not_touch() -> None:
+def test_change_shares_untouched_buckets() -> None:
     before = PersistentMap((f"topic-{number}", number) for number in range(10_000))
     after = before.changed({"topic-1": -1})
     shared = sum(old is new for old, new in zip(before._buckets, after._buckets, strict=True))
     assert shared == len(before._buckets) - 1
 
 
-def test_iterates_in_an_order_that_no_hash_seed_changes() -> None:
+def test_iteration_order_does_not_depend_on_the_hash_seed() -> None:
     names = PersistentMap((name, None) for name in ("orders", "payments", "clicks") * 40)
     assert list(names) == ["orders", "payments", "clicks"]
     many = PersistentMap((f"topic-{number}", None) for number in range(200))

@@ -40,7 +40,7 @@ def test_a_majority_decides(size: int, granted: int, rejected: int, is_won: bool
     assert (ballot.is_won, ballot.is_lost) == (is_won, is_lost)
 
 
-def test_strangers_do_not_vote() -> None:
+def test_votes_of_other_nodes_do_not_count() -> None:
     ballot = Ballot(voters(1, 2, 3), 1)
     for stranger in (0, 4, -1):
         ballot.record(stranger, True)
@@ -48,7 +48,7 @@ def test_strangers_do_not_vote() -> None:
     assert Ballot(voters(2), 1).granting == ()
 
 
-def test_a_vote_stands() -> None:
+def test_granted_vote_cannot_be_revoked() -> None:
     ballot = Ballot(voters(1, 2, 3), 1)
     ballot.record(2, True)
     ballot.record(2, False)
@@ -56,7 +56,7 @@ def test_a_vote_stands() -> None:
     assert [key.node_id for key in ballot.unrecorded] == [3]
 
 
-def test_without_the_silent() -> None:
+def test_ballot_is_lost_without_unreachable_voters() -> None:
     ballot = Ballot(voters(1, 2, 3), 1)
     ballot.record(2, False)
     assert not ballot.is_lost
@@ -67,7 +67,7 @@ def test_without_the_silent() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=6))
-def test_a_majority_has_the_log_up_to_there(ends: list[int | None]) -> None:
+def test_majority_end_offset_is_synced_on_a_majority(ends: list[int | None]) -> None:
     progress = ReplicationProgress(voters(*range(1, len(ends) + 1)), key_of(1))
     for node_id, end in enumerate(ends, 1):
         progress.voters[node_id].end_offset = end
@@ -90,7 +90,7 @@ def test_observers_do_not_count() -> None:
     assert {key.node_id for key in progress.observers} == {9, 2}
 
 
-def test_nobodys_offset_is_lost_when_the_voters_change() -> None:
+def test_replicas_keep_their_offsets_when_voters_change() -> None:
     progress = ReplicationProgress(voters(1, 2), key_of(1))
     progress.of(key_of(2), 0).end_offset = 4
     progress.of(key_of(3), 0).end_offset = 6
@@ -102,7 +102,7 @@ def test_nobodys_offset_is_lost_when_the_voters_change() -> None:
     assert not progress.observers
 
 
-def test_a_replaced_disk_begins_anew() -> None:
+def test_replica_with_a_new_directory_has_no_offset() -> None:
     progress = ReplicationProgress(voters(1, 2), key_of(1))
     progress.of(key_of(2), 0).end_offset = 4
     other = VoterSet.of([registration(1, with_directory=True), registration(2, with_directory=False)])
@@ -110,7 +110,7 @@ def test_a_replaced_disk_begins_anew() -> None:
     assert progress.voters[2].end_offset is None or progress.voters[2].key.directory_id is None
 
 
-def test_caught_up_means_now_or_when_it_last_asked() -> None:
+def test_caught_up_time_is_now_or_the_last_fetch() -> None:
     progress = ReplicationProgress(voters(1), key_of(1))
     replica = progress.of(key_of(2), 0)
     replica.on_fetch(5, 10, now_ms=100)
@@ -124,7 +124,7 @@ def test_caught_up_means_now_or_when_it_last_asked() -> None:
     assert not progress.is_caught_up(key_of(9), 300)
 
 
-def test_successors_are_the_other_voters_best_first() -> None:
+def test_successors_are_sorted_by_log_end() -> None:
     progress = ReplicationProgress(voters(1, 2, 3, 4), key_of(1))
     for node_id, end in ((1, 9), (3, 7), (4, 7)):
         progress.voters[node_id].end_offset = end
@@ -141,7 +141,7 @@ def test_observers_are_bounded() -> None:
 # Requests
 
 
-def test_a_request_is_waited_for_and_then_not() -> None:
+def test_request_in_flight_times_out() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
     first = requests.sent(2, 0)
     assert not requests.is_ready(2, 99)
@@ -154,7 +154,7 @@ def test_a_request_is_waited_for_and_then_not() -> None:
     assert not requests.complete(2, second)
 
 
-def test_a_failure_is_followed_by_a_pause() -> None:
+def test_failure_is_followed_by_a_backoff() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
     assert requests.complete(2, requests.sent(2, 0))
     requests.back_off(2, 5)
@@ -164,7 +164,7 @@ def test_a_failure_is_followed_by_a_pause() -> None:
     assert requests.is_ready(2, 6)
 
 
-def test_a_new_request_makes_late_answers_void() -> None:
+def test_late_response_is_ignored_after_a_new_request() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
     late = requests.sent(2, 0)
     assert requests.busy_until_ms(100) is None

@@ -23,7 +23,7 @@ def grants(single: Single) -> bool:
     return single.request(request, messages.VoteResponse).vote_granted
 
 
-def test_a_refusal_makes_a_voter_stand_after_a_jitter() -> None:
+def test_refused_connection_starts_an_election_after_a_jitter() -> None:
     single = follower(share=0.5)
     single.step(REFUSED)
     assert single.machine.role_name == "Follower"
@@ -33,7 +33,7 @@ def test_a_refusal_makes_a_voter_stand_after_a_jitter() -> None:
     assert single.machine.role_name == "Prospective"
 
 
-def test_a_voter_grants_what_it_sees_itself() -> None:
+def test_voter_grants_pre_votes_only_if_its_own_connection_is_refused() -> None:
     single = follower(share=0.5)
     assert not grants(single)
     single.step(events.ConnectionRefused(3))
@@ -46,7 +46,7 @@ def test_a_voter_grants_what_it_sees_itself() -> None:
     assert single.machine.role_name == "Follower"
 
 
-def test_a_leader_that_others_reach_is_asked_about_again_and_again() -> None:
+def test_pre_votes_are_repeated_while_the_leader_refuses() -> None:
     single = follower()
     single.step(REFUSED)
     for _ in range(3):
@@ -65,7 +65,7 @@ def test_a_leader_that_others_reach_is_asked_about_again_and_again() -> None:
     assert single.machine.role_name == "Follower"
 
 
-def test_a_split_vote_is_repeated_soon_when_the_old_leader_is_gone() -> None:
+def test_split_vote_is_repeated_soon_when_the_leader_is_dead() -> None:
     single = follower()
     single.step(REFUSED)
     sends = [send for send, _ in single.sent(messages.VoteRequest) if send.destination == 3]
@@ -78,7 +78,7 @@ def test_a_split_vote_is_repeated_soon_when_the_old_leader_is_gone() -> None:
     assert (single.machine.role_name, single.machine.epoch) == ("Prospective", 2)
 
 
-def test_switched_off_it_is_kafkas_rule() -> None:
+def test_disabled_detection_waits_for_the_fetch_timeout() -> None:
     single = follower(fast_detection=False)
     single.step(REFUSED)
     assert not grants(single)
@@ -89,7 +89,7 @@ def test_switched_off_it_is_kafkas_rule() -> None:
 
 
 @pytest.mark.parametrize("node_id", [1, 3, 99])
-def test_others_that_refuse_do_not_matter(node_id: int) -> None:
+def test_refused_connections_to_other_nodes_do_not_matter(node_id: int) -> None:
     single = follower()
     single.step(events.ConnectionRefused(node_id))
     single.wait(100)

@@ -26,7 +26,7 @@ def test_the_leader_describes_the_quorum() -> None:
     assert [node_id for node_id, _ in answer.endpoints] == [1, 2, 3]
 
 
-def test_silent_observers_are_forgotten() -> None:
+def test_expired_observers_are_removed() -> None:
     single = Single(voters=(1,))
     single.sync()
     single.receive(fetch_request(replica=9, max_wait_ms=0))
@@ -36,6 +36,6 @@ def test_silent_observers_are_forgotten() -> None:
     assert not single.request(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse).observers
 
 
-def test_others_do_not_know() -> None:
+def test_followers_do_not_describe_the_quorum() -> None:
     answer = Single().request(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse)
     assert answer.error is ErrorCode.not_leader_or_follower

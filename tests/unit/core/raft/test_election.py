@@ -17,7 +17,7 @@ def granted(single: Single, request: messages.VoteRequest) -> bool:
 # Votes
 
 
-def test_a_vote_is_persisted_before_it_leaves() -> None:
+def test_vote_is_persisted_before_it_is_sent() -> None:
     single = Single(log=(1, 1))
     assert granted(single, vote_request(epoch=2, end=(2, 1)))
     states = [effect.state for effect in single.all(effects.PersistQuorumState)]
@@ -26,7 +26,7 @@ def test_a_vote_is_persisted_before_it_leaves() -> None:
     assert kinds.index(effects.Respond) > len(kinds) - 1 - kinds[::-1].index(effects.PersistQuorumState)
 
 
-def test_one_vote_per_epoch_but_as_often_as_asked() -> None:
+def test_one_vote_per_epoch_can_be_requested_repeatedly() -> None:
     single = Single()
     assert granted(single, vote_request(candidate=2))
     assert not granted(single, vote_request(candidate=3))
@@ -35,20 +35,20 @@ def test_one_vote_per_epoch_but_as_often_as_asked() -> None:
     assert granted(single, vote_request(candidate=3, epoch=2))
 
 
-def test_a_vote_is_remembered_across_a_restart() -> None:
+def test_vote_survives_a_restart() -> None:
     single = Single(found=state(4, voted=2))
     assert not granted(single, vote_request(candidate=3, epoch=4))
     assert granted(single, vote_request(candidate=2, epoch=4))
 
 
 @pytest.mark.parametrize(("end", "expected"), [((2, 2), False), ((3, 1), False), ((3, 2), True), ((2, 3), True)])
-def test_only_a_log_that_is_as_good_gets_a_vote(end: tuple[int, int], expected: bool) -> None:
+def test_only_an_up_to_date_log_gets_a_vote(end: tuple[int, int], expected: bool) -> None:
     single = Single(log=(1, 2, 2))
     assert granted(single, vote_request(epoch=5, end=end)) is expected
     assert single.machine.epoch == 5
 
 
-def test_what_is_not_synced_yet_counts_against_a_candidate() -> None:
+def test_unsynced_local_records_count_in_log_comparison() -> None:
     single = Single()
     single.follow(epoch=1)
     single.respond(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))
@@ -71,7 +71,7 @@ def test_no_vote_where_there_is_a_leader() -> None:
     assert not granted(candidate, vote_request(candidate=3, epoch=3))
 
 
-def test_a_higher_epoch_deposes_anybody() -> None:
+def test_higher_epoch_is_always_adopted() -> None:
     leader = Single()
     leader.become_leader()
     assert granted(leader, vote_request(epoch=2, end=(1, 1)))
@@ -79,7 +79,7 @@ def test_a_higher_epoch_deposes_anybody() -> None:
     assert leader.all(effects.LeadershipLost)
 
 
-def test_hostile_votes_are_refused() -> None:
+def test_invalid_vote_requests_are_rejected() -> None:
     single = Single(log=(3,))
     refusals = {
         vote_request(epoch=2): ErrorCode.fenced_leader_epoch,
@@ -97,7 +97,7 @@ def test_hostile_votes_are_refused() -> None:
     assert single.machine.epoch == 3
 
 
-def test_a_vote_is_not_given_for_another_disk() -> None:
+def test_vote_request_for_another_directory_is_rejected() -> None:
     single = Single()
     request = vote_request(epoch=4, voter=key_of(1)._replace(directory_id=key_of(9).directory_id))
     assert single.request(request, messages.VoteResponse).error is ErrorCode.invalid_voter_key
@@ -109,7 +109,7 @@ def test_a_vote_is_not_given_for_another_disk() -> None:
 # Pre-votes
 
 
-def test_a_pre_vote_binds_nobody() -> None:
+def test_pre_vote_does_not_use_up_the_vote() -> None:
     single = Single(log=(1,))
     for candidate in (2, 3):
         assert granted(single, vote_request(candidate=candidate, epoch=1, end=(1, 1), pre_vote=True))
@@ -117,7 +117,7 @@ def test_a_pre_vote_binds_nobody() -> None:
     assert granted(single, vote_request(candidate=3, epoch=2, end=(1, 1)))
 
 
-def test_pre_votes_beside_a_leader() -> None:
+def test_pre_votes_with_a_live_leader_are_rejected() -> None:
     single = Single()
     single.follow(epoch=1)
     fetch = single.sent(messages.FetchRequest)[0][0]
@@ -129,7 +129,7 @@ def test_pre_votes_beside_a_leader() -> None:
     assert granted(single, vote_request(candidate=3, epoch=1, pre_vote=True))
 
 
-def test_a_leader_grants_no_pre_vote_and_others_by_the_log_alone() -> None:
+def test_leader_grants_no_pre_vote() -> None:
     leader = Single()
     leader.become_leader()
     assert not granted(leader, vote_request(epoch=1, end=(9, 1), pre_vote=True))
@@ -162,7 +162,7 @@ def test_pre_votes_then_votes_then_leadership() -> None:
     assert single.is_before(effects.PersistQuorumState, effects.Send)
 
 
-def test_doubled_and_late_answers_are_not_counted_twice() -> None:
+def test_duplicate_and_late_votes_count_once() -> None:
     single = Single(voters=(1, 2, 3, 4, 5))
     single.wait(1000)
     first = single.sent(messages.VoteRequest)[0][0]
@@ -172,7 +172,7 @@ def test_doubled_and_late_answers_are_not_counted_twice() -> None:
     assert single.machine.role_name == "Prospective"
 
 
-def test_pre_votes_that_are_not_enough_leave_the_epoch() -> None:
+def test_lost_pre_vote_keeps_the_epoch() -> None:
     single = Single()
     single.wait(1000)
     for send, _ in single.sent(messages.VoteRequest):
@@ -181,7 +181,7 @@ def test_pre_votes_that_are_not_enough_leave_the_epoch() -> None:
     assert single.machine.epoch == 0
 
 
-def test_a_rejected_prospective_goes_back_to_its_leader() -> None:
+def test_lost_pre_vote_returns_to_the_leader() -> None:
     single = Single()
     single.follow(leader_id=2, epoch=3)
     single.wait(2000)
@@ -190,7 +190,7 @@ def test_a_rejected_prospective_goes_back_to_its_leader() -> None:
     assert (single.machine.role_name, single.machine.leader_id) == ("Follower", 2)
 
 
-def test_a_candidate_waits_out_its_timeout_before_it_asks_again() -> None:
+def test_candidate_waits_for_the_timeout_before_the_next_election() -> None:
     single = Single()
     single.wait(1000)
     single.grant_all(pre_vote=True)
@@ -203,7 +203,7 @@ def test_a_candidate_waits_out_its_timeout_before_it_asks_again() -> None:
     assert (single.machine.role_name, single.machine.epoch) == ("Prospective", 1)
 
 
-def test_votes_are_asked_for_again_after_a_pause() -> None:
+def test_vote_requests_are_repeated_after_a_backoff() -> None:
     single = Single()
     single.wait(1000)
     send = single.sent(messages.VoteRequest)[0][0]
@@ -213,7 +213,7 @@ def test_votes_are_asked_for_again_after_a_pause() -> None:
     assert [one.destination for one, _ in single.sent(messages.VoteRequest)] == [send.destination]
 
 
-def test_somebody_without_pre_votes_is_elected_around() -> None:
+def test_voter_without_pre_vote_support_causes_a_plain_election() -> None:
     single = Single()
     single.wait(1000)
     send = single.sent(messages.VoteRequest)[0][0]
@@ -221,7 +221,7 @@ def test_somebody_without_pre_votes_is_elected_around() -> None:
     assert (single.machine.role_name, single.machine.epoch) == ("Candidate", 1)
 
 
-def test_an_answer_of_a_higher_epoch_ends_the_candidacy() -> None:
+def test_response_with_a_higher_epoch_ends_the_candidacy() -> None:
     single = Single()
     single.wait(1000)
     send = single.sent(messages.VoteRequest)[0][0]
@@ -229,7 +229,7 @@ def test_an_answer_of_a_higher_epoch_ends_the_candidacy() -> None:
     assert (single.machine.role_name, single.machine.epoch, single.machine.leader_id) == ("Follower", 9, 3)
 
 
-def test_only_synced_records_are_claimed() -> None:
+def test_candidate_claims_only_synced_records() -> None:
     single = Single()
     single.follow(epoch=1)
     single.respond(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))

@@ -27,7 +27,7 @@ def receive(single: Single, send: effects.Send, **fields: object) -> None:
     single.respond(send, fetched(epoch=single.machine.epoch, **fields))
 
 
-def test_a_fetch_tells_where_the_log_ends() -> None:
+def test_fetch_contains_the_log_end() -> None:
     single = follower(log=(1, 1, 3), found=state(4))
     send, request = fetch_of(single)
     assert (send.destination, request.fetch_offset, request.last_fetched_epoch) == (2, 3, 3)
@@ -47,7 +47,7 @@ def test_records_are_synced_before_the_next_fetch() -> None:
     assert fetch_of(single)[1].fetch_offset == 2
 
 
-def test_the_high_watermark_is_not_beyond_the_own_log_and_does_not_go_back() -> None:
+def test_high_watermark_never_decreases_or_exceeds_the_log_end() -> None:
     single = follower(log=(1,))
     receive(single, fetch_of(single)[0], high_watermark=9)
     assert single.one(effects.HighWatermarkAdvanced).offset == 1
@@ -67,14 +67,14 @@ def test_the_high_watermark_is_not_beyond_the_own_log_and_does_not_go_back() -> 
         Batch(base_offset=1, last_offset=1, epoch=0),
     ],
 )
-def test_what_does_not_continue_the_log_is_left_out(wrong: Batch) -> None:
+def test_non_contiguous_batches_are_ignored(wrong: Batch) -> None:
     single = follower()
     good = batches((1,))[0]
     receive(single, fetch_of(single)[0], batches=(good, wrong, *batches((1,), 2)))
     assert single.one(effects.Append).batches == (good,)
 
 
-def test_one_fetch_at_a_time_and_none_that_comes_late() -> None:
+def test_one_fetch_at_a_time_and_late_responses_are_ignored() -> None:
     single = follower()
     first = fetch_of(single)[0]
     single.receive(begin_request(2, 1))
@@ -86,7 +86,7 @@ def test_one_fetch_at_a_time_and_none_that_comes_late() -> None:
     assert not single.all(effects.Append)
 
 
-def test_after_a_failure_others_are_asked_for_the_leader() -> None:
+def test_failed_fetch_queries_other_nodes_for_the_leader() -> None:
     single = follower()
     send = fetch_of(single)[0]
     single.step(events.RequestFailed(send.destination, send.correlation_id))
@@ -97,7 +97,7 @@ def test_after_a_failure_others_are_asked_for_the_leader() -> None:
     assert fetch_of(single)[0].destination == 3
 
 
-def test_a_leader_that_has_resigned_is_not_asked_without_a_pause() -> None:
+def test_resigned_leader_is_queried_after_a_backoff() -> None:
     single = follower()
     refusal = fetched(error=ErrorCode.not_leader_or_follower)
     single.respond(fetch_of(single)[0], refusal)
@@ -117,23 +117,21 @@ def test_a_leader_that_has_resigned_is_not_asked_without_a_pause() -> None:
         ((1, 1, 1, 1), OffsetAndEpoch(2, 1), 2),
     ],
 )
-def test_a_diverging_log_is_cut_where_it_may_agree(
-    log: tuple[int, ...], diverging: OffsetAndEpoch, expected: int
-) -> None:
+def test_diverging_log_is_truncated(log: tuple[int, ...], diverging: OffsetAndEpoch, expected: int) -> None:
     single = follower(log=log, found=state(4))
     receive(single, fetch_of(single)[0], diverging_epoch=diverging)
     assert single.one(effects.Truncate).end_offset == expected
     assert fetch_of(single)[1].fetch_offset == expected
 
 
-def test_nothing_committed_is_cut() -> None:
+def test_committed_records_are_never_truncated() -> None:
     single = follower(log=(1, 1, 1), found=state(4))
     receive(single, fetch_of(single)[0], high_watermark=2)
     with pytest.raises(BrokenQuorum, match="below the high watermark 2"):
         receive(single, fetch_of(single)[0], diverging_epoch=OffsetAndEpoch(1, 1))
 
 
-def test_a_cut_takes_back_a_change_of_the_voters() -> None:
+def test_truncation_reverts_a_voter_change() -> None:
     single = follower(kraft_version=1)
     voters = tuple(registration(node_id, with_directory=True) for node_id in (1, 2))
     change = Batch(base_offset=0, last_offset=0, epoch=1, control=(Voters(voters=voters),))
@@ -146,7 +144,7 @@ def test_a_cut_takes_back_a_change_of_the_voters() -> None:
     assert [voter.voter_id for voter in single.machine.quorum.voters] == [1, 2, 3]
 
 
-def test_silence_makes_a_voter_stand() -> None:
+def test_fetch_timeout_starts_an_election() -> None:
     single = follower()
     single.wait(1999)
     assert single.machine.role_name == "Follower"
@@ -154,7 +152,7 @@ def test_silence_makes_a_voter_stand() -> None:
     assert single.machine.role_name == "Prospective"
 
 
-def test_an_observer_finds_the_leader_and_takes_its_records_in_one_go() -> None:
+def test_observer_finds_the_leader_and_fetches() -> None:
     single = Single(voters=(2, 3), found=state(1))
     send = fetch_of(single)[0]
     single.respond(send, fetched(leader_id=3, batches=tuple(batches((1,))), high_watermark=1))
@@ -162,7 +160,7 @@ def test_an_observer_finds_the_leader_and_takes_its_records_in_one_go() -> None:
     assert single.is_before(effects.PersistQuorumState, effects.Append)
 
 
-def test_bootstrap_servers_are_asked_by_their_own_numbers() -> None:
+def test_bootstrap_servers_are_queried_by_negative_ids() -> None:
     single = Single(voters=(), settings=replace(SETTINGS, bootstrap_ids=(-2,)))
     send = fetch_of(single)[0]
     assert (send.destination, send.endpoints) == (-2, ())
@@ -173,7 +171,7 @@ def test_bootstrap_servers_are_asked_by_their_own_numbers() -> None:
     assert (send.destination, send.endpoints) == (7, endpoints)
 
 
-def test_a_leader_without_an_address_is_remembered_until_somebody_knows_it() -> None:
+def test_leader_without_address_is_kept_until_it_is_known() -> None:
     single = Single(voters=(2, 3))
     single.respond(fetch_of(single)[0], fetched(leader_id=7, epoch=3, error=ErrorCode.fenced_leader_epoch))
     assert (single.machine.role_name, single.machine.leader_id) == ("Unattached", 7)
@@ -183,7 +181,7 @@ def test_a_leader_without_an_address_is_remembered_until_somebody_knows_it() -> 
 
 
 @pytest.mark.parametrize("error", [ErrorCode.inconsistent_cluster_id, ErrorCode.cluster_authorization_failed])
-def test_refusals_are_met_with_patience(error: ErrorCode) -> None:
+def test_errors_are_followed_by_a_backoff(error: ErrorCode) -> None:
     single = Single(voters=(2,))
     single.respond(fetch_of(single)[0], messages.FetchResponse(error=error))
     assert not single.all(effects.Send)

@@ -18,7 +18,7 @@ def leader(**fields: object) -> Single:
 # The epoch's first record
 
 
-def test_an_epoch_begins_with_a_record_of_its_own() -> None:
+def test_new_leader_writes_a_leader_change_record() -> None:
     single = leader(log=(1, 1))
     batch = single.one(effects.Append).batches[0]
     assert (batch.base_offset, batch.epoch) == (2, 2)
@@ -28,7 +28,7 @@ def test_an_epoch_begins_with_a_record_of_its_own() -> None:
     assert single.one(effects.BecameLeader) == effects.BecameLeader(2, 2)
 
 
-def test_voters_that_are_not_in_the_log_yet_are_written_into_it() -> None:
+def test_new_leader_writes_voters_that_are_not_in_the_log() -> None:
     single = leader(kraft_version=1)
     kinds = [type(message) for message in single.one(effects.Append).batches[0].control]
     assert kinds == [LeaderChangeV0, KRaftVersion, Voters]
@@ -37,7 +37,7 @@ def test_voters_that_are_not_in_the_log_yet_are_written_into_it() -> None:
 # Telling others
 
 
-def test_silent_voters_are_told_who_leads() -> None:
+def test_unresponsive_voters_receive_begin_quorum_epoch() -> None:
     single = leader()
     assert {send.destination for send, _ in single.sent(messages.BeginQuorumEpochRequest)} == {2, 3}
     for send, _ in single.sent(messages.BeginQuorumEpochRequest):
@@ -48,7 +48,7 @@ def test_silent_voters_are_told_who_leads() -> None:
     assert [send.destination for send, _ in single.sent(messages.BeginQuorumEpochRequest)] == [3]
 
 
-def test_a_follower_follows_whom_it_is_told() -> None:
+def test_begin_quorum_epoch_makes_a_follower() -> None:
     single = Single()
     single.follow(leader_id=3, epoch=4)
     assert single.is_before(effects.PersistQuorumState, effects.Respond)
@@ -56,7 +56,7 @@ def test_a_follower_follows_whom_it_is_told() -> None:
     assert single.sent(messages.FetchRequest)[0][0].destination == 3
 
 
-def test_hostile_claims_are_refused() -> None:
+def test_invalid_epoch_requests_are_rejected() -> None:
     single = Single(found=state(5))
     for request, error in {
         begin_request(2, 4): ErrorCode.fenced_leader_epoch,
@@ -67,7 +67,7 @@ def test_hostile_claims_are_refused() -> None:
     assert single.machine.epoch == 5
 
 
-def test_two_leaders_of_one_epoch_are_the_end() -> None:
+def test_two_leaders_of_one_epoch_stop_the_replica() -> None:
     single = Single()
     single.follow(leader_id=2, epoch=1)
     with pytest.raises(BrokenQuorum, match="two leaders"):
@@ -76,7 +76,7 @@ def test_two_leaders_of_one_epoch_are_the_end() -> None:
         leader().receive(begin_request(3, 1))
 
 
-def test_being_named_as_a_leader_that_it_is_not_is_ignored() -> None:
+def test_claim_that_this_replica_leads_is_ignored() -> None:
     single = Single(voters=(2, 3))
     send = single.sent(messages.FetchRequest)[0][0]
     single.respond(send, fetched(leader_id=1, epoch=7, error=ErrorCode.fenced_leader_epoch))
@@ -86,7 +86,7 @@ def test_being_named_as_a_leader_that_it_is_not_is_ignored() -> None:
 # Giving up
 
 
-def test_a_leader_that_nobody_follows_resigns() -> None:
+def test_leader_without_followers_resigns() -> None:
     single = leader()
     single.wait(2999)
     assert single.machine.is_leader
@@ -97,7 +97,7 @@ def test_a_leader_that_nobody_follows_resigns() -> None:
 
 
 @pytest.mark.parametrize(("followers", "remains"), [((2,), False), ((2, 3), True), ((9, 10), False)])
-def test_a_majority_has_to_fetch_in_time(followers: tuple[int, ...], remains: bool) -> None:
+def test_leader_needs_fetches_of_a_majority(followers: tuple[int, ...], remains: bool) -> None:
     single = leader(voters=(1, 2, 3, 4, 5))
     single.wait(2000)
     for node_id in followers:
@@ -106,7 +106,7 @@ def test_a_majority_has_to_fetch_in_time(followers: tuple[int, ...], remains: bo
     assert single.machine.is_leader is remains
 
 
-def test_resigning_names_the_best_successor_and_answers_all_who_wait() -> None:
+def test_resignation_names_successors_and_fails_pending_requests() -> None:
     single = leader()
     single.sync()
     single.receive(fetch_request(replica=2, end=(0, 0)))
@@ -122,7 +122,7 @@ def test_resigning_names_the_best_successor_and_answers_all_who_wait() -> None:
     assert single.all(effects.AppendRejected)
 
 
-def test_the_end_of_an_epoch_is_told_until_it_is_heard() -> None:
+def test_end_quorum_epoch_is_repeated_until_acknowledged() -> None:
     single = Single(found=state(3, leader=1))
     first, second = (send for send, _ in single.sent(messages.EndQuorumEpochRequest))
     single.respond(first, messages.EndQuorumEpochResponse(leader_id=1, leader_epoch=3))
@@ -135,7 +135,7 @@ def test_the_end_of_an_epoch_is_told_until_it_is_heard() -> None:
     ("candidates", "delay_ms"),
     [((1, 3), 0), ((3, 1), 500), ((3, 4, 1), 500), ((3, 1, 4), 250), ((3, 4), 1000), ((), 0)],
 )
-def test_successors_stand_one_after_the_other(candidates: tuple[int, ...], delay_ms: int) -> None:
+def test_successors_start_elections_one_after_the_other(candidates: tuple[int, ...], delay_ms: int) -> None:
     single = Single()
     single.follow(leader_id=2, epoch=1)
     single.receive(end_request(candidates))
@@ -146,7 +146,7 @@ def test_successors_stand_one_after_the_other(candidates: tuple[int, ...], delay
     assert single.machine.role_name == "Prospective"
 
 
-def test_who_heard_of_the_end_helps_others() -> None:
+def test_voter_grants_pre_votes_after_end_quorum_epoch() -> None:
     single = Single()
     single.follow(leader_id=2, epoch=1)
     single.respond(single.sent(messages.FetchRequest)[0][0], fetched())
@@ -154,7 +154,7 @@ def test_who_heard_of_the_end_helps_others() -> None:
     assert single.request(vote_request(candidate=3, epoch=1, pre_vote=True), messages.VoteResponse).vote_granted
 
 
-def test_stopping_hands_over_and_begins_nothing() -> None:
+def test_stopping_hands_over_leadership() -> None:
     single = leader()
     single.step(events.StopRequested())
     assert single.machine.role_name == "Resigned"
@@ -166,13 +166,13 @@ def test_stopping_hands_over_and_begins_nothing() -> None:
 
 
 @pytest.mark.parametrize("single", [Single(voters=(1,)), Single(voters=(2, 3)), Single(found=state(2, leader=3))])
-def test_who_is_not_needed_stops_at_once(single: Single) -> None:
+def test_replica_that_is_not_needed_stops_at_once(single: Single) -> None:
     single.step(events.StopRequested())
     assert single.all(effects.ReadyToStop)
     assert not single.wait(10) or not single.all(effects.ReadyToStop)
 
 
-def test_records_are_taken_only_in_the_own_epoch() -> None:
+def test_append_is_rejected_in_another_epoch() -> None:
     single = leader()
     single.step(events.AppendRequested(1, 3, b"three"))
     batch = single.one(effects.Append).batches[0]

@@ -92,7 +92,7 @@ def play(steps: list[tuple[str, int, int]]) -> tuple[LogView, Model]:
 
 
 @given(STEPS)
-def test_the_view_is_the_log(steps: list[tuple[str, int, int]]) -> None:
+def test_view_equals_a_model_of_the_log(steps: list[tuple[str, int, int]]) -> None:
     view, model = play(steps)
     end = len(model.epochs)
     assert (view.start_offset, view.end_offset, view.last_epoch) == (model.start, end, model.epoch_before(end))
@@ -102,7 +102,7 @@ def test_the_view_is_the_log(steps: list[tuple[str, int, int]]) -> None:
 
 
 @given(STEPS, st.lists(st.integers(1, 4), max_size=8))
-def test_a_fetcher_is_led_to_where_the_logs_agree(steps: list[tuple[str, int, int]], others: list[int]) -> None:
+def test_diverging_fetcher_finds_the_common_prefix(steps: list[tuple[str, int, int]], others: list[int]) -> None:
     """By as many answers as it takes, and never below it."""
     view, model = play([step for step in steps if step[0] in ("append", "truncate")])
     fetcher = view_of(*sorted(others))
@@ -140,7 +140,7 @@ def _first(epochs: list[int], epoch: int) -> int:
 # By example
 
 
-def test_an_old_sync_does_not_speak_for_new_records() -> None:
+def test_old_sync_does_not_cover_records_after_a_truncation() -> None:
     view = view_of(1, 1)
     old = view.append(batches((1, 1), 2)[0])
     view.truncate(1)
@@ -150,7 +150,7 @@ def test_an_old_sync_does_not_speak_for_new_records() -> None:
     assert not view.is_synced
 
 
-def test_what_does_not_continue_is_refused() -> None:
+def test_non_contiguous_append_is_rejected() -> None:
     view = view_of(1, 2)
     for batch in (Batch(base_offset=3, last_offset=3, epoch=2), Batch(base_offset=2, last_offset=2, epoch=1)):
         with pytest.raises(BrokenQuorum):
@@ -164,7 +164,7 @@ def test_end_of_epoch(epoch: int, expected: tuple[int, int]) -> None:
     assert view_of(1, 1, 3, 3).end_of_epoch(epoch) == expected
 
 
-def test_an_empty_log_is_sent_a_snapshot_but_not_the_one_of_formatting() -> None:
+def test_empty_log_gets_a_snapshot_but_not_the_bootstrap_one() -> None:
     view = view_of(1, 1)
     view.snapshots[SnapshotId(0, 0)] = 1
     assert view.compare(0, 0) == Valid()
@@ -172,7 +172,7 @@ def test_an_empty_log_is_sent_a_snapshot_but_not_the_one_of_formatting() -> None
     assert view.compare(0, 0) == BehindSnapshot(SnapshotId(1, 1))
 
 
-def test_a_log_cannot_begin_where_no_snapshot_ends() -> None:
+def test_log_start_needs_a_snapshot() -> None:
     view = view_of(1, 1)
     with pytest.raises(BrokenQuorum):
         view.advance_start(SnapshotId(1, 1))

@@ -57,7 +57,7 @@ def voter_ids(single: Single) -> list[int]:
 # Adding
 
 
-def test_a_voter_counts_from_the_append_on_and_is_acknowledged_when_committed() -> None:
+def test_added_voter_counts_at_append_and_is_acknowledged_at_commit() -> None:
     single = leader()
     asked = single.receive(add())
     assert single.sent(messages.ApiVersionsRequest)[0][0].destination == 4
@@ -70,7 +70,7 @@ def test_a_voter_counts_from_the_append_on_and_is_acknowledged_when_committed() 
     assert single.response_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
 
 
-def test_who_does_not_want_to_wait_is_answered_at_the_append() -> None:
+def test_early_response_is_sent_at_append() -> None:
     single = leader()
     asked = single.receive(add(ack_when_committed=False))
     versions_known(single)
@@ -93,7 +93,7 @@ def test_who_does_not_want_to_wait_is_answered_at_the_append() -> None:
         (add(2, voter=key_of(2)._replace(directory_id=directory_of(9))), ErrorCode.duplicate_voter, "already part"),
     ],
 )
-def test_hostile_additions(request_: messages.AddRaftVoterRequest, error: ErrorCode, text: str) -> None:
+def test_invalid_additions_are_rejected(request_: messages.AddRaftVoterRequest, error: ErrorCode, text: str) -> None:
     answer = leader().request(request_, messages.AddRaftVoterResponse)
     assert answer.error is error
     assert text in (answer.error_message or "")
@@ -108,7 +108,7 @@ def test_hostile_additions(request_: messages.AddRaftVoterRequest, error: ErrorC
          ErrorCode.invalid_request),
     ],
 )  # fmt: skip
-def test_a_new_voter_must_know_the_quorums_version(fields: dict[str, object], error: ErrorCode) -> None:
+def test_new_voter_must_support_the_kraft_version(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
     asked = single.receive(add())
     versions_known(single, **fields)
@@ -125,7 +125,7 @@ def test_a_new_voter_must_be_caught_up() -> None:
     assert "lagging behind" in (answer.error_message or "")
 
 
-def test_an_addition_that_takes_too_long_is_given_up() -> None:
+def test_addition_times_out() -> None:
     single = leader()
     asked = single.receive(add())
     single.wait(SETTINGS.request_timeout_ms)
@@ -137,7 +137,7 @@ def test_an_addition_that_takes_too_long_is_given_up() -> None:
 # Removing
 
 
-def test_a_removed_voter_counts_no_more() -> None:
+def test_removed_voter_does_not_count() -> None:
     single = leader()
     asked = single.receive(remove(3))
     assert written_voters(single) == [1, 2]
@@ -148,7 +148,7 @@ def test_a_removed_voter_counts_no_more() -> None:
     assert single.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
 
 
-def test_a_leader_removes_itself_and_leads_until_that_is_committed() -> None:
+def test_leader_that_removes_itself_leads_until_the_commit() -> None:
     single = leader()
     asked = single.receive(remove(1))
     assert written_voters(single) == [2, 3]
@@ -170,17 +170,17 @@ def test_a_leader_removes_itself_and_leads_until_that_is_committed() -> None:
         (remove(cluster_id="another"), ErrorCode.inconsistent_cluster_id),
     ],
 )
-def test_hostile_removals(request_: messages.RemoveRaftVoterRequest, error: ErrorCode) -> None:
+def test_invalid_removals_are_rejected(request_: messages.RemoveRaftVoterRequest, error: ErrorCode) -> None:
     assert leader().request(request_, messages.RemoveRaftVoterResponse).error is error
 
 
-def test_the_last_voter_stays() -> None:
+def test_last_voter_cannot_be_removed() -> None:
     single = Single(voters=(1,), kraft_version=1)
     single.sync()
     assert single.request(remove(1), messages.RemoveRaftVoterResponse).error is ErrorCode.voter_not_found
 
 
-def test_a_voter_with_an_uncommitted_removal_may_still_be_needed() -> None:
+def test_voter_with_an_uncommitted_removal_may_be_elected() -> None:
     """Its log may be the only one with the record: without it the others would elect nobody."""
     single = leader(voters=(1, 2))
     single.receive(remove(1))
@@ -198,7 +198,7 @@ def test_a_voter_with_an_uncommitted_removal_may_still_be_needed() -> None:
 # One at a time
 
 
-def test_no_change_while_one_is_under_way() -> None:
+def test_one_voter_change_at_a_time() -> None:
     single = leader()
     single.receive(add())
     for request, kind in ((add(5), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
@@ -207,14 +207,14 @@ def test_no_change_while_one_is_under_way() -> None:
         assert "previous voter change" in (answer.error_message or "")
 
 
-def test_no_change_before_the_epoch_has_committed_anything() -> None:
+def test_no_voter_change_before_the_first_commit_of_the_epoch() -> None:
     single = leader(is_confirmed=False)
     answer = single.request(remove(), messages.RemoveRaftVoterResponse)
     assert answer.error is ErrorCode.request_timed_out
     assert "establish HWM" in (answer.error_message or "")
 
 
-def test_no_change_while_the_last_one_is_not_committed_even_if_nobody_waits_for_it() -> None:
+def test_no_voter_change_before_the_last_one_is_committed() -> None:
     single = leader()
     single.receive(remove(3))
     single.receive(fetch_request(replica=2, epoch=1, end=(3, 1), max_wait_ms=0))
@@ -224,7 +224,7 @@ def test_no_change_while_the_last_one_is_not_committed_even_if_nobody_waits_for_
     assert "commit the latest voter change at Optional[3] with HWM 3" in (answer.error_message or "")
 
 
-def test_fixed_voters_are_not_changed() -> None:
+def test_static_voters_cannot_change() -> None:
     single = leader(kraft_version=0)
     for request, kind in ((add(), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
         answer = single.request(request, kind)
@@ -252,7 +252,7 @@ def update(**fields: object) -> messages.UpdateRaftVoterRequest:
     return replace(request, **fields)
 
 
-def test_a_voter_that_has_moved_is_written_down() -> None:
+def test_updated_voter_endpoints_are_written() -> None:
     single = leader()
     assert not single.request(update(), messages.UpdateRaftVoterResponse).error
     message = single.one(effects.Append).batches[0].control[0]
@@ -276,7 +276,7 @@ def test_a_voter_that_has_moved_is_written_down() -> None:
          ErrorCode.invalid_request),
     ],
 )  # fmt: skip
-def test_hostile_updates(fields: dict[str, object], error: ErrorCode) -> None:
+def test_invalid_updates_are_rejected(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
     answer = single.request(update(**fields), messages.UpdateRaftVoterResponse)
     assert (answer.error, answer.leader_id) == (error, 1)
@@ -286,7 +286,7 @@ def test_hostile_updates(fields: dict[str, object], error: ErrorCode) -> None:
 # From fixed voters to voters in the log
 
 
-def test_an_upgrade_needs_all_voters_to_have_described_themselves() -> None:
+def test_kraft_upgrade_needs_the_details_of_all_voters() -> None:
     single = leader(kraft_version=0)
     wanted = events.KRaftVersionRequested(1, 1)
     single.step(wanted)
@@ -307,13 +307,13 @@ def test_an_upgrade_needs_all_voters_to_have_described_themselves() -> None:
 
 
 @pytest.mark.parametrize("wanted", [events.KRaftVersionRequested(1, 0), events.KRaftVersionRequested(1, 2)])
-def test_no_way_back_and_no_way_too_far(wanted: events.KRaftVersionRequested) -> None:
+def test_kraft_version_cannot_be_downgraded_or_unsupported(wanted: events.KRaftVersionRequested) -> None:
     single = leader()
     single.step(wanted)
     assert single.one(effects.AppendRejected)
 
 
-def test_an_upgrade_is_the_leaders_matter() -> None:
+def test_only_the_leader_upgrades_the_kraft_version() -> None:
     single = Single()
     single.step(events.KRaftVersionRequested(0, 1))
     assert single.one(effects.AppendRejected)
@@ -329,7 +329,7 @@ def answer_fetches(single: Single) -> None:
         single.respond(single.last(messages.FetchRequest), fetched())
 
 
-def test_a_voter_that_has_moved_tells_its_leader() -> None:
+def test_voter_with_new_endpoints_sends_an_update() -> None:
     single = Single(kraft_version=1, moved_to=7)
     single.follow()
     answer_fetches(single)
@@ -340,7 +340,7 @@ def test_a_voter_that_has_moved_tells_its_leader() -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.unsupported_version])
-def test_a_fixed_voter_describes_itself_once(error: ErrorCode) -> None:
+def test_static_voter_sends_its_details_once(error: ErrorCode) -> None:
     single = Single()
     single.follow()
     answer_fetches(single)
@@ -351,7 +351,7 @@ def test_a_fixed_voter_describes_itself_once(error: ErrorCode) -> None:
     assert not single.sent(messages.UpdateRaftVoterRequest)
 
 
-def test_who_has_nothing_to_tell_only_fetches() -> None:
+def test_unchanged_voter_only_fetches() -> None:
     single = Single(kraft_version=1)
     single.follow()
     answer_fetches(single)

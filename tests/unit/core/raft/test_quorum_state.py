@@ -5,7 +5,7 @@ import pytest
 from odradek.core.raft.quorum_state import QuorumState, UnreadableQuorumState
 
 
-def test_as_apache_kafka_writes_it_with_fixed_voters() -> None:
+def test_static_voters_are_written_like_kafka() -> None:
     written = (
         b'{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
         b'"currentVoters":[{"voterId":1}],"data_version":0}'
@@ -15,7 +15,7 @@ def test_as_apache_kafka_writes_it_with_fixed_voters() -> None:
     assert QuorumState.decode(written) == state
 
 
-def test_as_apache_kafka_writes_it_with_voters_by_directory() -> None:
+def test_dynamic_voters_are_written_like_kafka() -> None:
     written = (
         b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
     )
@@ -42,6 +42,6 @@ def test_a_vote_is_read_back() -> None:
         b"\xff\xfe",
     ],
 )
-def test_what_cannot_be_read_is_refused(data: bytes) -> None:
+def test_unreadable_file_is_rejected(data: bytes) -> None:
     with pytest.raises(UnreadableQuorumState):
         QuorumState.decode(data)

@@ -10,11 +10,11 @@ def test_every_role_is_in_the_table() -> None:
     assert roles >= VOTERS_ONLY
 
 
-def test_a_higher_epoch_or_leader_can_be_followed_from_anywhere() -> None:
+def test_every_role_can_follow_a_higher_epoch() -> None:
     for source, targets in TRANSITIONS.items():
         assert Unattached in targets, source
         assert Follower in targets, source
 
 
-def test_leadership_is_won_by_candidates_only() -> None:
+def test_only_candidates_become_leaders() -> None:
     assert [source.__name__ for source, targets in TRANSITIONS.items() if Leader in targets] == ["Candidate"]

@@ -28,7 +28,7 @@ def answer(single: Single, **fields: object) -> messages.FetchResponse:
 # What is committed
 
 
-def test_a_majority_commits() -> None:
+def test_majority_of_fetches_commits() -> None:
     single = leader(voters=(1, 2, 3, 4, 5))
     for replica in (2, 9):
         answer(single, replica=replica, end=(1, 1), max_wait_ms=0)
@@ -38,13 +38,13 @@ def test_a_majority_commits() -> None:
     assert single.one(effects.LeadershipConfirmed).epoch == 1
 
 
-def test_older_records_are_committed_only_with_one_of_the_own_epoch() -> None:
+def test_records_of_older_epochs_commit_only_with_a_new_one() -> None:
     single = leader(log=(1, 1, 1))
     assert answer(single, end=(3, 1), max_wait_ms=0).high_watermark == -1
     assert answer(single, end=(4, 2), max_wait_ms=0).high_watermark == 4
 
 
-def test_the_leaders_own_disk_counts_when_it_is_synced() -> None:
+def test_unsynced_records_of_the_leader_do_not_count() -> None:
     single = leader()
     single.step(events.AppendRequested(1, 1, b""))
     change = single.one(effects.Append).change
@@ -62,7 +62,7 @@ def test_followers_may_be_ahead_of_the_leaders_disk() -> None:
     assert single.machine.high_watermark == 2
 
 
-def test_a_follower_that_goes_back_takes_nothing_back() -> None:
+def test_high_watermark_never_decreases() -> None:
     single = leader()
     answer(single, end=(1, 1), max_wait_ms=0)
     assert answer(single, end=(0, 0), max_wait_ms=0).high_watermark == 1
@@ -71,7 +71,7 @@ def test_a_follower_that_goes_back_takes_nothing_back() -> None:
 # Waiting
 
 
-def test_nothing_new_is_waited_for() -> None:
+def test_fetch_without_new_data_waits() -> None:
     single = leader()
     waiting = single.receive(fetch_request(end=(1, 1), high_watermark=1))
     assert not single.all(effects.Respond)
@@ -80,7 +80,7 @@ def test_nothing_new_is_waited_for() -> None:
     assert (served.request_id, served.start_offset, served.end_offset) == (waiting, 1, 3)
 
 
-def test_a_wait_has_an_end() -> None:
+def test_pending_fetch_expires() -> None:
     single = leader()
     waiting = single.receive(fetch_request(end=(1, 1), high_watermark=1, max_wait_ms=500))
     assert single.one(effects.SetTimer).at_ms <= single.now_ms + 500
@@ -90,7 +90,7 @@ def test_a_wait_has_an_end() -> None:
     assert single.response_to(waiting, messages.FetchResponse).high_watermark == 1
 
 
-def test_a_new_high_watermark_is_news() -> None:
+def test_new_high_watermark_completes_a_pending_fetch() -> None:
     single = leader(voters=(1, 2))
     single.receive(fetch_request(replica=9, end=(1, 1), high_watermark=0))
     waiting = 1
@@ -100,14 +100,14 @@ def test_a_new_high_watermark_is_news() -> None:
     assert not single.all(effects.Respond)
 
 
-def test_who_asks_again_does_not_wait_twice() -> None:
+def test_new_fetch_completes_the_previous_one() -> None:
     single = leader()
     first = single.receive(fetch_request(end=(1, 1), high_watermark=1))
     single.receive(fetch_request(end=(1, 1), high_watermark=1))
     assert single.response_to(first, messages.FetchResponse)
 
 
-def test_a_deposed_leader_sends_everybody_away() -> None:
+def test_lost_leadership_fails_pending_fetches() -> None:
     single = leader()
     waiting = single.receive(fetch_request(end=(1, 1), high_watermark=1))
     single.receive(vote_request(candidate=3, epoch=2, end=(9, 1)))
@@ -131,7 +131,7 @@ def test_a_deposed_leader_sends_everybody_away() -> None:
         ((0, 0), None),
     ],
 )
-def test_diverging_logs_are_told_where(end: tuple[int, int], diverging: OffsetAndEpoch | None) -> None:
+def test_diverging_fetch_gets_the_epoch_end(end: tuple[int, int], diverging: OffsetAndEpoch | None) -> None:
     single = leader(log=(1, 1, 3, 3))
     response = answer(single, end=end, max_wait_ms=0)
     assert response.diverging_epoch == diverging
@@ -142,7 +142,7 @@ def test_diverging_logs_are_told_where(end: tuple[int, int], diverging: OffsetAn
     ("end", "is_behind"),
     [((0, 0), True), ((9, 2), True), ((10, 1), True), ((12, 1), True), ((10, 2), False), ((12, 3), False)],
 )
-def test_who_is_behind_the_log_gets_a_snapshot(end: tuple[int, int], is_behind: bool) -> None:
+def test_fetch_before_the_log_start_gets_a_snapshot(end: tuple[int, int], is_behind: bool) -> None:
     single = leader(snapshot=SnapshotId(10, 2), log=(2, 3))
     response = answer(single, end=end, max_wait_ms=0)
     assert response.snapshot_id == (SnapshotId(10, 2) if is_behind else None)
@@ -164,13 +164,13 @@ def test_who_is_behind_the_log_gets_a_snapshot(end: tuple[int, int], is_behind: 
         ({"replica": 1}, ErrorCode.invalid_request),
     ],
 )
-def test_hostile_fetches_are_refused(fields: dict[str, object], error: ErrorCode) -> None:
+def test_invalid_fetches_are_rejected(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
     response = answer(single, **fields)
     assert (response.error, response.leader_id, response.leader_epoch) == (error, 1, 1)
 
 
-def test_others_say_who_leads() -> None:
+def test_followers_respond_with_the_leader() -> None:
     single = Single(found=state(3, leader=2))
     response = answer(single, replica=3, epoch=3)
     assert (response.error, response.leader_id) == (ErrorCode.not_leader_or_follower, 2)
@@ -179,7 +179,7 @@ def test_others_say_who_leads() -> None:
     assert single.request(request, messages.FetchResponse).error is ErrorCode.inconsistent_cluster_id
 
 
-def test_consumers_are_served_and_count_for_nothing() -> None:
+def test_fetches_without_replica_id_do_not_count() -> None:
     single = leader(voters=(1, 2))
     response = answer(single, replica=-1, end=(1, 1), max_wait_ms=0)
     assert (response.error, response.high_watermark) == (ErrorCode.none, -1)
@@ -201,7 +201,7 @@ def piece_of(single: Single, position: int = 0, **fields: object) -> messages.Fe
     return single.request(replace(request, **fields), messages.FetchSnapshotResponse)
 
 
-def test_a_snapshot_is_served_from_any_byte() -> None:
+def test_snapshot_is_served_from_any_position() -> None:
     single = leader(snapshot=SnapshotId(10, 2))
     response = piece_of(single, 64)
     assert (response.error, response.size_bytes, response.position) == (ErrorCode.none, 100, 64)
@@ -220,11 +220,11 @@ def test_a_snapshot_is_served_from_any_byte() -> None:
         (0, {"cluster_id": "another"}, ErrorCode.inconsistent_cluster_id),
     ],
 )
-def test_hostile_requests_for_snapshots(position: int, fields: dict[str, object], error: ErrorCode) -> None:
+def test_invalid_snapshot_requests_are_rejected(position: int, fields: dict[str, object], error: ErrorCode) -> None:
     assert piece_of(leader(snapshot=SnapshotId(10, 2)), position, **fields).error is error
 
 
-def test_fetching_a_snapshot_is_following_too() -> None:
+def test_snapshot_fetch_counts_as_fetch() -> None:
     single = leader(snapshot=SnapshotId(10, 2))
     for _ in range(4):
         single.wait(2000)

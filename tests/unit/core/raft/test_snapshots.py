@@ -31,7 +31,7 @@ def piece(single: Single, piece_data: bytes, at: int = 0, **fields: object) -> N
     single.respond(send, replace(answer, **fields))
 
 
-def test_pieces_follow_each_other_until_the_snapshot_is_whole() -> None:
+def test_snapshot_is_downloaded_in_pieces() -> None:
     single = downloading()
     request = single.sent(messages.FetchSnapshotRequest)[0][1]
     assert (request.snapshot_id, request.position) == (ID, 0)
@@ -49,7 +49,7 @@ def loaded() -> Single:
     return single
 
 
-def test_a_loaded_snapshot_takes_the_logs_place() -> None:
+def test_loaded_snapshot_replaces_the_log() -> None:
     single = loaded()
     voters = tuple(registration(node_id, with_directory=True) for node_id in (1, 2))
     single.step(events.SnapshotLoaded(ID, 10, Quorum(1, voters)))
@@ -59,7 +59,7 @@ def test_a_loaded_snapshot_takes_the_logs_place() -> None:
     assert single.machine.quorum == Quorum(1, voters)
 
 
-def test_while_it_is_loaded_nothing_is_fetched_and_nobody_stands() -> None:
+def test_no_fetch_or_election_while_a_snapshot_is_loaded() -> None:
     single = loaded()
     single.wait(10_000)
     assert not single.sent(messages.FetchRequest)
@@ -71,7 +71,7 @@ def test_while_it_is_loaded_nothing_is_fetched_and_nobody_stands() -> None:
     assert single.machine.role_name == "Prospective"
 
 
-def test_another_snapshot_than_the_awaited_one_is_a_fault() -> None:
+def test_unexpected_loaded_snapshot_stops_the_replica() -> None:
     with pytest.raises(BrokenQuorum):
         loaded().step(events.SnapshotLoaded(SnapshotId(11, 1), 10, Quorum()))
 
@@ -80,7 +80,7 @@ def test_another_snapshot_than_the_awaited_one_is_a_fault() -> None:
     "fields",
     [{"snapshot_id": SnapshotId(11, 1)}, {"position": 3}, {"data": b""}, {"error": ErrorCode.request_timed_out}],
 )
-def test_pieces_that_do_not_fit_are_asked_for_again(fields: dict[str, object]) -> None:
+def test_unexpected_pieces_are_requested_again(fields: dict[str, object]) -> None:
     single = downloading()
     piece(single, b"123456", **fields)
     assert not single.all(effects.WriteSnapshotPiece)
@@ -93,14 +93,14 @@ def test_pieces_that_do_not_fit_are_asked_for_again(fields: dict[str, object]) -
 @pytest.mark.parametrize(
     "error", [ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range, ErrorCode.unknown_server_error]
 )
-def test_a_snapshot_that_is_gone_is_given_up(error: ErrorCode) -> None:
+def test_deleted_snapshot_is_abandoned(error: ErrorCode) -> None:
     single = downloading()
     piece(single, b"", error=error, snapshot_id=None)
     assert single.one(effects.AbandonSnapshot).snapshot_id == ID
     assert single.sent(messages.FetchRequest)
 
 
-def test_a_snapshot_that_has_another_size_now_is_begun_anew() -> None:
+def test_snapshot_with_another_size_is_downloaded_again() -> None:
     single = downloading()
     piece(single, b"123456")
     piece(single, b"7890", 6, size_bytes=12)
@@ -108,14 +108,14 @@ def test_a_snapshot_that_has_another_size_now_is_begun_anew() -> None:
     assert not single.all(effects.LoadSnapshot)
 
 
-def test_another_leader_means_another_snapshot() -> None:
+def test_new_leader_abandons_the_download() -> None:
     single = downloading()
     single.receive(begin_request(3, 2))
     assert single.one(effects.AbandonSnapshot).snapshot_id == ID
     assert single.sent(messages.FetchRequest)[0][0].destination == 3
 
 
-def test_a_snapshot_below_what_is_committed_is_refused() -> None:
+def test_snapshot_below_the_high_watermark_is_rejected() -> None:
     single = Single(snapshot=SnapshotId(12, 1), found=state(1))
     single.follow()
     with pytest.raises(BrokenQuorum, match="below the high watermark"):
@@ -134,12 +134,12 @@ def committed() -> Single:
 
 
 @pytest.mark.parametrize("snapshot_id", [SnapshotId(4, 2), SnapshotId(3, 1), SnapshotId(2, 2), SnapshotId(9, 2)])
-def test_only_committed_records_of_the_log_may_be_in_a_snapshot(snapshot_id: SnapshotId) -> None:
+def test_snapshot_contains_only_committed_records(snapshot_id: SnapshotId) -> None:
     with pytest.raises(BrokenQuorum):
         committed().step(events.SnapshotTaken(snapshot_id, 1))
 
 
-def test_the_log_may_begin_where_a_snapshot_ends() -> None:
+def test_log_may_start_at_a_snapshot_end() -> None:
     single = committed()
     with pytest.raises(BrokenQuorum):
         single.step(events.LogStartAdvanced(SnapshotId(3, 2)))

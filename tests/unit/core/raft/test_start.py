@@ -22,14 +22,14 @@ from tests.raft.single import Single, state
         (state(5, leader=1), "Resigned", 1),
     ],
 )
-def test_first_role(found: QuorumState, role: str, leader_id: int | None) -> None:
+def test_first_role_follows_from_the_quorum_state(found: QuorumState, role: str, leader_id: int | None) -> None:
     single = Single(found=found)
     assert (single.machine.role_name, single.machine.epoch) == (role, found.leader_epoch)
     assert single.machine.leader_id == leader_id
     assert not single.all(effects.PersistQuorumState)
 
 
-def test_a_log_of_a_later_epoch_is_believed_more_than_the_file() -> None:
+def test_newer_log_epoch_overrides_the_quorum_state() -> None:
     single = Single(log=(3, 7), found=state(5, voted=2))
     assert (single.machine.role_name, single.machine.epoch) == ("Unattached", 7)
     assert single.one(effects.PersistQuorumState).state == QuorumState(leader_epoch=7)
@@ -45,13 +45,13 @@ def test_the_only_voter_leads_at_once(found: QuorumState) -> None:
     assert single.one(effects.HighWatermarkAdvanced).offset == 1
 
 
-def test_the_candidate_of_before_asks_in_the_same_epoch() -> None:
+def test_former_candidate_continues_in_the_same_epoch() -> None:
     single = Single(found=state(5, voted=1))
     requests = [request for _, request in single.sent(messages.VoteRequest)]
     assert {(request.replica_epoch, request.pre_vote) for request in requests} == {(5, False)}
 
 
-def test_the_leader_of_before_ends_its_epoch_and_takes_part_in_the_next() -> None:
+def test_former_leader_resigns_after_a_restart() -> None:
     single = Single(found=state(5, leader=1))
     ended = single.sent(messages.EndQuorumEpochRequest)
     assert [send.destination for send, _ in ended] == [2, 3]
@@ -60,7 +60,7 @@ def test_the_leader_of_before_ends_its_epoch_and_takes_part_in_the_next() -> Non
     assert (single.machine.role_name, single.machine.epoch) == ("Prospective", 6)
 
 
-def test_an_observer_looks_for_the_leader_and_never_stands() -> None:
+def test_observer_never_starts_an_election() -> None:
     single = Single(voters=(2, 3))
     asked = single.sent(messages.FetchRequest)
     assert [send.destination for send, _ in asked] == [2]
@@ -68,5 +68,5 @@ def test_an_observer_looks_for_the_leader_and_never_stands() -> None:
     assert (single.machine.role_name, single.machine.epoch) == ("Unattached", 0)
 
 
-def test_a_snapshot_is_committed_for_sure() -> None:
+def test_snapshot_is_committed() -> None:
     assert Single(snapshot=SnapshotId(10, 2), log=(2, 3)).machine.high_watermark == 10

@@ -19,7 +19,7 @@ def key(node_id: int, directory: int | None = None) -> ReplicaKey:
     return ReplicaKey(node_id, directory_of(directory or node_id))
 
 
-def test_a_voter_is_known_by_its_disk_where_that_is_known() -> None:
+def test_voter_matches_by_directory_if_known() -> None:
     assert voters(1, 2).is_voter(key(1))
     assert not voters(1, 2).is_voter(key(1, 9))
     assert not voters(1, 2).is_voter(key(3))
@@ -29,7 +29,7 @@ def test_a_voter_is_known_by_its_disk_where_that_is_known() -> None:
     assert not matches(key(1), ReplicaKey(1, None))
 
 
-def test_changes_give_new_sets() -> None:
+def test_changes_return_new_sets() -> None:
     one, two = voters(1), voters(1, 2)
     assert one.add(registration(2, with_directory=True)) == two
     assert two.add(_with_directory(2, 9)) is None
@@ -52,7 +52,7 @@ def _with_directory(node_id: int, directory: int) -> VoterRegistration:
     )
 
 
-def test_all_have_to_support_a_version() -> None:
+def test_all_voters_must_support_a_version() -> None:
     both = VoterSet.of([registration(1, with_directory=True), _with_directory(2, 2)])
     assert (both.supports(0), both.supports(1), both.supports(2)) == (False, True, False)
 
@@ -71,7 +71,7 @@ def test_majorities_overlap(one: set[int], other: set[int]) -> None:
 # Along the log
 
 
-def test_a_change_holds_from_its_record_on_and_goes_with_it() -> None:
+def test_voter_change_holds_until_its_record_is_truncated() -> None:
     history = QuorumHistory(voters(1))
     assert (history.kraft_version, history.voters, history.last_change_offset) == (0, voters(1), None)
     change = LeaderChangeV0(leader_id=1, voters=(), granting_voters=())
@@ -90,7 +90,7 @@ def test_a_change_holds_from_its_record_on_and_goes_with_it() -> None:
     assert history.last_change_offset is None
 
 
-def test_what_a_snapshot_says_stays_when_the_log_before_it_goes() -> None:
+def test_voters_of_a_snapshot_survive_log_deletion() -> None:
     history = QuorumHistory(VoterSet())
     history.load(Quorum(1, voters(1).voters), 0)
     assert history.last_change_offset == -1

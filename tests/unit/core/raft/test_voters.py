@@ -7,7 +7,7 @@ DIRECTORY = UUID(int=7000)
 HERE = (VoterEndpoint(name="CONTROLLER", host="127.0.0.1", port=9093),)
 
 
-def test_messages_lead_back_to_the_quorum() -> None:
+def test_control_records_rebuild_the_quorum() -> None:
     quorum = standalone(1, DIRECTORY, HERE)
     assert Quorum().after(quorum.messages()) == quorum
     assert Quorum().messages() == ()

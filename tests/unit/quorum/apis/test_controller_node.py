@@ -57,20 +57,20 @@ def test_every_version_has_a_schema_and_a_handler(key: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_versions_are_told(node: FakeControllerNode, version: int) -> None:
+def test_api_versions_lists_the_controller_apis(node: FakeControllerNode, version: int) -> None:
     response = node.ask(18, version, client_software_name="test", client_software_version="1")
     assert {one.api_key: (one.min_version, one.max_version) for one in response.api_keys} == {
         api.key: (api.low, api.high) for api in CONTROLLER_APIS.values()
     }
 
 
-def test_commands_go_to_this_nodes_controller(node: FakeControllerNode) -> None:
+def test_commands_run_on_the_controller_of_this_node(node: FakeControllerNode) -> None:
     response = node.ask(CREATE_TOPICS, 7, topics=[{"name": "orders"}])
     assert response.topics[0].error_code is ErrorCode.not_controller
     assert node.controller.commands == 1
 
 
-def test_the_quorums_own_requests_go_to_the_quorum(node: FakeControllerNode) -> None:
+def test_raft_requests_go_to_the_quorum(node: FakeControllerNode) -> None:
     messages = schema(52, 2)
     node.quorum.answered = messages.new(
         "VoteResponse", error_code=ErrorCode.inconsistent_cluster_id, topics=(), node_endpoints=()
@@ -83,7 +83,7 @@ def test_the_quorums_own_requests_go_to_the_quorum(node: FakeControllerNode) -> 
 # Heartbeats
 
 
-def test_the_connection_of_an_accepted_heartbeat_is_remembered(node: FakeControllerNode) -> None:
+def test_connection_of_an_accepted_heartbeat_is_reported(node: FakeControllerNode) -> None:
     connection = NoConnection()
     node.controller.run = AcceptingCommands().run
     assert node.ask(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=connection).is_caught_up
@@ -99,7 +99,7 @@ def test_a_heartbeat_of_the_broker_in_this_process_has_no_connection(node: FakeC
 @pytest.mark.parametrize(
     "code", [ErrorCode.not_controller, ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered]
 )
-def test_that_of_a_refused_one_is_not(node: FakeControllerNode, code: ErrorCode) -> None:
+def test_connection_of_a_rejected_heartbeat_is_not_reported(node: FakeControllerNode, code: ErrorCode) -> None:
     node.controller.run = fail_with(code)
     response = node.ask(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=NoConnection())
     assert response.error_code is code
@@ -117,7 +117,7 @@ def controller(node_id: int, *listeners: str) -> ControllerImage:
     return ControllerImage(node_id, UUID(int=node_id), endpoints, ())
 
 
-def test_the_controllers_as_this_listener_reaches_them(node: FakeControllerNode) -> None:
+def test_describe_cluster_lists_endpoints_of_the_listener(node: FakeControllerNode) -> None:
     node.image = ClusterImage(
         controllers={1: controller(1, LISTENER), 2: controller(2, "OTHER", LISTENER), 3: controller(3, "OTHER")}
     )
@@ -135,7 +135,7 @@ def test_the_controllers_as_this_listener_reaches_them(node: FakeControllerNode)
 
 
 @pytest.mark.parametrize("leader_id", [-1, 3])
-def test_a_leader_that_is_not_in_the_list_is_not_named(node: FakeControllerNode, leader_id: int) -> None:
+def test_describe_cluster_omits_an_unlisted_leader(node: FakeControllerNode, leader_id: int) -> None:
     node.image = ClusterImage(controllers={1: controller(1, LISTENER), 3: controller(3, "OTHER")})
     node.quorum.leader_id = leader_id
     assert node.ask(DESCRIBE_CLUSTER, 2, endpoint_type=2).controller_id == -1
@@ -151,7 +151,7 @@ def test_a_leader_that_is_not_in_the_list_is_not_named(node: FakeControllerNode,
         (2, 3, ErrorCode.unsupported_endpoint_type, "Unsupported endpoint type 3"),
     ],
 )
-def test_only_controllers_are_described(
+def test_describe_cluster_rejects_other_endpoint_types(
     node: FakeControllerNode, version: int, endpoint_type: int | None, code: ErrorCode, message: str
 ) -> None:
     response = node.ask(DESCRIBE_CLUSTER, version, endpoint_type=endpoint_type)
@@ -169,7 +169,7 @@ def described(node: FakeControllerNode, name: str) -> Any:
     return [(one.value, one.config_source) for one in result.configs] or result.error_message
 
 
-def test_a_controllers_own_settings_are_described_with_the_dynamic_ones(node: FakeControllerNode) -> None:
+def test_describe_configs_includes_dynamic_configs(node: FakeControllerNode) -> None:
     default, dynamic_of_all, dynamic = 5, 3, 2
     assert described(node, "1") == [("1", default)]
     node.image = ClusterImage(configs=PersistentMap([((BROKER, ""), {"log.cleaner.threads": "2"})]))
@@ -210,7 +210,7 @@ def test_invalid_resources_are_rejected_without_the_controller(
 
 
 @pytest.mark.parametrize("api_key", [ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS])
-def test_without_anything_to_decide_the_controller_is_not_asked(node: FakeControllerNode, api_key: int) -> None:
+def test_request_without_valid_resources_runs_no_command(node: FakeControllerNode, api_key: int) -> None:
     assert alter(node, api_key, 1) == []
     assert alter(node, api_key, 1, resource(0, "x"))[0][2] is ErrorCode.unsupported_version
     assert not node.controller.commands
@@ -224,7 +224,9 @@ def test_without_anything_to_decide_the_controller_is_not_asked(node: FakeContro
         ("x", ErrorCode.invalid_request, "Node id must be an integer, but it is: x"),
     ],
 )
-def test_loggers_are_this_nodes(node: FakeControllerNode, name: str, code: ErrorCode, message: str) -> None:
+def test_loggers_of_this_node_are_altered_locally(
+    node: FakeControllerNode, name: str, code: ErrorCode, message: str
+) -> None:
     (answered,) = alter(node, INCREMENTAL_ALTER_CONFIGS, 1, resource(LOGGER, name))
     assert answered == (LOGGER, name, code, message)
     (answered,) = alter(node, ALTER_CONFIGS, 1, resource(LOGGER, name))

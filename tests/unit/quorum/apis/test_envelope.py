@@ -39,7 +39,7 @@ CREATE = inner(CREATE_TOPICS, 7, topics=[{"name": "orders", "num_partitions": 1}
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_the_answer_is_the_one_that_the_client_would_have_got(node: FakeControllerNode, version: int) -> None:
+def test_envelope_contains_the_response_of_the_inner_request(node: FakeControllerNode, version: int) -> None:
     node.controller.run = AcceptingCommands().run
     response = forward(node, inner(CREATE_TOPICS, version, topics=[{"name": "orders"}]))
     assert response.error_code is ErrorCode.none
@@ -50,7 +50,7 @@ def test_the_answer_is_the_one_that_the_client_would_have_got(node: FakeControll
     assert node.controller.commands == 1
 
 
-def test_not_controller_is_the_envelopes_to_say(node: FakeControllerNode) -> None:
+def test_not_controller_is_the_error_of_the_envelope(node: FakeControllerNode) -> None:
     response = forward(node, CREATE)
     assert (response.error_code, response.response_data) == (ErrorCode.not_controller, None)
 
@@ -59,9 +59,7 @@ def test_not_controller_is_the_envelopes_to_say(node: FakeControllerNode) -> Non
     ("code", "said"),
     [(ErrorCode.not_leader_or_follower, ErrorCode.not_controller), (ErrorCode.unknown_topic_or_partition, None)],
 )
-def test_who_does_not_lead_the_quorum_is_not_the_controller(
-    node: FakeControllerNode, code: ErrorCode, said: ErrorCode | None
-) -> None:
+def test_not_leader_becomes_not_controller(node: FakeControllerNode, code: ErrorCode, said: ErrorCode | None) -> None:
     messages = schema(DESCRIBE_QUORUM, 2)
     topic = {"topic_name": "__cluster_metadata", "partitions": [{"error_code": code}]}
     node.quorum.answered = raw_wire.build(messages.response_type, {"error_code": ErrorCode.none, "topics": [topic]})
@@ -100,25 +98,25 @@ def header(api_key: int, version: int, client_id_size: int = 0) -> bytes:
         (header(ENVELOPE, 0) + b"\0" * 5, ErrorCode.invalid_request),
     ],
 )
-def test_requests_that_are_not_taken(node: FakeControllerNode, data: bytes, code: ErrorCode) -> None:
+def test_invalid_inner_requests_are_rejected(node: FakeControllerNode, data: bytes, code: ErrorCode) -> None:
     response = forward(node, data)
     assert (response.error_code, response.response_data) == (code, None)
     assert not node.controller.commands and not node.quorum.asked
 
 
-def test_what_stands_behind_a_request_is_passed_over(node: FakeControllerNode) -> None:
+def test_trailing_bytes_are_ignored(node: FakeControllerNode) -> None:
     node.controller.run = AcceptingCommands().run
     assert forward(node, CREATE + b"xx").error_code is ErrorCode.none
 
 
 @pytest.mark.parametrize("host", [b"", b"\1\2\3", bytes(17)])
-def test_a_host_must_be_an_address(node: FakeControllerNode, host: bytes) -> None:
+def test_invalid_client_addresses_are_rejected(node: FakeControllerNode, host: bytes) -> None:
     assert forward(node, CREATE, host=host).error_code is ErrorCode.invalid_request
     # It is looked at before the request.
     assert forward(node, b"", host=host).error_code is ErrorCode.invalid_request
 
 
-def test_a_host_may_be_of_either_kind(node: FakeControllerNode) -> None:
+def test_ipv6_client_addresses_are_accepted(node: FakeControllerNode) -> None:
     node.controller.run = AcceptingCommands().run
     assert forward(node, CREATE, host=bytes(16)).error_code is ErrorCode.none
 
@@ -137,13 +135,13 @@ READABLE = {
 
 
 @pytest.mark.parametrize("data", READABLE)
-def test_principals_that_are_read(node: FakeControllerNode, data: bytes) -> None:
+def test_valid_principals_are_read(node: FakeControllerNode, data: bytes) -> None:
     assert read_principal(data) == READABLE[data]
     node.controller.run = AcceptingCommands().run
     assert forward(node, CREATE, principal=data).error_code is ErrorCode.none
 
 
-def test_a_principal_comes_back_as_it_was_written() -> None:
+def test_principal_round_trips() -> None:
     assert write_principal(ANONYMOUS) == WRITTEN
     for principal in (ANONYMOUS, Principal("User", "ä" * 200, token_authenticated=True)):
         assert read_principal(write_principal(principal)) == principal
@@ -164,7 +162,7 @@ def test_a_principal_comes_back_as_it_was_written() -> None:
         b"\0\0\x05User\x02x\0\1\5\x64y",
     ],
 )
-def test_principals_that_are_refused(node: FakeControllerNode, data: bytes | None) -> None:
+def test_invalid_principals_are_rejected(node: FakeControllerNode, data: bytes | None) -> None:
     with pytest.raises(UnreadablePrincipal):
         read_principal(data or b"")
     assert forward(node, CREATE, principal=data).error_code is ErrorCode.principal_deserialization_failure
@@ -172,7 +170,7 @@ def test_principals_that_are_refused(node: FakeControllerNode, data: bytes | Non
     assert forward(node, b"", data, b"").error_code is ErrorCode.principal_deserialization_failure
 
 
-def test_large_requests_and_answers_are_read_and_written_off_the_loop(node: FakeControllerNode) -> None:
+def test_large_requests_and_responses_use_a_thread(node: FakeControllerNode) -> None:
     node.controller.run = AcceptingCommands().run
     topics = [{"name": f"topic-{number:06}"} for number in range(3000)]
     response = forward(node, inner(CREATE_TOPICS, 7, topics=topics))

@@ -177,7 +177,7 @@ def cluster() -> Cluster:
 
 
 @pytest.mark.parametrize(("api_key", "version"), [*versions()])
-def test_answers(api_key: int, version: int, cluster: Cluster) -> None:
+def test_every_version_responds(api_key: int, version: int, cluster: Cluster) -> None:
     messages = schema(api_key, version)
     if api_key == ApiKey.BROKER_REGISTRATION and version < 2:
         # Requests that know no directories belong to clusters that know none, where sessions have to end.
@@ -191,7 +191,7 @@ def test_answers(api_key: int, version: int, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("api_key", "version"), [*versions()])
-def test_refuses(api_key: int, version: int, cluster: Cluster) -> None:
+def test_every_version_has_an_error_response(api_key: int, version: int, cluster: Cluster) -> None:
     messages = schema(api_key, version)
     request = request_of(messages, cluster)
     response = error_response(request, messages, KafkaError(ErrorCode.not_controller, "why"))
@@ -201,7 +201,7 @@ def test_refuses(api_key: int, version: int, cluster: Cluster) -> None:
     assert "not_controller" in repr(found)
 
 
-def test_topic_deletion_can_be_forbidden() -> None:
+def test_topic_deletion_can_be_disabled() -> None:
     cluster = Cluster(delete_topic_enable="false")
     for version, code in ((2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)):
         messages = schema(ApiKey.DELETE_TOPICS, version)
@@ -210,7 +210,7 @@ def test_topic_deletion_can_be_forbidden() -> None:
         assert topic.error_code is code
 
 
-def test_directory_assignments_are_answered_where_they_stand(cluster: Cluster) -> None:
+def test_directory_assignment_results_match_the_request(cluster: Cluster) -> None:
     messages = schema(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0)
     orders = cluster.image.topics_by_name["orders"].id
     (directory,) = cluster.image.brokers[1].directories
@@ -233,7 +233,7 @@ def test_directory_assignments_are_answered_where_they_stand(cluster: Cluster) -
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_in_sync_sets_are_answered_where_they_stand(cluster: Cluster, version: int) -> None:
+def test_isr_change_results_match_the_request(cluster: Cluster, version: int) -> None:
     messages = schema(ApiKey.ALTER_PARTITION, version)
     orders = cluster.image.topics_by_name["orders"].id
     request = alter_partition(messages, cluster, orders, ID, None)
@@ -245,7 +245,7 @@ def test_in_sync_sets_are_answered_where_they_stand(cluster: Cluster, version: i
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_elections_that_nobody_knows_are_refused(cluster: Cluster, version: int) -> None:
+def test_unknown_election_types_are_rejected(cluster: Cluster, version: int) -> None:
     messages = schema(ApiKey.ELECT_LEADERS, version)
     for number in (-1, 2, 127):
         topics = (messages.new("TopicPartitions", topic="orders", partitions=(0,)),)
@@ -256,7 +256,7 @@ def test_elections_that_nobody_knows_are_refused(cluster: Cluster, version: int)
         assert partition.error_message == f"Unknown election type {number}"
 
 
-def test_every_leader_is_meant_without_a_list(cluster: Cluster) -> None:
+def test_election_without_a_list_means_all_partitions(cluster: Cluster) -> None:
     messages = schema(ApiKey.ELECT_LEADERS, 2)
     everything = messages.new("ElectLeadersRequest", election_type=0, topic_partitions=None, timeout=SECOND)
     response = execute(everything, messages, cluster)
@@ -273,7 +273,7 @@ def large_cluster() -> Cluster:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_moves_are_answered_where_they_stand_and_listed_then(large_cluster: Cluster, version: int) -> None:
+def test_reassignment_results_match_the_request_and_are_listed(large_cluster: Cluster, version: int) -> None:
     cluster, messages = large_cluster, schema(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version)
     new = messages.new
 
@@ -301,7 +301,7 @@ def test_moves_are_answered_where_they_stand_and_listed_then(large_cluster: Clus
     assert (partition.adding_replicas, partition.removing_replicas) == ((3,), (2,))
 
 
-def test_a_refused_list_names_what_was_asked_for(large_cluster: Cluster) -> None:
+def test_error_response_of_a_list_names_the_requested_partitions(large_cluster: Cluster) -> None:
     messages = schema(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     error = KafkaError(ErrorCode.not_controller, "why")
     everything = messages.new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=None)
