@@ -262,7 +262,7 @@ class QuorumStore:
             for snapshot_id in [one for one in self._snapshots if one < keep.id]:
                 del self._snapshots[snapshot_id]
                 self._disk.remove(self._path(snapshot_id.file_name))
-                logger.info("removed metadata snapshot %s", snapshot_id.file_name)
+                logger.info("Metadata snapshot removed: file=%s", snapshot_id.file_name)
             self._log.delete_old_segments(now_ms, self._log.log_end_offset)
         self._log.remove_deleted(now_ms)
         return keep.id if keep is not None and self._log.log_start_offset > started_at else None
