@@ -274,7 +274,7 @@ def test_who_gets_a_lease_and_for_how_long(
     # Without one the brokers give the same.
     expected = rows(broker, "secret")
     assert rows(broker, "secret", lease=OTHER) == expected
-    assert "no segments are read from files" in caplog.text
+    assert "Reading from brokers instead of segment files" in caplog.text
 
     kept, left = ask(cluster, "secret", duration_ms=6_000), ask(cluster, "secret", duration_ms=6_000)
     renewer, others = LeaseRenewer(LeaseCredentials(*SPARK)), LeaseRenewer(LeaseCredentials("other", SPARK[1]))

@@ -132,5 +132,5 @@ def test_a_broker_that_dies_and_a_topic_that_is_another(broker: NodeProcess) -> 
     reading.read_next_batch()
     delete_topic(broker, "orders")
     create_topic(broker, "orders", 1)
-    with pytest.raises(TopicRecreated, match="deleted and created again"):
+    with pytest.raises(TopicRecreated, match="deleted and recreated"):
         reading.read_all()

@@ -361,9 +361,9 @@ def test_tasks_fall_back_when_their_leader_died(stage: Stage, caplog: pytest.Log
 
     stage.cluster.start_the_dead()
     wait_for("the names to be gone", lambda: not stage.links(victim))
-    assert "is read from brokers" not in caplog.text
+    assert "from brokers from offset" not in caplog.text
     stage.check(task_rows(reader, tasks), reached)
-    assert "is read from brokers" in caplog.text
+    assert "from brokers from offset" in caplog.text
 
 
 def batch_reader(stage: Stage) -> DataSourceReader:

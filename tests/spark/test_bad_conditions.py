@@ -67,4 +67,4 @@ def test_another_odradek_on_an_executor(
     # Of this process, which is the driver: Spark's workers are others.
     monkeypatch.setattr(odradek, "__version__", "9.9.9")
     told = cli.error_line("job", "ingest", "few", str(tmp_path / "table"), "--master", "local[1]")
-    assert "and the driver 9.9.9: install the same on all" in told
+    assert "but the driver has 9.9.9. Install the same version" in told

@@ -264,7 +264,7 @@ def test_records_by_a_registrys_schemas(
         job.run()
     assert [row.id for row in job.rows()] == [1, None, 2]
     (dead,) = letters.records()
-    assert dict(dead.headers())["odradek.error"] == b"schema 2: the registry does not have it"
+    assert dict(dead.headers())["odradek.error"] == b"schema 2: not found in the schema registry"
     # By the schemas that the job has kept.
     audit = TableAuditSettings(bootstrap=broker.bootstrap, name="framed", **settings)
     found = TableAudit(cluster, audit).run(spark)
@@ -441,7 +441,7 @@ def test_a_pipeline_writes_each_row_once(
     sales.put({"id": 40, "product": "p0", "amount": 40})
     with monkeypatch.context() as planted:
         planted.setattr(DeltaLakeTable, "commit", committing_then_failing(DeltaLakeTable.commit))
-        with pytest.raises(UserError, match="sink large_table: planted"):
+        with pytest.raises(UserError, match="Sink large_table: planted"):
             run_pipeline(spark, pipeline)
     stored = PipelineStatus.read(pipeline.state)
     assert stored is not None and stored.state == "failed"
@@ -492,7 +492,7 @@ def test_a_pipeline_of_avro_and_protobuf_by_files(
     assert run_pipeline(spark, pipeline).state == "done"
     # Without a topic for them such records stop it, and nothing of their batch counts.
     protobuf.put(orders.protobuf(10), b"\xff")
-    with pytest.raises(UserError, match="sink orders: a record is no row, offset 6 of partition 0: it does not fit"):
+    with pytest.raises(UserError, match="The record at offset 6 of partition 0 does not fit the schema: does not"):
         run_pipeline(spark, pipeline)
     assert sorted(rows_of(tmp_path / "orders"), key=lambda row: row["id"]) == [orders.row(n) for n in range(10)]
 
@@ -548,14 +548,14 @@ def test_a_pipeline_of_records_that_name_their_schemas(
         assert rows() == [*map(orders.row, range(3)), nothing]
         reasons = [dict(one.headers())["odradek.error"] for one in dead.records()]
         assert [reason[:34] for reason in reasons] == [
-            b"it does not begin with a schema's ",
-            b"schema 1: it does not fit its Avro",
-            b"schema 2: it does not fit its Prot",
+            b"does not start with a schema ID",
+            b"schema 1: does not match its Avro ",
+            b"schema 2: does not match its Proto",
         ]
 
         # Somebody writes before the registry knows the schema: the pipeline stops, and goes on when it does.
         named.put(framed(1, orders.avro(4)), framed(9, orders.avro(5)))
-        with pytest.raises(UserError, match="a record names schema 9: the registry does not have it") as refused:
+        with pytest.raises(UserError, match="schema 9 of a record: not found in the schema registry") as refused:
             run(registry)
         assert "ungeziefer" not in str(refused.value)
         registry.answers["/schemas/ids/9"] = registry.answers["/schemas/ids/1"]

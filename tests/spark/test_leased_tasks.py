@@ -98,7 +98,7 @@ def test_tasks_read_files_and_fall_back(
         elsewhere = tuple(one._replace(path=str(tmp_path / "nowhere")) for one in task.held.files)
         task.held = replace(task.held, files=elsewhere)
     assert rows(reader, tasks) == expected
-    assert caplog.text.count("leased-0 is read from brokers") == 2
+    assert caplog.text.count("Reading leased-0 from brokers") == 2
 
     refused = batch_reader(leasing, OTHER)
     tasks = planned(refused)

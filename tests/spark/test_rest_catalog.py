@@ -80,7 +80,7 @@ def test_a_batch_counts_once_whatever_becomes_of_its_commit(
         file = orders.file(f"{batch}.parquet", id=[batch])
         orders.table.commit("job", batch, [file])
         orders.table.commit("job", batch, [file])
-    with pytest.raises(UserError, match="another run of job 'job' has committed batch 2"):
+    with pytest.raises(UserError, match="Another run of job 'job' has committed batch 2"):
         orders.table.commit("job", 2, [orders.file("again.parquet", id=[2])])
     front.faults = [] if fault is None else [fault]
     orders.table.commit("job", 3, [])
@@ -117,7 +117,7 @@ def test_others_write_to_the_table_too(orders: Orders, front: CatalogFront) -> N
         orders.open().commit("job", 1, [orders.file("theirs.parquet", id=[2])])
 
     front.before_commit = another_run
-    with pytest.raises(UserError, match="another run of job 'job' has committed batch 1"):
+    with pytest.raises(UserError, match="Another run of job 'job' has committed batch 1"):
         orders.table.commit("job", 1, [orders.file("late.parquet", id=[2])])
     assert orders.ids() == [1, 2, 7, 8]
 
@@ -138,7 +138,7 @@ def test_columns_are_added_while_others_add_some(orders: Orders, front: CatalogF
         {"id": 1, "theirs": None, "tags": None},
         {"id": 2, "theirs": None, "tags": ["a", "b"]},
     ]
-    with pytest.raises(UserError, match="'id' of the table is of type int64"):
+    with pytest.raises(UserError, match="'id' of the table has type int64"):
         orders.table.shape(pa.schema([("id", pa.string())]))
 
 
@@ -146,7 +146,7 @@ def test_a_catalog_may_be_gone_for_a_while(orders: Orders, rest_catalog: RestCat
     file = orders.file("0.parquet", id=[1])
     rest_catalog.kill()
     try:
-        with pytest.raises(UserError, match=r"does not answer .*: look whether it runs") as refused:
+        with pytest.raises(UserError, match=r"does not respond .*\. Check that it is running") as refused:
             orders.table.commit("job", 0, [file])
         assert "\n" not in str(refused.value)
     finally:
@@ -170,18 +170,18 @@ def test_what_is_wrong_with_a_catalog_is_said_in_one_line(
     assert "does not answer" in refusal(tmp_path, f"http://127.0.0.1:{nobody}")
     assert "check its address" in refusal(tmp_path, f"{front.address}/nowhere")
     for address in ("https://ungeziefer@lake.example/", "https://lake.example/?token=ungeziefer"):
-        assert "no place for a password" in (said := refusal(tmp_path, address)) and "ungeziefer" not in said
+        assert "must not contain a password" in (said := refusal(tmp_path, address)) and "ungeziefer" not in said
     monkeypatch.setenv(TOKEN_SETTING, "wrong-ungeziefer")
     said = refusal(tmp_path, front.address)
-    assert "refuses" in said and "PYICEBERG_CATALOG__ODRADEK__TOKEN" in said and "***" in said
+    assert "denied access" in said and "PYICEBERG_CATALOG__ODRADEK__TOKEN" in said and "***" in said
     assert "ungeziefer" not in said
     monkeypatch.delenv(TOKEN_SETTING)
-    assert "refuses" in refusal(tmp_path, front.address)
+    assert "denied access" in refusal(tmp_path, front.address)
 
     front.credential = "clerk:samsa-in-bed"
     monkeypatch.setenv(CREDENTIAL_SETTING, "clerk:wrong-in-bed")
     said = refusal(tmp_path, front.address)
-    assert "refuses" in said and "wrong-in-bed" not in said
+    assert "denied access" in said and "wrong-in-bed" not in said
 
 
 def test_a_credential_is_exchanged_for_a_token(

@@ -74,7 +74,7 @@ def test_each_record_is_a_row_once_though_the_driver_is_killed_around_its_commit
     produce(broker, range(200), lambda number: {"id": number})
 
     refused = job.ingest(token="wrong-ungeziefer")
-    assert refused.returncode == 2 and "refuses" in refused.stderr, refused.stderr
+    assert refused.returncode == 2 and "denied access" in refused.stderr, refused.stderr
     assert "Traceback" not in refused.stderr and "ungeziefer" not in refused.stderr + refused.stdout
 
     # Files are written, and nothing of them is committed.

@@ -28,7 +28,7 @@ def test_a_shop_from_nothing_ends_exact(tmp_path: Path, java: None) -> None:
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert "orders → orders: done, 2,000 rows, 3 dead letters" in said
-    assert "exact: every record once" in said, "what the audit says"
+    assert "Exact: every record has one row." in said, "what the audit says"
     assert "exact: every order once, in the table and in the totals" in done.stdout
     assert (results / "shop.png").read_bytes().startswith(b"\x89PNG")
     assert not list(temporary.iterdir())

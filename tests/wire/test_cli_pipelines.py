@@ -29,22 +29,22 @@ def test_all_errors_of_a_file_are_reported(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text("name: shop\nsources: {a: {topic: t, schema: id}}\nsinks: {b: {from: c, table: d}}\n")
     said = cli.error_line("pipeline", "validate", str(file))
-    assert "sources.a.schema" in said and "sinks.b.from: there is no 'c'" in said
+    assert "sources.a.schema" in said and "sinks.b.from: there is no view 'c'" in said
 
 
 def test_status_of_a_pipeline(cli: Cli, tmp_path: Path, topic: str) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(f"name: shop\nsources: {{a: {{topic: {topic}}}}}\nsinks: {{b: {{from: a, table: d}}}}\n")
     assert cli("pipeline", "status", str(file)).code == 1
-    assert "does not run" in cli.ok("pipeline", "stop", str(file)).messages
+    assert "is not running" in cli.ok("pipeline", "stop", str(file)).messages
 
     state = tmp_path / ".odradek" / "shop"
     state.mkdir(parents=True)
     query = QueryStatus(name="b", batch=3, records=9, offsets={topic: {"0": 9}}, ends={topic: {"0": 12}})
     PipelineStatus(1, "running", 0, (query,)).keep(state)
-    assert "ended without saying so" in cli("pipeline", "status", str(file)).messages
+    assert "ended unexpectedly" in cli("pipeline", "status", str(file)).messages
     with held(state / "lock", ""):
-        assert "runs already" in cli.error_line("pipeline", "run", str(file))
+        assert "is already running" in cli.error_line("pipeline", "run", str(file))
         shown = cli.ok("pipeline", "status", str(file), "--format", "json").json
     assert (shown["runs"], shown["queries"][0]["lag"]) == (True, 3)
 
@@ -57,4 +57,4 @@ def test_the_state_of_another_pipeline_is_rejected(cli: Cli, tmp_path: Path, top
     file.write_text(
         f"name: shop\nsources: {{a: {{topic: {topic}}}}}\nsinks: {{b: {{from: a, table: d}}}}\nstate: state\n"
     )
-    assert "the state of another pipeline, 'other'" in cli.error_line("pipeline", "run", str(file))
+    assert "the state of pipeline 'other'" in cli.error_line("pipeline", "run", str(file))

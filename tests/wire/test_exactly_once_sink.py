@@ -175,10 +175,10 @@ def test_a_decided_transaction_that_is_gone_stops_the_sink(query: Query) -> None
         return answer
 
     query.around = times_out
-    with pytest.raises(BatchLost, match="batch 0 was decided, but transaction"):
+    with pytest.raises(BatchLost, match="Batch 0 was decided, but its transaction"):
         query.commit(generation, 0, reports)
     query.around = lambda handle, request: handle(request)
-    with pytest.raises(BatchLost, match="batch 0"):
+    with pytest.raises(BatchLost, match="Batch 0"):
         query.begin()
 
 

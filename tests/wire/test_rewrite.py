@@ -126,7 +126,7 @@ def test_more_partitions_until_the_switch(
     known = RewriteHistory(cluster, rewriting.state, "copy")
     assert known.done() == 3 and sum((known.ends() or {}).values()) > 330
     Admin(cluster).create_partitions(rewriting.settings.target, 6)
-    with pytest.raises(UserError, match="has 6 partitions now, and the job began with 5"):
+    with pytest.raises(UserError, match="has 6 partitions, but the job started with 5"):
         rewriting.run()
 
 
@@ -142,8 +142,8 @@ def test_without_some_keys(cluster: Cluster, broker: NodeProcess, topic: str, tm
     assert b"k3" not in (rewriting.state.directory / "job.json").read_bytes()
 
     for other, said in (
-        (Rules(), "keys of --without-keys are others"),
-        (replace(rules, window_ms=5), "window_ms is ''"),
+        (Rules(), "a job with other --without-keys"),
+        (replace(rules, window_ms=5), "window_ms ''"),
     ):
         rewriting.settings = replace(rewriting.settings, rules=other)
         with pytest.raises(UserError, match=said):
@@ -151,5 +151,5 @@ def test_without_some_keys(cluster: Cluster, broker: NodeProcess, topic: str, tm
     rewriting.settings = replace(rewriting.settings, rules=rules)
     for plan in (rewriting.state.directory / "batches").iterdir():
         plan.unlink()
-    with pytest.raises(UserError, match="it is an older copy"):
+    with pytest.raises(UserError, match="The state is an older copy"):
         rewriting.run()

@@ -13,4 +13,4 @@ def jobs_module(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("odradek"):
             raise
-        raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
+        raise UserError(f"{error.name} is not installed. Install it with pip install 'odradek[jobs]'.") from None

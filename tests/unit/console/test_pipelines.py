@@ -70,9 +70,9 @@ def test_what_is_wrong_with_one_is_said_of_it(file: Path) -> None:
     first, second = look_at_pipelines([file, torn])
     assert (first.state, second.state) == ("unreadable", "unreadable")
     assert "its state cannot be read" in str(first.problem)
-    assert "is no YAML" in str(second.problem)
+    assert "invalid YAML" in str(second.problem)
     assert all(row.actions == () for row in pipeline_rows([first, second]))
-    with pytest.raises(Refused, match="is no YAML"):
+    with pytest.raises(Refused, match="invalid YAML"):
         StartPipeline(torn).preview(NOBODY)
 
 

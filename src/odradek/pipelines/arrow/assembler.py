@@ -53,7 +53,7 @@ class Assembler:
         bytes_max: int = BATCH_BYTES,
     ) -> None:
         if rows_max < 1 or not 0 < bytes_max <= BATCH_BYTES_MAX:
-            raise ValueError(f"a batch has at least one row, and at most {BATCH_BYTES_MAX} bytes")
+            raise ValueError(f"A batch needs at least one row and at most {BATCH_BYTES_MAX} bytes.")
         self._schema = schema
         self._partition = partition
         self._offset_range = (from_offset, to_offset)
@@ -183,7 +183,7 @@ class Assembler:
             row = int(beyond.argmax())
             raise InvalidRecords(
                 f"{self._partition}: the record at offset {self._offsets[row]} has timestamp {milliseconds[row]}, "
-                "which microseconds cannot represent"
+                "which is out of range in microseconds"
             )
         return milliseconds * _MICROSECONDS
 
@@ -192,8 +192,8 @@ class Assembler:
         offset = int(payload.batches[batch, kernels.BASE_OFFSET])
         what = {
             kernels.MALFORMED: f"record {record} is malformed",
-            kernels.MORE_BYTES: "bytes are left behind its declared records",
-            kernels.OFFSETS_DISORDERED: f"record {record} has an offset that does not follow",
+            kernels.MORE_BYTES: "there are bytes after its last record",
+            kernels.OFFSETS_DISORDERED: f"record {record} has an offset that is out of order",
         }[status]
         return InvalidRecords(f"{self._partition}: in the batch at offset {offset}, {what}")
 

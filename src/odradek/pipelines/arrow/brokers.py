@@ -30,7 +30,7 @@ OnLoss = Callable[[Exception, int], int]
 
 class TopicRecreated(ClientError):
     def __init__(self, topic: str) -> None:
-        super().__init__(f"topic {topic!r} was deleted and created again: its offsets mean other records now")
+        super().__init__(f"Topic {topic!r} was deleted and recreated, so its offsets refer to other records")
 
 
 class _Asked(NamedTuple):
@@ -99,7 +99,7 @@ class PartitionFetch:
         if self._on_loss is None:
             raise error
         following = self._on_loss(error, position)
-        assert following > position, "reading must resume after the lost offsets"
+        assert following > position, "on_loss must return a later offset"
         return following
 
     def _filter(self, answer: Message) -> AbortedFilter | None:
@@ -170,7 +170,7 @@ class PartitionFetch:
             elif found.id != self.topic_id:
                 raise TopicRecreated(self.partition.topic)
             if self.partition.partition >= len(found.partitions):
-                raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no {self.partition}")
+                raise KafkaError(ErrorCode.unknown_topic_or_partition, f"partition {self.partition} does not exist")
             self._layout = found
         return self._layout
 

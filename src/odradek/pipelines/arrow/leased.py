@@ -34,13 +34,13 @@ class _WatchedFile(HostFile):
     def watch(self, size: int) -> None:
         self._as_opened = self._state()
         if self._as_opened[0] != size:
-            raise FileChanged(f"{self.path} has {self._as_opened[0]} bytes, where {size} were leased")
+            raise FileChanged(f"{self.path} has {self._as_opened[0]} bytes, but the lease is for {size}")
 
     def read(self, position: int, size: int) -> bytes:
         data = super().read(position, size)
         # Behind the bytes: had somebody cut or written it before they were read, it would show by now.
         if self._state() != self._as_opened:
-            raise FileChanged(f"{self.path} was written to")
+            raise FileChanged(f"{self.path} was modified")
         return data
 
     def _state(self) -> tuple[int, int]:
@@ -104,7 +104,7 @@ class LeasedSegments:
                 yield chunk
             position = max(position, min(self._file_end(from_offset), to_offset))
         except (OSError, CorruptBatch) as error:
-            _log.warning("%s is read from brokers, from offset %d on: %s", self.partition, position, error)
+            _log.warning("Reading %s from brokers from offset %d: %s", self.partition, position, error)
         if position < to_offset:
             yield from self._brokers.chunks(position, to_offset)
 
@@ -134,7 +134,7 @@ class LeasedSegments:
         for header in headers:
             check_crc(data, header)
             if header.leader_epoch > self._held.leader_epoch:
-                raise FileChanged(f"{file.path} holds a batch of a later leader, at offset {header.base_offset}")
+                raise FileChanged(f"{file.path} has a batch of a later leader epoch at offset {header.base_offset}")
 
 
 def _open(file: LeasedFile) -> Segment:
@@ -161,7 +161,7 @@ class HeldWhileReading:
                 topic_id="" if brokers.topic_id is None else uuid_to_text(brokers.topic_id),
             )
         except NoLease as error:
-            _log.warning("no segments are read from files: %s", error)
+            _log.warning("Reading from brokers instead of segment files: %s", error)
             return brokers
         if held is None:
             return brokers

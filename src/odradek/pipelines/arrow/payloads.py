@@ -40,7 +40,7 @@ def wanted_payloads(
             try:
                 check_crc(data, header)
             except CorruptBatch as error:
-                raise CorruptBatch(f"{partition}: the batch at offset {header.base_offset}: {error}") from None
+                raise CorruptBatch(f"{partition}: batch at offset {header.base_offset}: {error}") from None
         if header.is_control:
             if aborted is not None:
                 aborted.pass_marker(header)
@@ -64,7 +64,9 @@ def wanted_payloads(
 
 def _table_row(header: BatchHeader, partition: TopicPartition, start: int, end: int) -> tuple[int, ...]:
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > INT64_MAX:
-        raise InvalidRecords(f"{partition}: a batch has offsets {header.base_offset} to {header.last_offset}")
+        raise InvalidRecords(
+            f"{partition}: a batch has the invalid offsets {header.base_offset} to {header.last_offset}"
+        )
     count = header.record_count
     if not 0 <= count <= (end - start) // _RECORD_BYTES_MIN:
         raise InvalidRecords(

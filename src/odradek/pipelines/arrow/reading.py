@@ -57,9 +57,11 @@ def read_topic(
     """
     schema = arrow_schema(columns)
     if (bootstrap_servers is None) == (directory is None):
-        raise ValueError("name either bootstrap_servers, to read from brokers, or the directory of a stopped node")
+        raise ValueError(
+            "Set either bootstrap_servers, to read from brokers, or directory, to read from a stopped node."
+        )
     if lease is not None and bootstrap_servers is None:
-        raise ValueError("a lease requires bootstrap_servers")
+        raise ValueError("Brokers grant leases. Set bootstrap_servers together with lease.")
     wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
 
     def batches() -> Iterator[Any]:
@@ -126,10 +128,12 @@ def _range(source: PartitionSource, start: Offsets, end: Offsets) -> tuple[int, 
     first = start if isinstance(start, int) else (start or {}).get(number)
     last = end if isinstance(end, int) else (end or {}).get(number)
     if first is not None and first < source.earliest_offset:
-        raise OffsetsNotThere(f"{source.partition} begins at offset {source.earliest_offset}: {first} is gone")
+        raise OffsetsNotThere(
+            f"{source.partition} starts at offset {source.earliest_offset}. Offset {first} was deleted."
+        )
     if last is not None and last > source.readable_offset:
         known = source.readable_offset
-        raise OffsetsNotThere(f"{source.partition} can be read up to offset {known}, and not to {last}")
+        raise OffsetsNotThere(f"{source.partition} is readable up to offset {known}, not up to {last}.")
     return (
         source.earliest_offset if first is None else first,
         source.end_offset if last is None else last,

@@ -38,7 +38,7 @@ def arrow_schema(columns: Iterable[str] = DEFAULT_COLUMNS) -> Any:
     names = tuple(columns)
     for name in names:
         if name not in _TYPES:
-            raise ValueError(f"there is no column {name!r}: records have {', '.join(ALL_COLUMNS)}")
+            raise ValueError(f"Unknown column {name!r}. Choose from {', '.join(ALL_COLUMNS)}.")
     if not names or len(set(names)) < len(names):
-        raise ValueError("name at least one column, and each once")
+        raise ValueError("Select at least one column, and each column only once.")
     return pa.schema([(name, _TYPES[name]) for name in names])

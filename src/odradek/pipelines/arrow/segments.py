@@ -29,7 +29,7 @@ from odradek.storage.log.names import (
 )
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-_HOW_TO_REPAIR: Final = "start the directory's broker once, which repairs it, or read up to an offset before it"
+_HOW_TO_REPAIR: Final = "Start the directory's broker once to repair it, or read up to an earlier offset."
 
 
 class ReadOnlyDisk(HostDisk):
@@ -63,7 +63,7 @@ class Segment:
             expected = header.next_offset
             yield header
         if position != self._file.size:
-            raise self._corrupt(position, "no whole record batch")
+            raise self._corrupt(position, "incomplete record batch")
 
     def chunks(self, from_offset: int, to_offset: int) -> Iterator[tuple[memoryview, list[BatchHeader]]]:
         found = self._find(from_offset)
@@ -100,7 +100,7 @@ class Segment:
         try:
             return self._file.find(offset, 0)
         except CorruptBatch as error:
-            raise CorruptBatch(f"{error}: {_HOW_TO_REPAIR}") from None
+            raise CorruptBatch(f"{error}. {_HOW_TO_REPAIR}") from None
 
     def _parse(self, data: memoryview, position: int) -> list[BatchHeader]:
         try:
@@ -112,7 +112,7 @@ class Segment:
         """Of a batch that is longer than a chunk, or was cut."""
         left = self._file.size - position
         if len(data) < HEADER_SIZE or parse_header(data).size > left:
-            raise self._corrupt(position, f"{left} bytes are no whole record batch")
+            raise self._corrupt(position, f"incomplete record batch of {left} bytes")
         return parse_header(data).size
 
     def _check_order(self, header: BatchHeader, position: int, expected: int) -> None:
@@ -120,12 +120,12 @@ class Segment:
         if header.base_offset < expected or header.last_offset_delta < 0 or header.next_offset > self.limit:
             raise self._corrupt(
                 position,
-                f"a batch with offsets {header.base_offset} to {header.last_offset}, "
-                f"where they lie between {expected} and {self.limit - 1}",
+                f"a batch has offsets {header.base_offset} to {header.last_offset}, "
+                f"outside of the expected {expected} to {self.limit - 1}",
             )
 
     def _corrupt(self, position: int, what: str) -> CorruptBatch:
-        return CorruptBatch(f"{self.path}, position {position}: {what}: {_HOW_TO_REPAIR}")
+        return CorruptBatch(f"{self.path}, position {position}: {what}. {_HOW_TO_REPAIR}")
 
 
 class PartitionSegments:
@@ -195,7 +195,7 @@ def open_partitions(
                 continue
             partition = named.topic_partition
             if partition.partition in found:
-                raise ValueError(f"{partition} is in more than one of the directories")
+                raise ValueError(f"{partition} is in more than one of the directories.")
             segments = _segments(disk, f"{directory}/{name}")
             if segments:
                 found[partition.partition] = PartitionSegments(
@@ -211,7 +211,7 @@ def _segments(disk: Disk, path: str) -> list[Segment]:
         if file is None:
             continue
         if file.kind == LOG_SUFFIX and file.mark in (SWAP_SUFFIX, CLEANED_SUFFIX):
-            raise CorruptBatch(f"{path}/{name}: a compaction was not finished: start the directory's broker once")
+            raise CorruptBatch(f"{path}/{name}: unfinished compaction. Start the directory's broker once to finish it.")
         if file.kind == LOG_SUFFIX and not file.mark:
             offsets.append((file.offset, f"{path}/{name}"))
     offsets.sort()
@@ -227,7 +227,7 @@ def _refuse_if_used(disk: Disk, directory: str) -> None:
         disk.lock(lock_file).release()
     except BlockingIOError:
         raise DirectoryInUse(
-            f"{directory} is used by a running broker: read the topic with bootstrap_servers=…"
+            f"A running broker uses {directory}. Read the topic with bootstrap_servers=… instead."
         ) from None
     except PermissionError:
         # Who may not write there can only believe that nobody else does.

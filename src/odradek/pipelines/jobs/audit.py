@@ -57,11 +57,11 @@ class TableAudit:
         state = JobState(settings.table, settings.name)
         if not state.exists:
             known = jobs_of(settings.table)
-            told = f"those of this table are {', '.join(known)}" if known else "no job has filled this table"
-            raise UserError(f"there is no job {settings.name!r} in {str(settings.table)!r}: {told}; see --name")
+            advice = f"Choose one of {', '.join(known)} with --name." if known else "No job has written to this table."
+            raise UserError(f"Table {str(settings.table)!r} has no job {settings.name!r}. {advice}")
         identity = state.identity()
         if identity["topic"] != settings.topic:
-            raise UserError(f"job {settings.name!r} reads topic {identity['topic']!r}, and not {settings.topic!r}")
+            raise UserError(f"Job {settings.name!r} reads topic {identity['topic']!r}, not {settings.topic!r}.")
         self._table: Final = open_table(TableFormat(identity["format"]), settings.table)
         self._columns: Final = state.columns() or pa.schema([])
         kind = ValueKind(identity.get("values", ValueKind.JSON))
@@ -76,7 +76,7 @@ class TableAudit:
         done = self._table.last_batch(self._settings.name)
         began = state.first()
         if done == NO_BATCH or began is None:
-            raise UserError(f"job {self._settings.name!r} has not written anything yet")
+            raise UserError(f"Job {self._settings.name!r} has not written anything yet. Run it first.")
         self._end = state.plan(done).end
         self._range.check_same(self._end)
         earliest = self._range.earliest([one for one, _ in self._end.partitions()])

@@ -11,7 +11,7 @@ def report_table(findings: Findings, format: OutputFormat) -> None:
         print_json(findings.to_json())
         return
     print_table(
-        ("partition", "from", "to", "records", "rows", "dead letters", *Fault, "checksums"),
+        ("partition", "from", "to", "records", "rows", "dead letters", *(fault.label for fault in Fault), "checksums"),
         [
             (
                 one.partition,
@@ -27,10 +27,10 @@ def report_table(findings: Findings, format: OutputFormat) -> None:
         ],
     )
     if findings.removed_rows:
-        say(f"{findings.removed_rows:,} rows are of records that retention has removed: they cannot be compared")
+        say(f"{findings.removed_rows:,} rows cannot be compared because retention has deleted their records.")
     for sentence in findings.sentences():
         say(sentence)
-    say("exact: every record once" if findings.is_exact else "not exact")
+    say("Exact: every record has one row." if findings.is_exact else "Not exact.")
 
 
 def report_topics(findings: TopicFindings, format: OutputFormat) -> None:
@@ -54,6 +54,6 @@ def report_topics(findings: TopicFindings, format: OutputFormat) -> None:
     for sentence in findings.sentences():
         say(sentence)
     if findings.is_exact:
-        say(f"exact: {left.records:,} records, each as often in {right.topic} as in {left.topic}")
+        say(f"Exact: {left.records:,} records, each as often in {right.topic} as in {left.topic}.")
     else:
-        say(f"not exact: {findings.missing:,} missing, {findings.double:,} too many in {right.topic}")
+        say(f"Not exact: {findings.missing:,} missing and {findings.double:,} surplus records in {right.topic}.")

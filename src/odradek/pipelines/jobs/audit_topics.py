@@ -63,13 +63,13 @@ class TopicFindings:
             where = (
                 f"{self.left.topic}-{one.first[0]} offset {one.first[1]}"
                 if one.first is not None
-                else "the record of " + f"{self.right.topic}-{one.found_first[0]} offset {one.found_first[1]}"
+                else f"the record at {self.right.topic}-{one.found_first[0]} offset {one.found_first[1]}"
                 if one.found_first is not None
                 else ""
             )
             yield f"{where}: {one.copies} in {self.left.topic}, {one.found_copies} in {self.right.topic}"
         if len(self.named) == RECORDS_NAMED_MAX:
-            yield "and more"
+            yield "There are more differences."
 
     def to_json(self) -> dict[str, Any]:
         return {

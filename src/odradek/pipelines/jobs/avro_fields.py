@@ -42,7 +42,7 @@ def avro_fields(schema: Schema) -> ReadFields:
     reader = AvroReader(schema)
     top = _defined(reader.parsed, reader.named)
     if not isinstance(top, dict) or top.get("type") not in ("record", "error"):
-        raise Undecodable("its Avro schema is no record's, and has no fields")
+        raise Undecodable("its Avro schema is not a record")
     types = {one["name"]: _column_type(one["type"], reader.named) for one in top["fields"]}
     return lambda payload: Fields(reader.read(payload), types)
 

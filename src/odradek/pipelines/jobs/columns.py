@@ -49,14 +49,14 @@ class SchemaProblem(ValueError):
 def why_no_column(name: str, columns: Any) -> str | None:
     """Why a field of this name cannot become a column beside these; None if it can."""
     if not name or _BAD_IN_NAMES.search(name):
-        return f"a column cannot be called {name!r}"
+        return f"{name!r} is not a valid column name"
     if name.lower() in ORIGIN.names:
-        return f"{name!r} is what the job itself calls a column"
+        return f"column name {name!r} is reserved for the job"
     for other in columns.names:
         if other.lower() == name.lower():
-            return f"{name!r} and {other!r} differ only in case, which tables do not distinguish"
+            return f"{name!r} and {other!r} differ only in case, and column names are case-insensitive"
     if len(columns) >= COLUMNS_MAX:
-        return f"there are {COLUMNS_MAX} columns already: give a schema that names those wanted"
+        return f"the table already has the maximum of {COLUMNS_MAX} columns. Select columns with a schema"
     return None
 
 
@@ -68,7 +68,7 @@ def parse_columns(text: str) -> Any:
     for field in fields:
         why = why_no_column(field.name, columns)
         if why is not None:
-            raise SchemaProblem(f"the schema {text!r} does not work: {why}")
+            raise SchemaProblem(f"Invalid schema {text!r}: {why}.")
         columns = columns.append(field)
     return columns
 
@@ -87,7 +87,7 @@ def type_text(type_: Any) -> str:
         return f"decimal({type_.precision},{type_.scale})"
     name = _NAMES.get(type_)
     if name is None:
-        raise SchemaProblem(f"columns of type {type_} are not known here")
+        raise SchemaProblem(f"Column type {type_} is not supported.")
     return name
 
 
@@ -115,7 +115,7 @@ def infer(value: object) -> Any | None:
             for one in value:
                 found = merge(found, infer(one))
             return None if found is None else pa.list_(found)
-    raise SchemaProblem(f"{value!r} is no JSON value")
+    raise SchemaProblem(f"{value!r} is not a JSON value.")
 
 
 def merge(left: Any | None, right: Any | None) -> Any | None:
@@ -161,7 +161,7 @@ class _Reader:
         while text[position:].strip():
             found = _TOKEN.match(text, position)
             if found is None:
-                raise self._problem(f"{text[position:].strip()[:20]!r} was not expected")
+                raise self._problem(f"{text[position:].strip()[:20]!r} is unexpected")
             self._tokens.append(found[1] or found[2])
             position = found.end()
         self._next = 0
@@ -177,7 +177,7 @@ class _Reader:
                 break
             self._next += 1
         if self._peek() != end:
-            raise self._problem(f"{self._peek()!r} was not expected" if self._peek() else "it ends too early")
+            raise self._problem(f"{self._peek()!r} is unexpected" if self._peek() else "it is incomplete")
         return found
 
     def _type(self) -> Any:
@@ -192,7 +192,7 @@ class _Reader:
         }
         if name not in composed:
             known = ", ".join(sorted([*_SIMPLE, "array<…>", "struct<…>", "decimal(p,s)"]))
-            raise self._problem(f"there is no type {name!r}, but {known}")
+            raise self._problem(f"unknown type {name!r}, the types are {known}")
         return composed[name]()
 
     def _between(self, start: str, end: str, inside: Callable[[], Any]) -> Any:
@@ -206,23 +206,23 @@ class _Reader:
         self._expect(",")
         scale = self._name()
         if not (precision.isdigit() and scale.isdigit() and 0 <= int(scale) <= int(precision) <= 38):
-            raise self._problem(f"there is no decimal({precision},{scale})")
+            raise self._problem(f"decimal({precision},{scale}) is invalid")
         return pa.decimal128(int(precision), int(scale))
 
     def _name(self) -> str:
         token = self._peek()
         if token is None or token in "<>(),:":
-            raise self._problem("a name is missing" if token is None else f"a name is missing before {token!r}")
+            raise self._problem("expected a name" if token is None else f"expected a name before {token!r}")
         self._next += 1
         return token[1:-1].replace("``", "`") if token.startswith("`") else token
 
     def _expect(self, token: str) -> None:
         if self._peek() != token:
-            raise self._problem(f"{token!r} is missing")
+            raise self._problem(f"expected {token!r}")
         self._next += 1
 
     def _peek(self) -> str | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def _problem(self, what: str) -> SchemaProblem:
-        return SchemaProblem(f"{self._text!r} is no schema ({what}): write it as in `id bigint, name string`")
+        return SchemaProblem(f"Invalid schema {self._text!r}: {what}. Write it like `id bigint, name string`.")

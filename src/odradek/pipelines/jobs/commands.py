@@ -124,15 +124,16 @@ def stop(table: Path, name: str | None, timeout_s: float, *, is_audit: bool) -> 
     known = jobs_of(table)
     if name is None:
         if len(known) != 1:
-            told = f"there are {', '.join(known)}" if known else "there is none"
-            raise UserError(f"which job of {str(table)!r}? {told}; see --name")
+            if not known:
+                raise UserError(f"Table {str(table)!r} has no jobs. Check the directory.")
+            raise UserError(f"Table {str(table)!r} has several jobs. Choose one of {', '.join(known)} with --name.")
         (name,) = known
     state = JobState(table, name)
-    told = f"the audit of {name}" if is_audit else name
+    title = f"the audit of job {name}" if is_audit else f"job {name}"
     if stop_holder(state.audits / LOCK if is_audit else state.lock, timeout_s):
-        say(f"{told}: stopped")
+        say(f"Stopped {title}.")
     else:
-        say(f"{told} does not run")
+        say(f"{title[:1].upper()}{title[1:]} is not running.")
 
 
 def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSettings, format: OutputFormat) -> int:
@@ -146,7 +147,7 @@ def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSett
         watch.end(
             DONE if findings.is_exact else FAILED,
             findings.as_progress(),
-            None if findings.is_exact else f"not exact: {findings.faults_text()}",
+            None if findings.is_exact else f"Not exact: {findings.faults_text()}.",
         )
     report_table(findings, format)
     return 0 if findings.is_exact else NOT_EXACT
@@ -156,7 +157,7 @@ def _held_where_possible(stack: ExitStack, directory: Path) -> Path | None:
     """None: an audit changes nothing, and needs no place. A table may be read-only, or be audited twice at a time."""
     try:
         directory.mkdir(exist_ok=True)
-        stack.enter_context(held(directory / LOCK, "another audit is under way"))
+        stack.enter_context(held(directory / LOCK, "Another audit is running."))
     except (OSError, UserError):
         return None
     return directory

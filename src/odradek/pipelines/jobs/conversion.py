@@ -29,14 +29,14 @@ def converter(type_: Any) -> Callable[[Any], Any]:
         return _struct_converter(type_)
     convert = _SIMPLE.get(type_) or (_decimal if pa.types.is_decimal(type_) else None)
     if convert is None:
-        raise TypeError(f"no column can be of type {type_}")
+        raise TypeError(f"Column type {type_} is not supported.")
     name = type_text(type_)
 
     def checked(value: Any) -> Any:
         try:
             return convert(value)
         except (ValueError, InvalidOperation):
-            raise ValueError(f"{shown(value)} is no {name}") from None
+            raise ValueError(f"{shown(value)} is not a {name}") from None
 
     return checked
 
@@ -46,7 +46,7 @@ def _list_converter(type_: Any) -> Callable[[Any], Any]:
 
     def convert(value: Any) -> Any:
         if type(value) is not list:
-            raise ValueError(f"{shown(value)} is no array")
+            raise ValueError(f"{shown(value)} is not an array")
         return [None if one is None else of_element(one) for one in value]
 
     return convert
@@ -57,7 +57,7 @@ def _struct_converter(type_: Any) -> Callable[[Any], Any]:
 
     def convert(value: Any) -> Any:
         if type(value) is not dict:
-            raise ValueError(f"{shown(value)} is no object")
+            raise ValueError(f"{shown(value)} is not an object")
         return {name: None if (one := value.get(name)) is None else of(one) for name, of in of_field.items()}
 
     return convert
@@ -89,7 +89,7 @@ def _plain(value: Any) -> str:
             return value.isoformat()
         case Decimal() | UUID():
             return str(value)
-    raise ValueError(f"{type(value).__name__} has no text")
+    raise ValueError(f"{type(value).__name__} cannot be written as text")
 
 
 def _finite(value: Any) -> Any:

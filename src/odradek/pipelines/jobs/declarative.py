@@ -18,7 +18,7 @@ from odradek.pipelines.jobs.connect_server import connect_server
 from odradek.pipelines.jobs.lock import held
 from odradek.pipelines.jobs.session import connect_missing, server_session, spark_line
 from odradek.pipelines.jobs.state import check_name
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 from odradek.text.output import OutputFormat, print_json
 from odradek.text.terminal import say
 
@@ -47,7 +47,7 @@ def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) ->
     state = file.absolute().parent / ".odradek" / check_name(spec.name)
     state.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(held(state / "lock", f"pipeline {spec.name!r} runs already"))
+        stack.enter_context(held(state / "lock", f"Pipeline {spec.name!r} is already running. Wait until it ends."))
         session = stack.enter_context(_session(spec.name, spark, state))
         for message in _update(session, spec, file, dry=dry):
             if format is OutputFormat.JSON:
@@ -57,7 +57,7 @@ def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) ->
     if format is OutputFormat.JSON:
         print_json({"event": "valid" if dry else "done", "name": spec.name})
     else:
-        say(f"{spec.name} works" if dry else f"{spec.name}: done")
+        say(f"Pipeline {spec.name} is valid." if dry else f"Pipeline {spec.name} is done.")
 
 
 def _spec(file: Path) -> "PipelineSpec":
@@ -70,7 +70,7 @@ def _spec(file: Path) -> "PipelineSpec":
     try:
         return load_pipeline_spec(file)
     except PySparkException as error:
-        raise UserError(f"{file}: {spark_line(error)}") from None
+        raise UserError(as_sentence(f"{file}: {spark_line(error)}")) from None
 
 
 @contextlib.contextmanager
@@ -121,4 +121,4 @@ def _users_code(file: Path) -> Iterator[None]:
         raise
     # Whatever it raises is said in a line.
     except Exception as error:
-        raise UserError(f"{file}: its libraries fail: {type(error).__name__}: {error}") from error
+        raise UserError(f"{file}: the code in `libraries` failed: {type(error).__name__}: {error}") from error

@@ -38,7 +38,7 @@ def summary(progress: Progress) -> str:
     if progress.dead_letters:
         parts.append(f"{progress.dead_letters:,} dead letter{'' if progress.dead_letters == 1 else 's'}")
     if progress.left_out:
-        parts.append(f"{progress.left_out:,} left out")
+        parts.append(f"{progress.left_out:,} dropped")
     if progress.rows_per_second is not None:
         parts.append(f"{progress.rows_per_second:,.0f} records/s")
     parts.append(f"lag {progress.lag:,}")

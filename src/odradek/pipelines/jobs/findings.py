@@ -22,6 +22,19 @@ class Fault(StrEnum):
     STRANGE = "strange"
     """A row of a record that is not in the topic."""
 
+    @property
+    def label(self) -> str:
+        """The word for reports. The value is the name in JSON."""
+        return _LABELS[self]
+
+
+_LABELS: Final = {
+    Fault.MISSING: "missing",
+    Fault.DOUBLE: "duplicated",
+    Fault.DIFFERENT: "different",
+    Fault.STRANGE: "unexpected",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFindings:
@@ -79,11 +92,11 @@ class Findings:
                     one.faults.get(fault, 0) for one in self.partitions if one.partition == partition.partition
                 )
                 more = f", and {total - len(offsets):,} more" if total > len(offsets) else ""
-                yield f"{fault} in {partition}: {ranges_text(offsets)}{more}"
+                yield f"{fault.label.capitalize()} in {partition}: offsets {ranges_text(offsets)}{more}"
 
     def faults_text(self) -> str:
         counts = {fault: self.count(fault) for fault in Fault}
-        return ", ".join(f"{count:,} {fault}" for fault, count in counts.items() if count) or "checksums differ"
+        return ", ".join(f"{count:,} {fault.label}" for fault, count in counts.items() if count) or "checksums differ"
 
     def as_progress(self) -> Progress:
         """As of any run: how many records were looked at, and how many of them are dead letters."""

@@ -47,7 +47,7 @@ from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, Table, Table
 from odradek.pipelines.jobs.topic_range import TopicRange, limited, source_options
 from odradek.pipelines.jobs.values import ValueKind
 from odradek.pipelines.spark.topic_offsets import Positions
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 from odradek.text.terminal import say
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ class IngestJob:
         self._table.check_new()
         if self._table.last_batch(settings.name) != NO_BATCH:
             raise UserError(
-                f"the table has batches of job {settings.name!r}, whose state in {str(self._state.directory)!r} is "
-                "gone: restore it, or begin a new job in a new table"
+                f"The table has batches of job {settings.name!r}, but its state in {str(self._state.directory)!r} is "
+                "missing. Restore the state, or start a new job in a new table."
             )
         self._given_columns()
         start = settings.start or "beginning"
@@ -180,8 +180,8 @@ class IngestJob:
         for one in given:
             if one.name not in stored.names or stored.field(one.name).type != one.type:
                 raise UserError(
-                    f"--schema: the job began with {columns_text(stored)!r}, where there is no {one.name!r} of type "
-                    f"{one.type}: leave --schema away, or begin a new job"
+                    f"--schema: the job's schema is {columns_text(stored)!r}, which has no column {one.name!r} of type "
+                    f"{one.type}. Remove --schema, or start a new job."
                 )
         return stored
 
@@ -195,8 +195,8 @@ class IngestJob:
             return None
         if last is None or planned != done + 1:
             raise UserError(
-                f"the table ends with batch {done} of job {self._settings.name!r}, and its state with {planned}: one "
-                "of them is an older copy; restore both of the same time"
+                f"The table ends with batch {done} of job {self._settings.name!r}, but the job's state ends with batch "
+                f"{planned}. One of them is an older copy. Restore both from the same time."
             )
         self._reached = last.start
         # What of it is gone meanwhile is said now.
@@ -233,7 +233,7 @@ class IngestJob:
                 self._columns = columns
                 self._state.keep_columns(columns)
         else:
-            raise UserError(f"batch {plan.batch} keeps finding new fields: give a --schema")
+            raise UserError(f"Batch {plan.batch} has new fields in every pass. Set the columns with --schema.")
         # Offsets mean other records in a topic of the same name.
         self._range.check_same(plan.end)
         self._table.shape(pa.schema([*ORIGIN, *self._columns]))
@@ -277,8 +277,9 @@ class IngestJob:
             return
         if settings.dead_letters is None:
             raise UserError(
-                f"{sum(one.bad for one in bad)} records are no rows, the first at {origin_of(bad[0], settings.topic)}: "
-                "name a topic for them with --dead-letters; nothing of this batch was written"
+                f"{sum(one.bad for one in bad)} records do not fit the table, the first at "
+                f"{origin_of(bad[0], settings.topic)}. Nothing of this batch was written. Choose a topic for such "
+                "records with --dead-letters."
             )
         identity = self._state.identity()["id"]
         send_letters(
@@ -305,4 +306,4 @@ class IngestJob:
         try:
             Groups(self._cluster).show_progress(self._settings.group, dict(reached.partitions()))
         except (ClientError, KafkaError) as error:
-            say(f"group {self._settings.group} does not show the progress of the job: {error}")
+            say(as_sentence(f"Cannot commit the job's offsets to group {self._settings.group}: {error}"))

@@ -24,7 +24,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         for one in _SIGNALS:
             signal.signal(one, signal.default_int_handler)
         # Not print: the signal may have come in the middle of one.
-        os.write(sys.stderr.fileno(), b"\nstopping after this batch; once more stops now\n")
+        os.write(sys.stderr.fileno(), b"\nStopping after this batch. Press Ctrl-C again to stop now.\n")
 
     before = {one: signal.signal(one, take) for one in _SIGNALS}
     try:

@@ -12,7 +12,7 @@ from odradek.text.errors import UserError
 
 VERSION_MIN: Final = 17
 _TIMEOUT_S: Final = 30.0
-_ADVICE: Final = "install a JDK 17 (apt install openjdk-17-jdk-headless; brew install openjdk@17), or set JAVA_HOME"
+_ADVICE: Final = "Install JDK 17 (apt install openjdk-17-jdk-headless; brew install openjdk@17), or set JAVA_HOME."
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> None:
@@ -24,10 +24,10 @@ def check_java(environment: Mapping[str, str] | None = None) -> None:
             [executable, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise UserError(f"Java at {executable} does not run ({error}): {_ADVICE}") from None
+        raise UserError(f"Cannot run Java at {executable} ({error}). {_ADVICE}") from None
     version = major_version(answer.stderr)
     if version is None or version < VERSION_MIN:
-        raise UserError(f"Spark needs Java {VERSION_MIN}, and {executable} is Java {version or 'unknown'}: {_ADVICE}")
+        raise UserError(f"Spark needs Java {VERSION_MIN}, but {executable} is Java {version or 'unknown'}. {_ADVICE}")
 
 
 def major_version(answer: str) -> int | None:
@@ -41,9 +41,9 @@ def _executable(environment: Mapping[str, str]) -> str:
     if home:
         executable = Path(home) / "bin" / "java"
         if not executable.is_file():
-            raise UserError(f"JAVA_HOME is {home!r}, and there is no bin/java in it: {_ADVICE}")
+            raise UserError(f"JAVA_HOME is {home!r}, which has no bin/java. {_ADVICE}")
         return str(executable)
     found = shutil.which("java", path=environment.get("PATH", os.defpath))
     if found is None:
-        raise UserError(f"Spark needs Java {VERSION_MIN}, and there is none: {_ADVICE}")
+        raise UserError(f"Spark needs Java {VERSION_MIN}, which is not installed. {_ADVICE}")
     return found

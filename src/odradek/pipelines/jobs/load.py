@@ -132,7 +132,7 @@ class LoadJob:
         for name in filter(None, (key, self._settings.value)):
             if name not in rows.columns:
                 raise UserError(
-                    f"there is no column {name!r} in {str(self._settings.source)!r}: {', '.join(rows.columns)}"
+                    f"{str(self._settings.source)!r} has no column {name!r}. Choose from {', '.join(rows.columns)}."
                 )
         chosen = []
         if key is not None:
@@ -151,7 +151,7 @@ class LoadJob:
         settings = self._settings
         for name in filter(None, (settings.key, settings.value)):
             if _NOT_FIELDS & set(name):
-                raise UserError(f"{name!r} is no name of a field")
+                raise UserError(f"{name!r} is not a valid field name. It must not contain any of ` $ . [ ] * ' \\")
         value = F.col("value") if settings.value is None else F.get_json_object("value", f"$.{settings.value}")
         key = [] if settings.key is None else [F.get_json_object("value", f"$.{settings.key}").alias("key")]
         return lines.select(*key, value.alias("value"))

@@ -50,20 +50,20 @@ def make_plan(source: Path, batch_bytes: int) -> LoadPlan:
     kind = kind_of(source)
     files = sorted(_files(source, kind))
     if not files:
-        raise UserError(f"there is nothing to load in {str(source)!r}")
+        raise UserError(f"{str(source)!r} has no files to load. Check the directory.")
     sized = [(file, os.stat(file).st_size) for file in files]
     return LoadPlan(kind, tuple(map(tuple, in_batches(sized, batch_bytes))))
 
 
 def kind_of(source: Path) -> SourceKind:
     if not source.exists():
-        raise UserError(f"there is no {str(source)!r}: name a table's directory, or files of Parquet or JSON")
+        raise UserError(f"{str(source)!r} does not exist. Choose a table's directory, or Parquet or JSON files.")
     if (source / "_delta_log").is_dir():
         return SourceKind.DELTA
     kinds = {_kind_of_file(file) for file in ([source] if source.is_file() else _walk(source))} - {None}
     if len(kinds) != 1:
         what = "both Parquet and JSON" if kinds else "neither Parquet nor JSON"
-        raise UserError(f"{str(source)!r} holds {what}: name a directory with one of them")
+        raise UserError(f"{str(source)!r} contains {what} files. Choose a directory with one of the two.")
     found = kinds.pop()
     assert found is not None
     return found

@@ -47,7 +47,7 @@ def holder(file: Path) -> int | None:
             if named:
                 return int(named)
             time.sleep(_PAUSE_S)
-        raise UserError(f"the lock {str(file)!r} is held by an unknown process: try again")
+        raise UserError(f"Lock {str(file)!r} is held, but does not name its process. Try again.")
     finally:
         os.close(descriptor)
 

@@ -12,7 +12,7 @@ from pyspark.sql.connect.session import SparkSession as RemoteSparkSession
 
 from odradek.pipelines.jobs.broker_options import HIDDEN_OPTIONS
 from odradek.pipelines.jobs.session import without_secrets
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,14 +47,14 @@ def _check_reachable(url: str) -> None:
     try:
         endpoint = DefaultChannelBuilder(url).endpoint
     except PySparkValueError as error:
-        raise UserError(f"--remote {without_secrets(url)!r}: {error.getMessage() or error}") from None
+        raise UserError(as_sentence(f"--remote {without_secrets(url)!r}: {error.getMessage() or error}")) from None
     host, _, port = endpoint.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise UserError(
-            f"cannot connect to a Spark Connect server at {endpoint} ({error.strerror or error}): start it, or name "
-            "another with --remote"
+            f"Cannot connect to a Spark Connect server at {endpoint} ({error.strerror or error}). Start the server, or "
+            "choose another with --remote."
         ) from None
 
 
@@ -64,4 +64,4 @@ def _set(session: RemoteSparkSession, name: str, text: str) -> None:
     except PySparkException as error:
         if error.getCondition() not in ("CANNOT_MODIFY_STATIC_CONFIG", "CANNOT_MODIFY_CONFIG"):
             raise
-        raise UserError(f"--conf {name}: it is the server's to set, when it starts") from None
+        raise UserError(f"--conf {name}: only the server can set this, when it starts. Remove it.") from None

@@ -103,7 +103,7 @@ class RowDecoder:
             try:
                 row.append(convert(found))
             except RecursionError:
-                raise BadRecord(f"field {name}: it is nested too deeply") from None
+                raise BadRecord(f"field {name}: nested too deeply") from None
             except (ValueError, OverflowError, InvalidOperation) as error:
                 raise BadRecord(f"field {name}: {error}") from None
         return row
@@ -147,14 +147,14 @@ def read_json(value: bytes) -> Fields:
     try:
         found = _JSON.decode(value.decode())
     except (ValueError, RecursionError) as error:
-        raise BadRecord(f"no JSON: {_first_line(error)}") from None
+        raise BadRecord(f"invalid JSON: {_first_line(error)}") from None
     if not isinstance(found, dict):
-        raise BadRecord(f"no JSON object but {shown(found)}")
+        raise BadRecord(f"not a JSON object: {shown(found)}")
     return Fields(found)
 
 
 def _no_constant(name: str) -> Any:
-    raise BadRecord(f"{name} is no JSON")
+    raise BadRecord(f"{name} is not valid JSON")
 
 
 _JSON: Final = json.JSONDecoder(parse_constant=_no_constant)

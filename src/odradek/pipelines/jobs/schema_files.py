@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from odradek.pipelines.jobs.values import fields_reader
 from odradek.pipelines.schemas.schema import AVRO, PROTOBUF, Reference, Schema, Undecodable
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 _FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 _PROTO: Final = re.compile(rb"^\s*(syntax|edition|package|import|message|//|/\*)", re.MULTILINE)
@@ -19,14 +19,14 @@ def read_schema_file(file: Path, *, message: str | None, is_framed: bool) -> Sch
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise UserError(f"the schema {str(file)!r} cannot be read: {error.strerror}") from None
+        raise UserError(f"Cannot read schema file {str(file)!r}: {error.strerror}.") from None
     if len(data) > _FILE_BYTES_MAX:
-        raise UserError(f"the schema {str(file)!r} has {len(data):,} bytes, and {_FILE_BYTES_MAX:,} at most are read")
+        raise UserError(f"Schema file {str(file)!r} has {len(data):,} bytes. The maximum is {_FILE_BYTES_MAX:,}.")
     schema = _avro(data) or _protobuf(file, data, message, is_framed)
     try:
         fields_reader(schema)
     except Undecodable as error:
-        raise UserError(f"the schema {str(file)!r} cannot be used: {error}") from None
+        raise UserError(as_sentence(f"Cannot use schema file {str(file)!r}: {error}")) from None
     return schema
 
 
@@ -44,15 +44,15 @@ def _protobuf(file: Path, data: bytes, message: str | None, is_framed: bool) -> 
 
     if _PROTO.search(data[:4096]) and b"{" in data:
         raise UserError(
-            f"{str(file)!r} is Protobuf's text: give what `protoc --include_imports --descriptor_set_out=FILE` makes "
-            "of it"
+            f"{str(file)!r} is Protobuf source. Compile it with `protoc --include_imports --descriptor_set_out=FILE` "
+            "and use that file."
         )
     try:
         files = list(FileDescriptorSet.FromString(data).file)
     except DecodeError:
         files = []
     if not files:
-        raise UserError(f"{str(file)!r} is neither Avro's JSON nor a descriptor of Protobuf")
+        raise UserError(f"{str(file)!r} is neither an Avro schema in JSON nor a Protobuf descriptor set.")
     at = len(files) - 1
     if not is_framed:
         at, message = _find(file, files, message)
@@ -72,8 +72,8 @@ def _find(file: Path, files: list[Any], message: str | None) -> tuple[int, str]:
     for at, among in enumerate(names):
         if message in among:
             return at, str(message)
-    told = f"{message!r} is not in {str(file)!r}" if message else f"{str(file)!r} has several messages"
-    raise UserError(f"--message: {told}, name one of {', '.join(names[-1][:20])}")
+    problem = f"{message!r} is not in {str(file)!r}" if message else f"{str(file)!r} has several messages"
+    raise UserError(f"--message: {problem}. Choose one of {', '.join(names[-1][:20])}.")
 
 
 def _text(file: Any) -> str:

@@ -20,7 +20,7 @@ from odradek.pipelines.jobs.values import ValueKind, Values
 from odradek.pipelines.schemas.framing import ID_MAX
 from odradek.pipelines.schemas.registry import NoRegistry, RegistryAway, RegistryClient
 from odradek.pipelines.schemas.schema import Schema, Undecodable
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 _WITH_ID: Final = re.compile(r"(\d{1,10})=(.+)", re.DOTALL)
 
@@ -56,7 +56,7 @@ class SchemaSupply:
                 self._kept.keep(schema_id, schema)
             elif known != schema:
                 which = "the schema" if schema_id == WITHOUT_ID else f"schema {schema_id}"
-                raise UserError(f"--schema-file: {which} is another than the job began with: begin a new job")
+                raise UserError(f"--schema-file: {which} differs from the one the job started with. Start a new job.")
 
     def values(self, batch: int) -> Values:
         return Values(kind=self._kind, schemas=str(self._kept.directory.absolute()), unknown=self._unknown_of(batch))
@@ -65,8 +65,9 @@ class SchemaSupply:
         """Raises UserError if the registry does not say: nothing is to become a dead letter by that."""
         if len(wanted) > WANTED_MAX:
             raise UserError(
-                f"batch {batch} names more than {WANTED_MAX:,} schemas that are not known: are these records framed by "
-                "a registry?"
+                f"Batch {batch} refers to more than {WANTED_MAX:,} unknown schemas. Check that the records were "
+                "written with "
+                "a schema registry."
             )
         unknown = dict(self._unknown_of(batch))
         for schema_id in sorted(wanted):
@@ -81,13 +82,14 @@ class SchemaSupply:
 
     def _ask(self, batch: int, schema_id: int) -> Schema:
         if self._registry is None:
-            raise Undecodable("there is no file for it")
+            raise Undecodable("no --schema-file given for it")
         try:
             return self._registry.schema(schema_id)
         except RegistryAway as error:
             raise UserError(
-                f"schema {schema_id} is wanted for batch {batch}, and {error}: nothing of this batch was written; run "
-                "the job again when the registry is available"
+                f"Cannot get schema {schema_id} for batch {batch}: {error}. Nothing of this batch was written. Run "
+                "the job "
+                "again when the registry is available."
             ) from None
 
     def _unknown_of(self, batch: int) -> dict[int, str]:
@@ -105,10 +107,10 @@ class SchemaSupply:
 def given_schemas(kind: ValueKind, files: Collection[str], message: str | None) -> Mapping[int, Schema]:
     """By their ids. Raises UserError."""
     if message is not None and kind is not ValueKind.PROTOBUF:
-        raise UserError("--message is for --values protobuf")
+        raise UserError("--message requires --values protobuf.")
     if kind is ValueKind.JSON:
         if files:
-            raise UserError("--schema-file is for --values avro, protobuf or registry")
+            raise UserError("--schema-file requires --values avro, protobuf or registry.")
         return {}
     _check_installed()
     if kind is ValueKind.REGISTRY:
@@ -116,14 +118,14 @@ def given_schemas(kind: ValueKind, files: Collection[str], message: str | None) 
         for one in files:
             parts = _WITH_ID.fullmatch(one)
             if parts is None or int(parts[1]) > ID_MAX:
-                raise UserError(f"--schema-file {one!r}: with --values registry write ID=FILE")
+                raise UserError(f"--schema-file {one!r}: write ID=FILE with --values registry.")
             found[int(parts[1])] = read_schema_file(Path(parts[2]), message=None, is_framed=True)
         return found
     if len(files) != 1:
-        raise UserError(f"--values {kind} wants one --schema-file FILE")
+        raise UserError(f"--values {kind} requires one --schema-file FILE.")
     schema = read_schema_file(Path(next(iter(files))), message=message, is_framed=False)
     if schema.type != kind.upper():
-        raise UserError(f"--schema-file: it is a schema of {schema.type.lower()}, and not of {kind}")
+        raise UserError(f"--schema-file: the schema type is {schema.type.lower()}, not {kind}.")
     return {WITHOUT_ID: schema}
 
 
@@ -132,16 +134,16 @@ def _check_installed() -> None:
         try:
             import_module(name)
         except ModuleNotFoundError as error:
-            raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
+            raise UserError(f"{error.name} is not installed. Install it with pip install 'odradek[jobs]'.") from None
 
 
 def open_registry(kind: ValueKind, address: str | None, *, has_files: bool) -> RegistryClient | None:
     if kind is not ValueKind.REGISTRY or (address is None and has_files):
         return None
     if address is None:
-        raise UserError("--values registry wants --schema-registry URL, or --schema-file ID=FILE")
+        raise UserError("--values registry requires --schema-registry URL or --schema-file ID=FILE.")
     try:
         return RegistryClient(address)
     except NoRegistry as error:
         # Without the address, in which there may be a password.
-        raise UserError(f"--schema-registry: {error}") from None
+        raise UserError(as_sentence(f"--schema-registry: {error}")) from None

@@ -19,7 +19,7 @@ from odradek.client.errors import NotAuthenticated
 from odradek.client.explain import advise_on_security
 from odradek.pipelines.jobs.broker_options import HIDDEN_OPTIONS
 from odradek.pipelines.jobs.java import check_java
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,20 +58,20 @@ def spark_session(
     try:
         from odradek.pipelines.jobs.java_process import session_of_its_own
     except ModuleNotFoundError as error:
-        raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
+        raise UserError(f"{error.name} is not installed. Install it with pip install 'odradek[jobs]'.") from None
     check_java()
     _quieten()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
     def explain(error: Exception) -> UserError:
-        return UserError(f"{spark_line(error)} (more in {str(log_file)!r})")
+        return UserError(f"{as_sentence(spark_line(error))} See {str(log_file)!r} for details.")
 
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-spark-")))
         configuration = _configuration(name, master, work, log_file, conf, is_short)
         # Drawn where there is a terminal, and gone when it has started.
-        with Console(stderr=True).status("starting Spark"):
+        with Console(stderr=True).status("Starting Spark…"):
             session = stack.enter_context(session_of_its_own(configuration, log_file, explain))
         yield session
 
@@ -90,7 +90,7 @@ def server_session(url: str, conf: Mapping[str, str], *, log: str) -> "Iterator[
         with remote_session(url, conf) as session:
             yield session
     except (PySparkException, ConnectionError) as error:
-        raise UserError(f"{spark_line(error)} (more in {log})") from error
+        raise UserError(f"{as_sentence(spark_line(error))} See {log} for details.") from error
 
 
 def without_secrets(url: str) -> str:
@@ -100,7 +100,9 @@ def without_secrets(url: str) -> str:
 
 def connect_missing(error: ImportError) -> UserError:
     """PySpark looks for what its client needs, and names the first that is missing in a sentence."""
-    return UserError(f"Spark Connect is not installed here ({error.name or error}): pip install 'odradek[connect]'")
+    return UserError(
+        f"Spark Connect is not installed ({error.name or error}). Install it with pip install 'odradek[connect]'."
+    )
 
 
 def _quieten() -> None:

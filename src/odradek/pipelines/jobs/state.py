@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or name in (".", ".."):
-        raise UserError(f"--name {name!r} does not work: use at most 200 of the characters a-z A-Z 0-9 . _ -")
+        raise UserError(f"--name {name!r} is invalid. Use at most 200 of the characters a-z A-Z 0-9 . _ -")
     return name
 
 
@@ -54,7 +54,9 @@ def jobs_of(table: Path) -> list[str]:
 class JobState:
     def __init__(self, table: Path, name: str) -> None:
         if _ADDRESS.match(str(table)):
-            raise UserError(f"{str(table)!r} is no directory: name one that this machine and all executors reach")
+            raise UserError(
+                f"{str(table)!r} is not a directory. Choose a directory that this machine and all executors can access."
+            )
         self.directory: Final = table / DIRECTORY / check_name(name)
         self.letters: Final = self.directory / "letters"
         self.schemas: Final = self.directory / "schemas"
@@ -79,7 +81,7 @@ class JobState:
         """One run at a time."""
         self._plans.mkdir(parents=True, exist_ok=True)
         self.letters.mkdir(exist_ok=True)
-        refusal = f"job {self._name!r} runs already on this table: stop that run first, or give this one a --name"
+        refusal = f"Job {self._name!r} is already running. Stop it with `odradek job stop`, or choose another --name."
         with held(self.lock, refusal):
             yield
 
@@ -95,8 +97,8 @@ class JobState:
             found = known.get(key, _BEFORE.get(key, ""))
             if value and found != value:
                 raise UserError(
-                    f"{str(self.directory)!r} is another job's: its {key} is {found!r}, and not {value!r}; "
-                    "give this one a --name of its own"
+                    f"{str(self.directory)!r} belongs to another job: its {key} is {found!r}, not {value!r}. "
+                    "Choose another --name."
                 )
 
     def identity(self) -> dict[str, str]:
@@ -135,7 +137,7 @@ class JobState:
                 NewFields(found["new_fields"]),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{str(file)!r} is no plan of a batch ({error}): restore it") from None
+            raise UserError(f"{str(file)!r} is not a valid batch plan ({error}). Restore the file.") from None
 
     def keep_plan(self, plan: Plan) -> None:
         form = {"start": plan.start.to_json(), "end": plan.end.to_json(), "new_fields": plan.new_fields}
@@ -143,8 +145,9 @@ class JobState:
             write_new(self._file(plan.batch), json.dumps(form) + "\n")
         except FileExistsError:
             raise UserError(
-                f"another run of job {self._name!r} has planned batch {plan.batch}: let one of them run; nothing was "
-                "written twice"
+                f"Another run of job {self._name!r} has planned batch {plan.batch}. Nothing was written twice. Keep "
+                "only "
+                "one run."
             ) from None
         for number in self._numbers():
             if number <= plan.batch - _PLANS_KEPT:

@@ -19,7 +19,9 @@ def stop_holder(lock: Path, timeout_s: float) -> bool:
         return False
     os.kill(running, signal.SIGTERM)
     if not wait_for_holder(lock, running, timeout_s):
-        raise UserError(f"process {running} still runs after {timeout_s:.0f} s: it may be in a long batch")
+        raise UserError(
+            f"Process {running} is still running after {timeout_s:.0f} s. It stops when its current batch is done."
+        )
     return True
 
 

@@ -56,8 +56,8 @@ class TopicRange:
         known = reached.get(self.topic)
         if known is not None and known.id != id_text(layout.id):
             raise UserError(
-                f"topic {self.topic!r} was deleted and created again since the job began: begin a new job, with its "
-                "own --name"
+                f"Topic {self.topic!r} was deleted and recreated since the job started. Start a new job with its own "
+                "--name."
             )
         return layout
 
@@ -70,7 +70,7 @@ class TopicRange:
         if re.fullmatch(r"\d{1,18}", where, re.ASCII):
             return {one: min(int(where), ends[one]) for one in partitions}
         if where.isalpha():
-            raise UserError(f"--to {where!r} is no place: write end, an offset, or 2026-01-31T12:00:00Z")
+            raise UserError(f"--to {where!r} is invalid. Use end, an offset, or a time such as 2026-01-31T12:00:00Z.")
         found = self._admin.offsets(dict.fromkeys(partitions, parse_time_ms(where, "--to")))
         return {one: min(found[one], ends[one]) if found[one] >= 0 else ends[one] for one in partitions}
 
@@ -87,13 +87,14 @@ class TopicRange:
         for one, offset in offsets.items():
             if not self._skip_lost and offset < earliest[one]:
                 raise UserError(
-                    f"offset {offset} of {one} is gone, retention has removed all before {earliest[one]}: with "
-                    "--skip-lost the job continues with the available records"
+                    f"Offset {offset} of {one} is no longer available: retention has deleted all records before offset "
+                    f"{earliest[one]}. Use --skip-lost to continue with the remaining records."
                 )
             if not self._skip_lost and offset > latest[one]:
                 raise UserError(
-                    f"{one} ends at offset {latest[one]}, and the job stands at {offset}: records were lost there; "
-                    "with --skip-lost the job continues with the available records"
+                    f"{one} ends at offset {latest[one]}, before the job's offset {offset}: the cluster has lost "
+                    "records. "
+                    "Use --skip-lost to continue with the remaining records."
                 )
             kept[one] = min(max(offset, earliest[one]), latest[one])
         return kept

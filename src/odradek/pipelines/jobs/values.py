@@ -43,7 +43,7 @@ class Values:
             return framed_reader(kept.find, self.unknown)
         schema = kept.find(WITHOUT_ID)
         if schema is None:
-            raise FileNotFoundError(f"the schema of the job is not in {self.schemas!r}")
+            raise FileNotFoundError(f"The job's schema is not in {self.schemas!r}. Restore the job's state.")
         return plain_reader(schema)
 
 
@@ -65,7 +65,7 @@ def fields_reader(schema: Schema) -> ReadFields:
         JSON: lambda schema: read_json,
     }
     if schema.type not in kinds:
-        raise Undecodable(f"schemas of type {schema.type} are not known here")
+        raise Undecodable(f"schema type {schema.type} is not supported")
     return kinds[schema.type](schema)
 
 
@@ -78,7 +78,7 @@ class _FramedReader:
     def __call__(self, value: bytes) -> Fields:
         schema_id = schema_id_of(value)
         if schema_id is None:
-            raise BadRecord("it does not begin with a schema's id")
+            raise BadRecord("does not start with a schema ID")
         read = self._readers.get(schema_id)
         if read is None:
             read = self._open(schema_id)
@@ -89,7 +89,7 @@ class _FramedReader:
 
     def _open(self, schema_id: int) -> ReadFields:
         if schema_id > ID_MAX:
-            return _refusing(f"{schema_id} is no schema's id")
+            return _refusing(f"{schema_id} is not a schema ID")
         if schema_id in self._unknown:
             return _refusing(f"schema {schema_id}: {self._unknown[schema_id]}")
         schema = self._find(schema_id)

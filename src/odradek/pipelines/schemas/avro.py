@@ -21,21 +21,21 @@ class AvroReader:
             self.parsed: Final = fastavro.parse_schema(_unparsed(schema.text), named_schemas=self.named)
             self._bytes_max: Final = AvroBounds(self.parsed, self.named).payload_bytes_max
         except (ValueError, TypeError, KeyError, RecursionError, fastavro.schema.SchemaParseException) as error:
-            raise Undecodable(f"its Avro schema is invalid: {error}") from None
+            raise Undecodable(f"invalid Avro schema: {error}") from None
         self._read: Final = fastavro.schemaless_reader
 
     def read(self, payload: bytes) -> Any:
         if self._bytes_max is not None and len(payload) > self._bytes_max:
-            raise Undecodable(f"its Avro schema names itself, and of such only {self._bytes_max:,} bytes are decoded")
+            raise Undecodable(f"its Avro schema is recursive, which limits values to {self._bytes_max:,} bytes")
         data = io.BytesIO(payload)
         try:
             found = self._read(data, self.parsed, None)
         # Whatever bytes make of a C library: it is said, and nothing else happens.
         except Exception as error:  # noqa: BLE001
-            raise Undecodable(f"it does not fit its Avro schema: {type(error).__name__} {error}") from None
+            raise Undecodable(f"does not match its Avro schema: {type(error).__name__} {error}") from None
         rest = len(payload) - data.tell()
         if rest:
-            raise Undecodable(f"it does not fit its Avro schema: bytes are left, {rest:,} of {len(payload):,}")
+            raise Undecodable(f"does not match its Avro schema: {rest:,} of {len(payload):,} bytes are left over")
         return found
 
 

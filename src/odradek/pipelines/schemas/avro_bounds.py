@@ -38,7 +38,7 @@ class AvroBounds:
         if self._depth > _DEPTH_MAX:
             raise Undecodable("its Avro schema is nested too deeply")
         if surplus > _SURPLUS_MAX:
-            raise Undecodable(f"its Avro schema makes more than {_SURPLUS_MAX:,} values of no bytes")
+            raise Undecodable(f"its Avro schema has more than {_SURPLUS_MAX:,} values that take no bytes")
 
     @property
     def payload_bytes_max(self) -> int | None:
@@ -90,7 +90,7 @@ class AvroBounds:
     def _repeated(self, item: _Cost) -> _Cost:
         """How many there are tells a number, which takes a few bytes whatever it is."""
         if item.surplus > 0:
-            raise Undecodable("its Avro schema has an array of nothing, or of almost nothing")
+            raise Undecodable("its Avro schema has an array whose items take almost no bytes")
         return _Cost(1 + item.depth, _OF_A_BYTE.surplus)
 
 
@@ -101,7 +101,7 @@ def _refuse_endless(named: Mapping[str, Any]) -> None:
 
     def visit(name: str) -> None:
         if name in way:
-            raise Undecodable(f"its Avro schema never ends: {name} holds itself")
+            raise Undecodable(f"its Avro schema is endless: {name} contains itself")
         if name in done:
             return
         way.append(name)

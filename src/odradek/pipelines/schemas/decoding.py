@@ -20,10 +20,10 @@ def decode_framed(data: bytes, decoders: Mapping[int, Decode]) -> Any:
     """Raises Undecodable."""
     schema_id = schema_id_of(data)
     if schema_id is None:
-        raise Undecodable("it does not begin with a schema's id")
+        raise Undecodable("does not start with a schema ID")
     decode = decoders.get(schema_id)
     if decode is None:
-        raise Undecodable(f"schema {schema_id} is not known")
+        raise Undecodable(f"unknown schema {schema_id}")
     return decode(payload_of(data))
 
 
@@ -36,11 +36,11 @@ def decoder_of(schema: Schema) -> Decode:
         return lambda payload: reader.as_json(reader.read(payload))
     if schema.type == JSON:
         return _json
-    raise Undecodable(f"schemas of type {schema.type} are not known here")
+    raise Undecodable(f"schema type {schema.type} is not supported")
 
 
 def _json(payload: bytes) -> Any:
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise Undecodable(f"it is no JSON: {error}") from None
+        raise Undecodable(f"invalid JSON: {error}") from None

@@ -29,7 +29,7 @@ def message_indexes(payload: bytes) -> tuple[list[int], bytes]:
     """Which message of its schema a payload of Protobuf is, and the message. A single 0 means the first."""
     count, at = _varint(payload, 0)
     if not 0 <= count <= _LEVELS_MAX:
-        raise Undecodable(f"it names a message {count} levels deep")
+        raise Undecodable(f"invalid message index with {count} levels")
     indexes = []
     for _ in range(count):
         index, at = _varint(payload, at)
@@ -45,4 +45,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if not byte & 0x80:
             return (value >> 1) ^ -(value & 1), at
-    raise Undecodable("it ends before it says which message it is")
+    raise Undecodable("incomplete message index")

@@ -33,7 +33,7 @@ class ProtobufReader:
             self._only: Final = self.pool.FindMessageTypeByName(schema.message) if schema.message else None
         # Descriptors of strangers: what the library makes of them is told.
         except Exception as error:  # noqa: BLE001
-            raise Undecodable(f"its Protobuf schema is invalid: {error}") from None
+            raise Undecodable(f"invalid Protobuf schema: {error}") from None
 
     def read(self, payload: bytes) -> Any:
         """The message of a framed record, or of one without a frame if the schema names its message."""
@@ -43,7 +43,7 @@ class ProtobufReader:
         found, among = None, self._messages
         for index in indexes:
             if not 0 <= index < len(among):
-                raise Undecodable(f"its schema has no message number {index}")
+                raise Undecodable(f"its Protobuf schema has no message {index}")
             found = among[index]
             among = list(found.nested_types)
         return self._parse(found, rest)
@@ -65,7 +65,7 @@ class ProtobufReader:
 
 
 def _unfit(error: Exception) -> Undecodable:
-    return Undecodable(f"it does not fit its Protobuf schema: {type(error).__name__} {error}")
+    return Undecodable(f"does not match its Protobuf schema: {type(error).__name__} {error}")
 
 
 def _file(descriptors: Any, text: str, name: str) -> Any:

@@ -58,7 +58,7 @@ class RegistryClient:
             self._follow(told.get("references") or [], kind, references)
             return Schema(type=kind, text=_text(told, kind), references=tuple(references.values()))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RegistryAway(f"the registry's response is invalid ({error!r})") from None
+            raise RegistryAway(f"invalid response from the schema registry ({error!r})") from None
 
     def _follow(self, named: list[Any], kind: str, found: dict[str, Reference], depth: int = 0) -> None:
         """Depth first: what a schema names has to be known before it."""
@@ -67,13 +67,13 @@ class RegistryClient:
             if name in found:
                 continue
             if len(found) >= _REFERENCES_MAX or depth > _REFERENCES_MAX:
-                raise Undecodable(f"it names more than {_REFERENCES_MAX} other schemas")
+                raise Undecodable(f"references more than {_REFERENCES_MAX} other schemas")
             form = "?format=serialized" if kind == PROTOBUF else ""
             where = f"/subjects/{quote(str(one['subject']), safe='')}/versions/{int(one['version'])}{form}"
             try:
                 told = self._get(where)
             except UnknownSchema:
-                raise Undecodable(f"it names {name!r}, which the registry does not have") from None
+                raise Undecodable(f"references {name!r}, which is not in the schema registry") from None
             self._follow(told.get("references") or [], kind, found, depth + 1)
             found[name] = Reference(name=name, text=_text(told, kind))
 
@@ -83,12 +83,12 @@ class RegistryClient:
         except HttpRequestFailed as error:
             # Others answer 404 too, such as a server that is no registry.
             if error.status == 404 and error.body.get("error_code") in _NOT_FOUND:
-                raise UnknownSchema("the registry does not have it") from None
-            raise RegistryAway(f"the registry: {error}") from None
+                raise UnknownSchema("not found in the schema registry") from None
+            raise RegistryAway(f"schema registry request failed: {error}") from None
 
 
 def _text(told: dict[str, Any], kind: str) -> str:
     text = str(told["schema"])
     if kind == PROTOBUF and "{" in text:
-        raise RegistryAway("the registry does not support format=serialized, which Protobuf schemas require")
+        raise RegistryAway("the schema registry does not support format=serialized, which reading Protobuf requires")
     return text

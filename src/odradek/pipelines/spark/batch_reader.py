@@ -39,7 +39,9 @@ class BatchReader(DataSourceReader):
                 assert start is not None and end is not None
                 if start < earliest[partition]:
                     if options.fail_on_data_loss:
-                        raise DataLoss(f"{partition} begins at offset {earliest[partition]}: {start} is gone")
+                        raise DataLoss(
+                            f"{partition} starts at offset {earliest[partition]}, so offset {start} was deleted"
+                        )
                     start = earliest[partition]
                 if not self._wanted.includes(partition.partition):
                     continue

@@ -58,7 +58,7 @@ def send_columns(producer: Producer, batch: Any, topic: str | None) -> None:
         return
     column = batch.column("topic")
     if column.null_count:
-        raise ValueError("a row has null for its topic: set the option topic, or fill the column")
+        raise ValueError("A row has a null topic. Set the option topic, or fill the topic column.")
     for name in column.unique().to_pylist():
         _send(producer, batch.filter(pc.equal(column, name)), name)
 

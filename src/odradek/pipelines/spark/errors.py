@@ -13,6 +13,7 @@ class DataLoss(Exception):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}. Some data may have been lost: retention was quicker than the query, or a topic was deleted. "
-            "Set failOnDataLoss to false to continue with the available records"
+            f"{what}. Some data may have been lost: retention deleted it before the query read it, or a topic was "
+            "deleted. "
+            "Set failOnDataLoss to false to continue with the remaining data."
         )

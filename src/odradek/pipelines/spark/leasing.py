@@ -36,7 +36,7 @@ def ask_for_leases(
                 one.partition, start=one.start, end=one.end, read_committed=read_committed, topic_id=one.topic_id
             )
         except NoLease as error:
-            _log.warning("no segments are read from files: %s", error)
+            _log.warning("Reading from brokers instead of segment files: %s", error)
             continue
         if held is not None:
             found[one.partition] = held

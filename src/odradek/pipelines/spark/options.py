@@ -28,13 +28,13 @@ _MAX_TRIGGER_DELAY_S: Final = 15 * 60.0
 
 # Set by the connector itself, and by this source, for whoever sets them: other values would break the query.
 _SET_BY_SPARK: Final = {
-    "kafka.auto.offset.reset": "use startingOffsets",
-    "kafka.key.deserializer": "keys are bytes; cast them in the query",
-    "kafka.value.deserializer": "values are bytes; cast them in the query",
-    "kafka.key.serializer": "keys are bytes or strings",
-    "kafka.value.serializer": "values are bytes or strings",
-    "kafka.enable.auto.commit": "the checkpoint holds the offsets; kafka.group.id shows them to others",
-    "kafka.interceptor.classes": "there is no Java here",
+    "kafka.auto.offset.reset": "Use startingOffsets",
+    "kafka.key.deserializer": "Keys are bytes: cast them in the query",
+    "kafka.value.deserializer": "Values are bytes: cast them in the query",
+    "kafka.key.serializer": "Keys are bytes or strings",
+    "kafka.value.serializer": "Values are bytes or strings",
+    "kafka.enable.auto.commit": "The checkpoint stores the offsets. Set kafka.group.id to publish them",
+    "kafka.interceptor.classes": "Java classes cannot run in this source",
 }
 
 
@@ -100,10 +100,10 @@ def client_options(options: Mapping[str, str]) -> ClientOptions:
     """Takes options whose names are in lower case, as do the others here."""
     servers = options.get("kafka.bootstrap.servers")
     if not servers:
-        raise OptionError("option kafka.bootstrap.servers is missing: set it to host:port of one or more brokers")
+        raise OptionError("Option kafka.bootstrap.servers is missing. Set it to the host:port of one or more brokers.")
     for name, instead in _SET_BY_SPARK.items():
         if name in options:
-            raise OptionError(f"option {name} is not supported: {instead}")
+            raise OptionError(f"Option {name} is not supported. {instead}.")
     timeout_ms = _whole(options, "kafka.request.timeout.ms")
     return ClientOptions(
         bootstrap_servers=servers,
@@ -116,14 +116,16 @@ def client_options(options: Mapping[str, str]) -> ClientOptions:
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     given = [name for name in _SUBSCRIPTIONS if options.get(name)]
     if len(given) != 1:
-        raise OptionError("give one of the options subscribe, subscribePattern and assign")
+        raise OptionError("Set exactly one of the options subscribe, subscribePattern and assign.")
     isolation = options.get("kafka.isolation.level", "read_uncommitted")
     if isolation not in ("read_committed", "read_uncommitted"):
-        raise OptionError(f"option kafka.isolation.level: {isolation!r} is neither read_committed nor read_uncommitted")
+        raise OptionError(
+            f"Option kafka.isolation.level: {isolation!r} is invalid. Use read_committed or read_uncommitted."
+        )
     limits = {name: _whole(options, name) for name in ("maxoffsetspertrigger", "minoffsetspertrigger")}
     most, least = limits["maxoffsetspertrigger"], limits["minoffsetspertrigger"]
     if most is not None and least is not None and least > most:
-        raise OptionError(f"option minOffsetsPerTrigger ({least}) is greater than maxOffsetsPerTrigger ({most})")
+        raise OptionError(f"Option minOffsetsPerTrigger ({least}) is greater than maxOffsetsPerTrigger ({most}).")
     return ReadOptions(
         client=client_options(options),
         topics=_topics(options) if given == ["subscribe"] else (),
@@ -153,16 +155,18 @@ def exactly_once_options(options: Mapping[str, str], *, streaming: bool) -> Exac
         return None
     if not sink or names_of("") in sink:
         # It could be taken for a task of another sink.
-        raise OptionError(f"option kafka.transactional.id: {sink!r} cannot be a sink's name: leave .task. away")
+        raise OptionError(
+            f"Option kafka.transactional.id: {sink!r} is invalid. It must not be empty or contain '.task.'."
+        )
     query, batch = options.get("queryid"), _whole(options, "batchid", least=0)
     if streaming and batch is not None:
         # Each batch would be taken for the same one.
-        raise OptionError("option batchId: Spark numbers the batches of a stream: leave it away")
+        raise OptionError(
+            "Option batchId is not allowed in streaming queries, because Spark numbers the batches. Remove it."
+        )
     if (query is None) != (batch is None):
         # By its number alone a batch of a new checkpoint would be taken for one of the old one's, and left out.
-        raise OptionError(
-            "options queryId and batchId go together: whose batch it is, a new name with a new checkpoint"
-        )
+        raise OptionError("Set queryId and batchId together, with a new queryId for each new checkpoint.")
     return ExactlyOnceOptions(
         client=client_options(options),
         sink=sink,
@@ -187,7 +191,9 @@ def _pattern(options: Mapping[str, str]) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise OptionError(f"option subscribePattern: {pattern!r} is no regular expression ({error})") from None
+        raise OptionError(
+            f"Option subscribePattern: {pattern!r} is not a valid regular expression ({error})."
+        ) from None
     return pattern
 
 
@@ -196,7 +202,7 @@ def _assigned(options: Mapping[str, str]) -> tuple[TopicPartition, ...]:
     try:
         return tuple(sorted({TopicPartition(topic, int(one)) for topic, ones in form.items() for one in ones}))
     except (TypeError, ValueError):
-        raise OptionError('option assign: write it as {"topic": [0, 1]}') from None
+        raise OptionError('Option assign must have the form {"topic": [0, 1]}.') from None
 
 
 def _start(options: Mapping[str, str], streaming: bool) -> Bound:
@@ -206,7 +212,7 @@ def _start(options: Mapping[str, str], streaming: bool) -> Bound:
         return by_time
     bound = _offset_bound(options, "startingoffsets", "latest" if streaming else "earliest")
     if not streaming and (bound.default == LATEST or LATEST in bound.by_partition.values()):
-        raise OptionError("option startingOffsets: a batch query cannot start at latest, where there is nothing")
+        raise OptionError("Option startingOffsets: a batch query cannot start at latest. Use earliest or offsets.")
     return bound
 
 
@@ -216,7 +222,7 @@ def _end(options: Mapping[str, str]) -> Bound:
         return by_time
     bound = _offset_bound(options, "endingoffsets", "latest")
     if bound.default == EARLIEST or EARLIEST in bound.by_partition.values():
-        raise OptionError("option endingOffsets: a query cannot end at earliest, where nothing was read")
+        raise OptionError("Option endingOffsets: a query cannot end at earliest. Use latest or offsets.")
     return bound
 
 
@@ -243,16 +249,16 @@ def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition,
     try:
         return {TopicPartition(topic, int(n)): int(value) for topic, ones in form.items() for n, value in ones.items()}
     except (AttributeError, TypeError, ValueError):
-        raise OptionError(f'option {name}: write it as {{"topic": {{"0": 23, "1": -2}}}}') from None
+        raise OptionError(f'Option {name} must have the form {{"topic": {{"0": 23, "1": -2}}}}.') from None
 
 
 def _json(options: Mapping[str, str], name: str) -> dict[str, Any]:
     try:
         form = json.loads(options[name])
     except ValueError as error:
-        raise OptionError(f"option {name}: {options[name]!r} is no JSON ({error})") from None
+        raise OptionError(f"Option {name}: {options[name]!r} is not valid JSON ({error}).") from None
     if not isinstance(form, dict):
-        raise OptionError(f"option {name}: {options[name]!r} is no JSON object")
+        raise OptionError(f"Option {name}: {options[name]!r} is not a JSON object.")
     return form
 
 
@@ -265,14 +271,14 @@ def _whole(options: Mapping[str, str], name: str, *, least: int = 1) -> int | No
     except ValueError:
         number = least - 1
     if number < least:
-        raise OptionError(f"option {name}: {text!r} is no whole number from {least} on")
+        raise OptionError(f"Option {name}: {text!r} is not an integer of at least {least}.")
     return number
 
 
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     text = options.get(name, str(default)).strip().lower()
     if text not in ("true", "false"):
-        raise OptionError(f"option {name}: {text!r} is neither true nor false")
+        raise OptionError(f"Option {name}: {text!r} is invalid. Use true or false.")
     return text == "true"
 
 
@@ -285,5 +291,5 @@ def _duration_s(options: Mapping[str, str], name: str, default: float) -> float:
         return default
     found = re.fullmatch(r"\s*(\d+)\s*(ms|s|m|min|h|d)\s*", text.lower())
     if found is None:
-        raise OptionError(f"option {name}: {text!r} is no time, as in 15m")
+        raise OptionError(f"Option {name}: {text!r} is not a duration such as 15m.")
     return int(found[1]) * _UNITS_S[found[2]]

@@ -37,9 +37,9 @@ def row_schema(options: Mapping[str, str]) -> StructType:
         named = [name for name in _TYPES if name != "headers" or includes_headers(options)]
     for name in named:
         if name not in _TYPES:
-            raise OptionError(f"option columns: there is no column {name!r}, but {', '.join(_TYPES)}")
+            raise OptionError(f"Option columns: unknown column {name!r}. Choose from {', '.join(_TYPES)}.")
     if len(set(named)) < len(named):
-        raise OptionError("option columns: name each column once")
+        raise OptionError("Option columns: list each column only once.")
     return StructType([StructField(name, _TYPES[name]) for name in named])
 
 
@@ -49,6 +49,6 @@ def check_schema(schema: StructType) -> None:
         expected = _TYPES.get(field.name)
         if expected is None or field.dataType != expected or not field.nullable:
             raise OptionError(
-                f"column {field.name} of type {field.dataType.simpleString()} cannot be read from a topic: leave the "
-                "schema away, and name columns with the option columns"
+                f"Column {field.name} of type {field.dataType.simpleString()} cannot be read from a topic. Remove the "
+                "schema, and select columns with the option columns."
             )

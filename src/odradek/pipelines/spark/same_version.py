@@ -10,5 +10,6 @@ class OtherVersion(RuntimeError):
 def check_version(drivers: str) -> None:
     if odradek.__version__ != drivers:
         raise OtherVersion(
-            f"this executor has odradek {odradek.__version__} and the driver {drivers}: install the same on all"
+            f"This executor has odradek {odradek.__version__} but the driver has {drivers}. Install the same version "
+            "on all machines."
         )

@@ -6,6 +6,7 @@ from typing import Final
 from odradek.client.security import Security
 from odradek.client.security_configs import WrongConfig, security_of
 from odradek.pipelines.spark.errors import OptionError
+from odradek.text.errors import as_sentence
 
 _PREFIX: Final = "kafka."
 
@@ -15,4 +16,4 @@ def security_options(options: Mapping[str, str]) -> Security:
     try:
         return security_of(configs)
     except WrongConfig as error:
-        raise OptionError(f"option {_PREFIX}{error}") from None
+        raise OptionError(as_sentence(f"Option {_PREFIX}{error}")) from None

@@ -47,7 +47,7 @@ class OdradekSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
-            raise OptionError("a topic is only ever appended to: write with mode append")
+            raise OptionError("Topics only support appending. Write with mode append.")
         rows, once = self._rows(schema), exactly_once_options(self._options, streaming=False)
         return BatchWriter(rows) if once is None else ExactlyOnceBatchWriter(ExactlyOnceRows(once, rows))
 
@@ -59,6 +59,9 @@ class OdradekSource(DataSource):
         topic = self._options.get("topic")
         check_rows(schema, topic)
         compression = self._options.get("kafka.compression.type", "none").lower()
-        if compression not in (codec.name.lower() for codec in Compression):
-            raise OptionError(f"option kafka.compression.type: there is no codec {compression!r}")
+        codecs = [codec.name.lower() for codec in Compression]
+        if compression not in codecs:
+            raise OptionError(
+                f"Option kafka.compression.type: unknown codec {compression!r}. Choose from {', '.join(codecs)}."
+            )
         return TopicRows(client_options(self._options), topic, compression)

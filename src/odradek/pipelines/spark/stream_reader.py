@@ -146,11 +146,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 new.append(partition)
                 continue
             if end < offset:
-                self._lost(f"{partition} ends at offset {end}, and the query stood at {offset}")
+                self._lost(f"{partition} ends at offset {end}, before the query's offset {offset}")
             starts[partition] = min(offset, end)
         for partition, earliest in self._topics.earliest(new).items():
             if earliest > 0:
-                self._lost(f"{partition} is new to the query, and begins at offset {earliest} instead of 0")
+                self._lost(f"{partition} is new to the query but starts at offset {earliest} instead of 0")
             starts[partition] = earliest
         return starts
 
@@ -159,18 +159,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         kept = Positions()
         for topic, position in begun.items():
             if topic in ends and ends[topic].id != position.id:
-                self._lost(f"topic {topic!r} was deleted and created again")
+                self._lost(f"Topic {topic!r} was deleted and recreated")
             else:
                 kept[topic] = position
         gone = [str(partition) for partition, _ in kept.partitions() if ends.find(partition) is None]
         if gone:
-            self._lost(f"{', '.join(gone)} are gone")
+            self._lost(f"Partitions {', '.join(gone)} no longer exist")
         return kept
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
-        _log.warning("%s: the query continues with the available records", what)
+        _log.warning("%s. The query continues with the remaining data.", what)
 
     def _limited(self, starts: Mapping[TopicPartition, int], latest: Positions, limit: ReadLimit) -> Positions | None:
         """Where the next batch ends; None while it is worth waiting for more."""
@@ -212,6 +212,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             Groups(self._topics.cluster).show_progress(group_id, offsets)
         except (ClientError, KafkaError) as error:
-            _log.warning("group %s does not show the progress of the query: %s", group_id, error)
+            _log.warning("Cannot commit the query's offsets to group %s: %s", group_id, error)
         else:
             self._mirrored = done

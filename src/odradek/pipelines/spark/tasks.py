@@ -46,7 +46,7 @@ def read_task(
 
         def on_loss(error: Exception, position: int) -> int:
             if options.fail_on_data_loss:
-                raise DataLoss(f"offset {position} of {offsets.partition} is gone ({error})") from error
+                raise DataLoss(f"Offset {position} of {offsets.partition} is no longer available ({error})") from error
             # What is left begins behind it; or, where the log was cut or is another one, there is nothing left.
             earliest = Admin(cluster).offsets({offsets.partition: EARLIEST})[offsets.partition]
             is_retention = isinstance(error, KafkaError) and earliest > position

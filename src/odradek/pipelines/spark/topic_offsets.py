@@ -41,7 +41,8 @@ class Positions(dict[str, TopicPosition]):
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
-                f"the checkpoint holds {dict(form)}, which are no offsets of this source: is it another query's?"
+                f"The checkpoint contains {dict(form)}, which are not offsets of this source. It may belong to another "
+                "query. Choose another checkpointLocation."
             ) from error
 
     def partitions(self) -> Iterator[tuple[TopicPartition, int]]:

@@ -14,6 +14,7 @@ from odradek.pipelines.spark.errors import OptionError
 from odradek.pipelines.spark.options import Bound, ClientOptions, ReadOptions
 from odradek.pipelines.spark.same_version import check_version
 from odradek.pipelines.spark.topic_offsets import Positions, id_text
+from odradek.text.errors import as_sentence
 
 Partitions = dict[TopicPartition, str]
 """With the ids of their topics."""
@@ -25,7 +26,7 @@ def open_cluster(options: ClientOptions, *, is_known: bool = False) -> Cluster:
     try:
         addresses = parse_bootstrap(options.bootstrap_servers)
     except ValueError as error:
-        raise OptionError(f"option kafka.bootstrap.servers: {error}") from None
+        raise OptionError(as_sentence(f"Option kafka.bootstrap.servers: {error}")) from None
     return Cluster(
         addresses,
         client_id=options.client_id,
@@ -61,7 +62,7 @@ class Topics:
         if not missing_is_none:
             for partition in self._options.assigned:
                 if partition not in found:
-                    raise OptionError(f"option assign: there is no partition {partition}")
+                    raise OptionError(f"Option assign: partition {partition} does not exist.")
         return dict(sorted(found.items()))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -82,10 +83,10 @@ class Topics:
         """A bound as offsets. `name`: of the option that gave it."""
         unknown = [str(partition) for partition in bound.by_partition if partition not in partitions]
         if unknown:
-            raise OptionError(f"option {name}: the query does not read {', '.join(unknown)}")
+            raise OptionError(f"Option {name}: the query does not read {', '.join(unknown)}.")
         missing = [str(partition) for partition in partitions if partition not in bound.by_partition]
         if bound.default is None and missing:
-            raise OptionError(f"option {name}: it must name all partitions, and {', '.join(missing)} are missing")
+            raise OptionError(f"Option {name} must list all partitions. Add {', '.join(missing)}.")
         wanted = {one: bound.by_partition.get(one, bound.default) for one in partitions}
         offsets = {one: number for one, number in wanted.items() if number is not None}
         if bound.is_timestamp:
@@ -102,8 +103,8 @@ class Topics:
         beyond = [one for one, offset in found.items() if offset < 0]
         if beyond and not bound.missing_is_latest:
             raise OptionError(
-                f"option {name}: {', '.join(map(str, beyond))} has no record at or after {times[beyond[0]]}; with "
-                "startingOffsetsByTimestampStrategy set to latest it is read from its end"
+                f"Option {name}: no record at or after {times[beyond[0]]} in {', '.join(map(str, beyond))}. Set "
+                "startingOffsetsByTimestampStrategy to latest to start at the end of such partitions."
             )
         return found | self.latest(beyond)
 

@@ -46,17 +46,17 @@ def check_rows(schema: StructType, topic: str | None) -> None:
     """Raises OptionError for rows that cannot be records."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
-        raise OptionError(f"rows to be written need a column value; these have {', '.join(types)}")
+        raise OptionError(f"Rows need a column named value. These have {', '.join(types)}.")
     if "topic" not in types and topic is None:
-        raise OptionError("rows to be written need a column topic, or the option topic")
+        raise OptionError("Rows need a column named topic, or the query the option topic.")
     for name, found in types.items():
         allowed = _COLUMN_TYPES.get(name)
         if allowed is None:
-            raise OptionError(f"column {name} is no part of a record, which has {', '.join(_COLUMN_TYPES)}")
+            raise OptionError(f"Column {name} is not part of a record. Records have {', '.join(_COLUMN_TYPES)}.")
         # Whether parts of a header may be null makes no difference here.
         if found.simpleString() not in [one.simpleString() for one in allowed]:
             wanted = " or ".join(one.simpleString() for one in allowed)
-            raise OptionError(f"column {name} is of type {found.simpleString()}, and not {wanted}")
+            raise OptionError(f"Column {name} has type {found.simpleString()} but must have type {wanted}. Cast it.")
 
 
 class TopicRows:
@@ -100,7 +100,7 @@ class TopicRows:
         for key, value, topic, partition, headers, time_ms in zip(*columns.values(), strict=True):
             target = self._topic or topic
             if target is None:
-                raise ValueError("a row has null for its topic: set the option topic, or fill the column")
+                raise ValueError("A row has a null topic. Set the option topic, or fill the topic column.")
             named = tuple((one["key"], one["value"]) for one in headers or ())
             record = Record(_bytes(key), _bytes(value), now_ms if time_ms is None else time_ms, named)
             yield target, partition, record

@@ -166,7 +166,7 @@ def test_a_file_that_is_not_as_it_was_leased(
 
     # What the first file had is not asked for again.
     assert brokers.asked == [(20, 60)]
-    assert "orders-0 is read from brokers, from offset 20 on" in caplog.text
+    assert "Reading orders-0 from brokers from offset 20" in caplog.text
 
 
 def test_a_file_that_is_written_to_while_it_is_read(held: Lease, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_segments_in_their_order_and_parts_of_them(logs: Any) -> None:
     assert logs.column("offset", start=15, end=105) == [*range(15, 20), *range(100, 105)]
     assert logs.column("offset", start={0: 113}) == list(range(113, 120))
     assert logs.column("offset", end=0) == []
-    with pytest.raises(OffsetsNotThere, match="up to offset 120, and not to 121"):
+    with pytest.raises(OffsetsNotThere, match="up to offset 120, not up to 121"):
         logs.reader(end=121)
 
 
@@ -62,7 +62,7 @@ def test_what_was_deleted_is_gone(logs: Any) -> None:
     (logs.path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 13\n")
 
     assert logs.column("offset") == list(range(13, 20))
-    with pytest.raises(OffsetsNotThere, match="begins at offset 13: 5 is gone"):
+    with pytest.raises(OffsetsNotThere, match=r"starts at offset 13\. Offset 5 was deleted"):
         logs.reader(start=5)
 
 
@@ -147,7 +147,7 @@ def test_a_log_that_was_cut(logs: Any) -> None:
     for size in (len(whole) - 1, len(whole) - 120, len(batch(0)) + 30, len(batch(0)) + 5):
         logs.segment([whole[:size]])
         for read_committed in (True, False):
-            with pytest.raises(CorruptBatch, match=r"00\.log, position \d+.*start the directory's broker once"):
+            with pytest.raises(CorruptBatch, match=r"00\.log, position \d+.*Start the directory's broker once"):
                 logs.rows(read_committed=read_committed)
             assert logs.column("offset", end=10, read_committed=read_committed) == list(range(10))
 
@@ -158,7 +158,7 @@ def test_zeros_behind_the_log_and_an_unfinished_compaction(logs: Any) -> None:
         logs.rows()
     file.write_bytes(batch(0))
     Path(f"{file}.swap").write_bytes(batch(0))
-    with pytest.raises(CorruptBatch, match="a compaction was not finished"):
+    with pytest.raises(CorruptBatch, match="unfinished compaction"):
         logs.rows()
 
 
@@ -192,7 +192,7 @@ def test_what_is_not_there(logs: Any) -> None:
         odradek.read_topic("ordres", directory=logs.path)
     with pytest.raises(UnknownPartition):
         logs.reader(partitions=[3])
-    with pytest.raises(ValueError, match="either bootstrap_servers"):
+    with pytest.raises(ValueError, match="Set either bootstrap_servers"):
         odradek.read_topic("orders")
 
 

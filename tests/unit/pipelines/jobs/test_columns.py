@@ -32,16 +32,16 @@ def test_the_text_of_columns_reads_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "a name is missing"),
-        ("id", "a name is missing"),
-        ("id bigint,", "a name is missing"),
-        ("id number", "no type 'number'"),
-        ("id array<bigint", "'>' is missing"),
-        ("id decimal(40,2)", "no decimal"),
+        ("", "expected a name"),
+        ("id", "expected a name"),
+        ("id bigint,", "expected a name"),
+        ("id number", "unknown type 'number'"),
+        ("id array<bigint", "expected '>'"),
+        ("id decimal(40,2)", "decimal.40,2. is invalid"),
         ("id bigint; drop", "';"),
         ("id bigint, ID string", "only in case"),
-        ("_offset bigint", "the job itself"),
-        ("`a b` string", "cannot be called"),
+        ("_offset bigint", "reserved for the job"),
+        ("`a b` string", "is not a valid column name"),
     ],
 )
 def test_what_is_no_schema_is_said(text: str, said: str) -> None:

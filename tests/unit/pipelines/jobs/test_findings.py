@@ -43,6 +43,6 @@ def test_exact_is_without_faults_and_with_equal_checksums() -> None:
 
 def test_very_many_are_counted() -> None:
     found = Findings(partitions=(partition(missing=12),), named={TopicPartition("t", 0): {Fault.MISSING: [1, 2, 5]}})
-    assert list(found.sentences()) == ["missing in t-0: 1-2, 5, and 9 more"]
+    assert list(found.sentences()) == ["Missing in t-0: offsets 1-2, 5, and 9 more"]
     assert found.to_json()["faults"][0]["offsets"] == [[1, 2], [5, 5]]
     assert found.count(Fault.MISSING) == 12 and not found.is_exact

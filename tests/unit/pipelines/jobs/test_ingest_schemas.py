@@ -199,10 +199,10 @@ def test_bad_records_become_dead_letters_the_same_ones_again(job: Job, monkeypat
         == (
             0,
             [
-                "schema 9: the registry does not have it",
-                "schema 3: its Avro schema has an array of nothing, or of almost nothing",
-                "schema 2: it does not fit its Avro schema: EOFError Expected 3 bytes, read 2",
-                "it does not begin with a schema's id",
+                "schema 9: not found in the schema registry",
+                "schema 3: its Avro schema has an array whose items take almost no bytes",
+                "schema 2: does not match its Avro schema: EOFError Expected 3 bytes, read 2",
+                "does not start with a schema ID",
             ],
         )
     )
@@ -215,7 +215,7 @@ def test_a_registry_that_is_away_makes_nothing_a_dead_letter(job: Job) -> None:
     job.records.values = [framed(1, b"\x02"), framed(2, b"\x04\x00")]
     job.registry.trouble = 503
     with pytest.raises(
-        UserError, match=r"schema 1 is wanted for batch 0, and the registry: 127\.0\.0\.1 returned HTTP 503"
+        UserError, match=r"schema 1 for batch 0: schema registry request failed: 127\.0\.0\.1 returned HTTP 503"
     ):
         job.run()
     assert not job.letters and not list(job.table.glob("_spark_metadata/*"))
@@ -225,7 +225,9 @@ def test_a_registry_that_is_away_makes_nothing_a_dead_letter(job: Job) -> None:
 
 def test_without_dead_letters_a_schema_that_comes_later_is_not_too_late(job: Job) -> None:
     job.records.values = [framed(9, b"\x02")]
-    with pytest.raises(UserError, match=r"orders-0 \(schema 9: the registry does not have it\): name a topic"):
+    with pytest.raises(
+        UserError, match=r"orders-0 \(schema 9: not found in the schema registry\)\. Nothing of this batch"
+    ):
         job.run(dead_letters=None)
     job.registry.answers["/schemas/ids/9"] = {"schema": json.dumps(ORDER)}
     assert job.run(dead_letters=None).rows == 1
@@ -235,7 +237,7 @@ def test_a_job_does_not_read_its_topic_in_two_ways(job: Job) -> None:
     job.run()
     state = JobState(job.table, "orders")
     settings = IngestSettings(bootstrap="", topic="orders", table=job.table, format=TableFormat.PARQUET, name="orders")
-    with state.held(), pytest.raises(UserError, match="its values is 'registry', and not 'json'"):
+    with state.held(), pytest.raises(UserError, match="its values is 'registry', not 'json'"):
         IngestJob(Cluster([]), settings, state)
 
 

@@ -30,7 +30,7 @@ def test_only_what_readers_see_is_loaded_and_the_plan_stays(tmp_path: Path) -> N
 
 
 def test_what_cannot_be_loaded_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no"):
+    with pytest.raises(UserError, match="does not exist"):
         make_plan(tmp_path / "nowhere", 1)
     with pytest.raises(UserError, match="neither Parquet nor JSON"):
         make_plan(tmp_path, 1)

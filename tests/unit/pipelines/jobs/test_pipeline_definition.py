@@ -51,30 +51,30 @@ def test_a_clients_properties_are_named_beside_the_file(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"name": None}, "name: is missing"),
-        ({"name": "a b"}, "other characters"),
-        ({"sorces": {}}, "sorces: not known; did you mean 'sources'?"),
-        ({"sources": None}, "sources: at least one is needed"),
-        ({"sources": ["orders"]}, "sources: names with values"),
+        ({"name": "a b"}, "use only the characters"),
+        ({"sorces": {}}, "sorces: unknown key, did you mean 'sources'?"),
+        ({"sources": None}, "sources: at least one is required"),
+        ({"sources": ["orders"]}, "sources: must be a mapping"),
         ({"sources": {"orders": {}}}, "sources.orders.topic: is missing"),
-        ({"sources": {"a-b": {"topic": "x"}}}, "sources.a-b: a name has only"),
-        ({"sources": {"orders": {"topic": "x", "schema": "id number"}}}, "no type 'number'"),
-        ({"sources": {"orders": {"topic": "x", "from": "now"}}}, "neither beginning nor end"),
-        ({"sources": {"orders": {"topic": "x", "watermark": "at"}}}, "is not as in"),
-        ({"sinks": {"a": {"from": "big", "table": "t", "catalog": "c"}}}, "only for tables of format iceberg"),
-        ({"transformations": {"big": ""}}, "a query in SQL"),
+        ({"sources": {"a-b": {"topic": "x"}}}, "sources.a-b: is not a valid name"),
+        ({"sources": {"orders": {"topic": "x", "schema": "id number"}}}, "unknown type 'number'"),
+        ({"sources": {"orders": {"topic": "x", "from": "now"}}}, "use beginning or end"),
+        ({"sources": {"orders": {"topic": "x", "watermark": "at"}}}, "use a column and a delay"),
+        ({"sinks": {"a": {"from": "big", "table": "t", "catalog": "c"}}}, "only for tables with format iceberg"),
+        ({"transformations": {"big": ""}}, "requires a SQL query"),
         ({"transformations": {"big": {"python": "a.py:f"}}}, "transformations.big.from: is missing"),
         ({"transformations": {"big": {"from": "orders"}}}, "transformations.big.python: is missing"),
-        ({"transformations": {"big": {"python": 1, "from": ["orders"]}}}, "1 is no text"),
-        ({"transformations": {"big": {"python": "a:f", "from": "order"}}}, "no 'order' before it; did you mean"),
+        ({"transformations": {"big": {"python": 1, "from": ["orders"]}}}, "1 is not text"),
+        ({"transformations": {"big": {"python": "a:f", "from": "order"}}}, "no view 'order' before it, did you mean"),
         ({"transformations": {"big": {"pythn": "a.py:f", "from": "orders"}}}, "did you mean 'python'?"),
-        ({"transformations": {"orders": "SELECT 1"}}, "there is a source of that name"),
+        ({"transformations": {"orders": "SELECT 1"}}, "a source has the same name"),
         ({"sinks": {"out": {"from": "bigg", "topic": "x"}}}, "did you mean 'big'?"),
-        ({"sinks": {"out": {"from": "big"}}}, "either a table or a topic"),
-        ({"sinks": {"out": {"from": "big", "table": "t", "topic": "x"}}}, "either a table or a topic"),
-        ({"sinks": {"out": {"from": "big", "table": "t", "format": "csv"}}}, "is none of delta, parquet, iceberg"),
-        ({"sinks": {"out": {"from": "big", "table": "t", "mode": "update"}}}, "only ever appended"),
+        ({"sinks": {"out": {"from": "big"}}}, "set either table or topic"),
+        ({"sinks": {"out": {"from": "big", "table": "t", "topic": "x"}}}, "set either table or topic"),
+        ({"sinks": {"out": {"from": "big", "table": "t", "format": "csv"}}}, "use one of delta, parquet, iceberg"),
+        ({"sinks": {"out": {"from": "big", "table": "t", "mode": "update"}}}, "tables only support append"),
         ({"sinks": {"out": {"from": "big", "table": "t", "key": "id"}}}, "only for topics"),
-        ({"trigger": "often"}, "neither once nor a time"),
+        ({"trigger": "often"}, "use once or an interval"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
@@ -89,7 +89,7 @@ def test_all_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("a: [", "line 1"), ("- a", "names with values"), ("", "names with values")]
+    ("text", "said"), [("a: [", "line 1"), ("- a", "must be a mapping"), ("", "must be a mapping")]
 )
 def test_files_that_are_none(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "p.yaml"
@@ -101,5 +101,5 @@ def test_files_that_are_none(tmp_path: Path, text: str, said: str) -> None:
 def test_yaml_makes_no_objects(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text("name: !!python/object/apply:os.getpid []")
-    with pytest.raises(UserError, match="is no YAML"):
+    with pytest.raises(UserError, match="invalid YAML"):
         read_pipeline(file)

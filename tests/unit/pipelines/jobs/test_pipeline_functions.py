@@ -55,20 +55,20 @@ def test_a_function_is_found_and_nothing_is_run(directory: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("functions.py", "is not as in"),
-        ("functions.py:", "is not as in"),
-        ("functions.py:clean()", "is not as in"),
-        ("functions.py:os.system", "is not as in"),
-        ("functions.py:cleen", "there is no function 'cleen' in functions.py; did you mean 'clean'?"),
+        ("functions.py", "does not have the form"),
+        ("functions.py:", "does not have the form"),
+        ("functions.py:clean()", "does not have the form"),
+        ("functions.py:os.system", "does not have the form"),
+        ("functions.py:cleen", "functions.py has no function 'cleen', did you mean 'clean'?"),
         ("functions.py:later", "is async"),
-        ("functions.py:named", "requires the argument 'limit' by keyword"),
-        ("nothing.py:clean", "there is no file 'nothing.py'"),
-        ("os:system", "there is no file 'os.py'"),
-        ("shop:clean", "there is no file 'shop.py'"),
+        ("functions.py:named", "requires the keyword argument 'limit'"),
+        ("nothing.py:clean", "has no file 'nothing.py'"),
+        ("os:system", "has no file 'os.py'"),
+        ("shop:clean", "has no file 'shop.py'"),
         ("no module:clean", "is neither a file"),
-        ("../outside.py:clean", "lies outside of the pipeline's directory"),
-        ("link.py:clean", "lies outside of the pipeline's directory"),
-        ("/etc/functions.py:clean", "lies outside of the pipeline's directory"),
+        ("../outside.py:clean", "is outside the pipeline's directory"),
+        ("link.py:clean", "is outside the pipeline's directory"),
+        ("/etc/functions.py:clean", "is outside the pipeline's directory"),
         ("broken.py:clean", "broken.py, line 2: '(' was never closed"),
         ("binary.py:clean", "binary.py"),
         ("deep.py:clean", "deep.py"),
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said(directory: Path, capsys: pytest.CaptureFixture[st
 def test_as_many_views_as_it_takes(directory: Path) -> None:
     for views, name in ((("a",), "clean"), (("a", "b"), "clean"), (("a", "b", "c"), "both")):
         find_function(f"functions:{name}", views, directory)
-    with pytest.raises(ValueError, match="line 3, takes 1 to 2 DataFrames, and `from` names 3"):
+    with pytest.raises(ValueError, match="line 3, takes 1 to 2 DataFrames, but `from` lists 3"):
         find_function("functions:clean", ("a", "b", "c"), directory)
 
 
@@ -101,7 +101,7 @@ def test_a_pipeline_has_it_among_its_transformations(directory: Path) -> None:
     found = parse_pipeline(form, directory=directory).transformations["joined"]
     assert isinstance(found, PythonFunction) and found.views == ("good", "products")
     form["transformations"] = {"joined": {"python": "functions:bot", "from": "orders"}}
-    with pytest.raises(UserError, match=r"transformations\.joined\.python: there is no function 'bot'"):
+    with pytest.raises(UserError, match=r"transformations\.joined\.python: functions.py has no function 'bot'"):
         parse_pipeline(form, directory=directory)
 
 
@@ -132,7 +132,7 @@ def test_a_function_travels_to_where_its_file_is_not(directory: Path) -> None:
         ("\nimport nothing_of_that_name", "line 2: ModuleNotFoundError: No module named"),
         ("1 / 0", "line 1: ZeroDivisionError: division by zero"),
         ("raise SystemExit", "line 1: SystemExit"),
-        ("def clean(orders): ...\nclean = 5", "is no function any more"),
+        ("def clean(orders): ...\nclean = 5", "is not a function after the file has run"),
     ],
 )
 def test_what_a_file_raises_is_one_line(tmp_path: Path, text: str, said: str) -> None:

@@ -65,31 +65,31 @@ def test_records_by_a_registry_that_tasks_ask(tmp_path: Path, monkeypatch: pytes
         assert "ungeziefer" not in repr(values)
         rows = decoded(values, b"\0\0\0\0\1\x02", b"\0\0\0\0\1\x04", b"\0\0\0\0\7\x06", b"{}")
         assert rows[:3] == [(1, None), (2, None), (3, None)]
-        assert rows[3] == (None, "it does not begin with a schema's id")
+        assert rows[3] == (None, "does not start with a schema ID")
         assert len(registry.asked) == 1, "once for each schema"
         # Not a dead letter: whoever registers it late has lost nothing.
-        with pytest.raises(SchemaMissing, match="a record names schema 2: the registry does not have it"):
+        with pytest.raises(SchemaMissing, match="schema 2 of a record: not found in the schema registry"):
             decoded(values, b"\0\0\0\0\2\x02")
         registry.trouble = 500
-        with pytest.raises(SchemaMissing, match=r"a record names schema 1: the registry: .*500"):
+        with pytest.raises(SchemaMissing, match=r"schema 1 of a record: schema registry request failed: .*500"):
             decoded(values, b"\0\0\0\0\1\x02")
     monkeypatch.delenv("ODRADEK_SCHEMA_REGISTRY")
-    with pytest.raises(SchemaMissing, match="there is no schema_file for it"):
+    with pytest.raises(SchemaMissing, match="Add it with schema_file"):
         decoded(source(tmp_path, values="registry", schema_file=["7=order.avsc"]), b"\0\0\0\0\1\x02")
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"values": "xml"}, "sources.orders: values: 'xml' is none of json, avro, protobuf, registry"),
-        ({"values": "avro"}, "sources.orders: values avro wants one schema_file FILE"),
-        ({"values": "avro", "schema_file": 1}, "sources.orders.schema_file: is neither a file's name"),
-        ({"values": "avro", "schema_file": "no.avsc"}, "no.avsc' cannot be read"),
-        ({"values": "registry"}, "values registry wants schema_registry URL, or schema_file ID=FILE"),
+        ({"values": "xml"}, "sources.orders: values: 'xml' is invalid, use one of json, avro, protobuf, registry"),
+        ({"values": "avro"}, "sources.orders: values avro requires one schema_file FILE"),
+        ({"values": "avro", "schema_file": 1}, "sources.orders.schema_file: is neither a file name"),
+        ({"values": "avro", "schema_file": "no.avsc"}, "no.avsc': No such file"),
+        ({"values": "registry"}, "values registry requires schema_registry URL or schema_file ID=FILE"),
         ({"values": "registry", "schema_registry": "nowhere"}, "sources.orders: schema_registry: "),
-        ({"schema_registry": "http://x"}, "schema_registry is for values: registry"),
-        ({"schema_file": "a.avsc"}, "schema_file is for values avro, protobuf or registry"),
-        ({"message": "a"}, "message is for values protobuf"),
+        ({"schema_registry": "http://x"}, "schema_registry requires values: registry"),
+        ({"schema_file": "a.avsc"}, "schema_file requires values avro, protobuf or registry"),
+        ({"message": "a"}, "message requires values protobuf"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, keys: dict[str, Any], said: str) -> None:

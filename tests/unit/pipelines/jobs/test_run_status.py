@@ -127,7 +127,7 @@ def test_who_looks_on_sees_a_job_run_be_stopped_and_fail(tmp_path: Path) -> None
 
     def be_stopped(should_stop: Callable[[], bool]) -> None:
         seen.append(kept(state.directory))
-        with pytest.raises(UserError, match="still runs"):
+        with pytest.raises(UserError, match="is still running"):
             # It is asked, and goes on: this is the process that runs.
             stop_holder(state.lock, 0.0)
         assert should_stop()
@@ -175,7 +175,7 @@ def test_an_audit_says_how_it_ended_where_there_is_a_place(tmp_path: Path, monke
         assert (kept(state.audits).state, kept(state.audits).what) == ("done", f"exact = {tmp_path}")
         assert audit("other") == commands.NOT_EXACT
     found = kept(state.audits)
-    assert (found.state, found.failure) == ("failed", "not exact: 3 missing")
+    assert (found.state, found.failure) == ("failed", "Not exact: 3 missing.")
     assert found.progress is not None and (found.progress.rows, found.progress.dead_letters) == (9, 2)
     with held(state.audits / "lock", ""):
         assert audit("exact") == 0
@@ -183,17 +183,17 @@ def test_an_audit_says_how_it_ended_where_there_is_a_place(tmp_path: Path, monke
 
 
 def test_which_job_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match=r"which job of .* there is none"):
+    with pytest.raises(UserError, match="has no jobs"):
         commands.stop(tmp_path, None, 1.0, is_audit=False)
     for name in ("one", "two"):
         with JobState(tmp_path, name).held():
             JobState(tmp_path, name).identify({"topic": "t"})
         if name == "one":
             commands.stop(tmp_path, None, 1.0, is_audit=False)
-    with pytest.raises(UserError, match="there are one, two; see --name"):
+    with pytest.raises(UserError, match="Choose one of one, two with --name"):
         commands.stop(tmp_path, None, 1.0, is_audit=False)
     commands.stop(tmp_path, "two", 1.0, is_audit=True)
-    assert capsys.readouterr().err.splitlines() == ["one does not run", "the audit of two does not run"]
+    assert capsys.readouterr().err.splitlines() == ["Job one is not running.", "The audit of job two is not running."]
 
 
 def test_an_audit_is_stopped_at_once(tmp_path: Path) -> None:
@@ -210,4 +210,6 @@ def test_findings_are_told_as_of_any_run() -> None:
     assert findings.faults_text() == "checksums differ"
     assert (findings.as_progress().rows, findings.as_progress().dead_letters, findings.as_progress().lag) == (9, 2, 0)
     one.faults.update({Fault.MISSING: 1, Fault.DOUBLE: 2000})
-    assert Findings(partitions=(one,), named={TopicPartition("t", 0): {}}).faults_text() == "1 missing, 2,000 double"
+    assert (
+        Findings(partitions=(one,), named={TopicPartition("t", 0): {}}).faults_text() == "1 missing, 2,000 duplicated"
+    )

@@ -41,11 +41,11 @@ def test_what_a_registry_does_not_have_holds_for_the_batch_and_no_longer(
 ) -> None:
     asked = supply(tmp_path, registry=f"http://{registry.address}")
     asked.ask(3, {7, 8})
-    assert asked.values(3).unknown == {8: "the registry does not have it"}
+    assert asked.values(3).unknown == {8: "not found in the schema registry"}
     # Meanwhile there is one, and the driver is another: the batch may have sent its dead letters.
     registry.answers["/schemas/ids/8"] = {"schema": json.dumps(LONG)}
     again = supply(tmp_path, registry=f"http://{registry.address}")
-    assert again.values(3).unknown == {8: "the registry does not have it"}
+    assert again.values(3).unknown == {8: "not found in the schema registry"}
     assert again.values(4).unknown == {}
     again.ask(4, {8})
     assert again.values(4).unknown == {}
@@ -63,7 +63,7 @@ def test_a_registry_that_is_away_stops_the_job(tmp_path: Path, registry: FakeReg
     address = registry.address if trouble else "127.0.0.1:1"
     asked = supply(tmp_path, registry=f"http://ann:secret@{address}")
     with pytest.raises(
-        UserError, match=r"schema 7 is wanted for batch 5, and the registry: .*nothing of this"
+        UserError, match=r"schema 7 for batch 5: schema registry request failed: .*Nothing of this"
     ) as raised:
         asked.ask(5, {7})
     assert "secret" not in str(raised.value)
@@ -71,7 +71,7 @@ def test_a_registry_that_is_away_stops_the_job(tmp_path: Path, registry: FakeReg
 
 
 def test_more_schemas_than_there_can_be(tmp_path: Path, registry: FakeRegistry) -> None:
-    with pytest.raises(UserError, match="are these records framed"):
+    with pytest.raises(UserError, match="Check that the records were written with a schema registry"):
         supply(tmp_path, registry=f"http://{registry.address}").ask(0, range(WANTED_MAX + 1))
     assert not registry.asked
 
@@ -84,16 +84,16 @@ def test_files_go_before_the_registry_and_do_not_change(tmp_path: Path, registry
     only_files.keep_given()
     only_files.keep_given()
     only_files.ask(0, {8})
-    assert only_files.values(0).unknown == {8: "there is no file for it"}
+    assert only_files.values(0).unknown == {8: "no --schema-file given for it"}
     file.write_text(json.dumps(LONG | {"name": "M"}))
-    with pytest.raises(UserError, match="schema 9 is another than the job began with"):
+    with pytest.raises(UserError, match="schema 9 differs from the one the job started with"):
         supply(tmp_path, files=files, registry=f"http://{registry.address}").keep_given()
 
 
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        (ValueKind.REGISTRY, {}, "wants --schema-registry URL"),
+        (ValueKind.REGISTRY, {}, "requires --schema-registry URL"),
         (
             ValueKind.REGISTRY,
             {"registry": "ann:secret@host"},
@@ -101,17 +101,17 @@ def test_files_go_before_the_registry_and_do_not_change(tmp_path: Path, registry
         ),
         (ValueKind.REGISTRY, {"files": ("x.avsc",)}, "write ID=FILE"),
         (ValueKind.REGISTRY, {"files": ("3000000000=x.avsc",)}, "write ID=FILE"),
-        (ValueKind.AVRO, {}, "wants one --schema-file FILE"),
-        (ValueKind.AVRO, {"files": ("nowhere.avsc",)}, "cannot be read: No such file"),
-        (ValueKind.AVRO, {"files": ("orders.desc",)}, "it is a schema of protobuf, and not of avro"),
-        (ValueKind.AVRO, {"files": ("string.avsc",)}, "cannot be used: its Avro schema is no record's"),
-        (ValueKind.AVRO, {"files": ("bomb.avsc",)}, "cannot be used: its Avro schema never ends"),
-        (ValueKind.AVRO, {"files": ("large",)}, "at most are read"),
-        (ValueKind.PROTOBUF, {"files": ("order.proto",)}, "is Protobuf's text: give what `protoc"),
-        (ValueKind.PROTOBUF, {"files": ("noise",)}, "is neither Avro's JSON nor a descriptor"),
-        (ValueKind.PROTOBUF, {"files": ("orders.desc",), "message": "shop.Bill"}, "name one of shop.Order"),
-        (ValueKind.AVRO, {"files": ("long.avsc",), "message": "shop.Bill"}, "--message is for"),
-        (ValueKind.JSON, {"files": ("long.avsc",)}, "--schema-file is for"),
+        (ValueKind.AVRO, {}, "requires one --schema-file FILE"),
+        (ValueKind.AVRO, {"files": ("nowhere.avsc",)}, "nowhere.avsc': No such file"),
+        (ValueKind.AVRO, {"files": ("orders.desc",)}, "the schema type is protobuf, not avro"),
+        (ValueKind.AVRO, {"files": ("string.avsc",)}, "its Avro schema is not a record"),
+        (ValueKind.AVRO, {"files": ("bomb.avsc",)}, "its Avro schema is endless"),
+        (ValueKind.AVRO, {"files": ("large",)}, "The maximum is"),
+        (ValueKind.PROTOBUF, {"files": ("order.proto",)}, "is Protobuf source. Compile it with `protoc"),
+        (ValueKind.PROTOBUF, {"files": ("noise",)}, "is neither an Avro schema in JSON nor a Protobuf"),
+        (ValueKind.PROTOBUF, {"files": ("orders.desc",), "message": "shop.Bill"}, "Choose one of shop.Order"),
+        (ValueKind.AVRO, {"files": ("long.avsc",), "message": "shop.Bill"}, "--message requires"),
+        (ValueKind.JSON, {"files": ("long.avsc",)}, "--schema-file requires"),
     ],
 )
 def test_what_is_given_and_does_not_work(

@@ -51,7 +51,7 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
     with socket.socket() as taken:
         # Bound, and nobody listens.
         taken.bind(("127.0.0.1", 0))
-        told = f"cannot connect to a Spark Connect server at 127.0.0.1:{taken.getsockname()[1]}"
+        told = f"Cannot connect to a Spark Connect server at 127.0.0.1:{taken.getsockname()[1]}"
         connect(f"sc://127.0.0.1:{taken.getsockname()[1]}", told)
     connect("http://localhost", "URL must start with 'sc://'")
     with pytest.raises(UserError, match="--master and --remote are mutually exclusive"):

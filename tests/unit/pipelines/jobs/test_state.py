@@ -32,9 +32,9 @@ def test_plans_are_written_once_and_the_last_is_found(tmp_path: Path) -> None:
         assert state.last_plan() == plans[-1]
         assert state.plan(60) == plans[60]
         assert len(list((state.directory / "batches").iterdir())) == 100
-        with pytest.raises(UserError, match="another run of job 'job' has planned batch 119"):
+        with pytest.raises(UserError, match="Another run of job 'job' has planned batch 119"):
             state.keep_plan(plans[-1])
-        with pytest.raises(UserError, match="runs already"), JobState(tmp_path, "job").held():
+        with pytest.raises(UserError, match="is already running"), JobState(tmp_path, "job").held():
             pass
 
 
@@ -42,7 +42,7 @@ def test_a_damaged_plan_is_told(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
     with state.held():
         (state.directory / "batches" / f"{3:020d}.json").write_text("{}")
-        with pytest.raises(UserError, match="is no plan of a batch"):
+        with pytest.raises(UserError, match="is not a valid batch plan"):
             state.last_plan()
 
 
@@ -57,7 +57,7 @@ def test_columns_and_identity_stay(tmp_path: Path) -> None:
     assert columns_text(again.columns()) == "id bigint"
     assert again.first() == positions(p0=5)
     again.identify({"topic": "t", "from": ""})
-    with pytest.raises(UserError, match="its topic is 't', and not 'u'"):
+    with pytest.raises(UserError, match="its topic is 't', not 'u'"):
         again.identify({"topic": "u"})
 
 

@@ -29,10 +29,10 @@ def doubling(levels: int, last: Any) -> list[Any]:
 @pytest.mark.parametrize("last", ["null", record("E")])
 def test_records_that_double_with_each_line_are_refused_at_once(last: Any) -> None:
     *inner, outer = doubling(60, last)
-    with pytest.raises(Undecodable, match="more than 1,000 values of no bytes"):
+    with pytest.raises(Undecodable, match="more than 1,000 values that take no bytes"):
         reader(outer, *inner)
     *inner, outer = doubling(6, last)
-    with pytest.raises(Undecodable, match="of nothing"):
+    with pytest.raises(Undecodable, match="take almost no bytes"):
         reader({"type": "array", "items": record("Item", ["null", "R5"], "R5", "null")}, *inner, outer)
 
 
@@ -44,10 +44,10 @@ def test_where_each_value_wants_a_byte_the_payload_ends_first() -> None:
 
 def test_what_holds_itself_without_end_is_refused() -> None:
     for schema in (record("A", "A"), record("A", "int", record("B", "A")), record("A", ["null", record("B", "B")])):
-        with pytest.raises(Undecodable, match="never ends"):
+        with pytest.raises(Undecodable, match="is endless"):
             reader(schema)
     # Through a union on one way, and directly on the other.
-    with pytest.raises(Undecodable, match="never ends"):
+    with pytest.raises(Undecodable, match="is endless"):
         reader(record("X", ["null", record("Y", "X")], "Y"))
 
 
@@ -72,7 +72,7 @@ def test_a_payload_is_read_whole_and_no_further() -> None:
     payload = b"\x0aodrad\x02"
     assert found.read(payload) == {"f0": "odrad", "f1": 1}
     for cut in range(len(payload)):
-        with pytest.raises(Undecodable, match="does not fit"):
+        with pytest.raises(Undecodable, match="does not match"):
             found.read(payload[:cut])
-    with pytest.raises(Undecodable, match="bytes are left, 2 of 9"):
+    with pytest.raises(Undecodable, match="2 of 9 bytes are left over"):
         found.read(payload + b"\x00\x00")

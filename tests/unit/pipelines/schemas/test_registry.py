@@ -29,7 +29,7 @@ def test_what_it_knows_and_what_it_does_not(registry: FakeRegistry, client: Regi
     assert client.schema(1) == Schema(type="AVRO", text='"int"')
     with pytest.raises(UnknownSchema):
         client.schema(3)
-    with pytest.raises(Undecodable, match="names 'X', which the registry does not have") as raised:
+    with pytest.raises(Undecodable, match="references 'X', which is not in the schema registry") as raised:
         client.schema(2)
     assert not isinstance(raised.value, UnknownSchema)
 

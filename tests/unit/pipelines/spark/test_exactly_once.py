@@ -336,7 +336,7 @@ def test_a_batch_whose_transaction_timed_out_is_named_and_never_written_twice() 
             continue
         lost += 1
         named = len(spark.done)
-        assert f"batch {named} " in str(spark.lost)
+        assert f"Batch {named} " in str(spark.lost)
         assert [row for row in sorted(visible) if row[0] < named] == [row for row in EXPECTED if row[0] < named]
     assert lost > 3
 

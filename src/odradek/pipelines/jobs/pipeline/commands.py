@@ -25,8 +25,8 @@ def init(file: Path, bootstrap: str) -> None:
         with file.open("x") as output:
             output.write(example(file.stem, bootstrap, file.name))
     except FileExistsError:
-        raise UserError(f"there is {str(file)!r} already: name another file") from None
-    say(f"wrote {file}: change it, then `odradek pipeline validate {file}`")
+        raise UserError(f"{str(file)!r} already exists. Choose another file.") from None
+    say(f"Wrote {file}. Edit it, then check it with `odradek pipeline validate {file}`.")
 
 
 def validate(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: OutputFormat) -> None:
@@ -39,12 +39,12 @@ def validate(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format:
         return
     if columns:
         print_table(("view", "columns"), columns.items())
-    say(f"{pipeline.name} works")
+    say(f"Pipeline {pipeline.name} is valid.")
 
 
 def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: OutputFormat) -> int:
     pipeline.state.mkdir(parents=True, exist_ok=True)
-    refusal = f"pipeline {pipeline.name!r} runs already: `odradek pipeline stop` ends that run"
+    refusal = f"Pipeline {pipeline.name!r} is already running. Stop it with `odradek pipeline stop`."
     log_file = pipeline.state / "spark.log"
     with held(lock_file(pipeline), refusal), stop_requests() as should_stop:
         check_identity(pipeline)
@@ -71,6 +71,6 @@ def status(pipeline: Pipeline, format: OutputFormat) -> int:
 
 def stop(pipeline: Pipeline, timeout_s: float) -> None:
     if stop_holder(lock_file(pipeline), timeout_s):
-        say(f"{pipeline.name}: stopped")
+        say(f"Stopped pipeline {pipeline.name}.")
     else:
-        say(f"{pipeline.name} does not run")
+        say(f"Pipeline {pipeline.name} is not running.")

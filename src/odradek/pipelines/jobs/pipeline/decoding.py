@@ -47,7 +47,8 @@ def decode_task(schema: str, values: SourceValues, *, keep_bad: bool) -> Callabl
                 index, reason = decoded.bad[0]
                 where = f"offset {batch.column('offset')[index]} of partition {batch.column('partition')[index]}"
                 raise ValueError(
-                    f"a record is no row, {where}: {reason}; name a topic with dead_letters for such records"
+                    f"The record at {where} does not fit the schema: {reason}. Set dead_letters to a topic for such "
+                    "records."
                 )
             if decoded.bad:
                 bad = batch.take(pa.array([index for index, _ in decoded.bad]))

@@ -15,7 +15,7 @@ from odradek.pipelines.jobs.pipeline.source_values import SourceValues, read_val
 from odradek.pipelines.jobs.tables.catalogs import CatalogPlace
 from odradek.pipelines.jobs.tables.table import TableFormat
 from odradek.pipelines.jobs.values import ValueKind
-from odradek.text.errors import UserError, nearest
+from odradek.text.errors import UserError, as_sentence, nearest
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -98,17 +98,17 @@ def read_pipeline(file: Path) -> Pipeline:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise UserError(f"{str(file)!r}{where} is no YAML: {getattr(error, 'problem', None) or error}") from None
+        raise UserError(f"{str(file)!r}{where}: invalid YAML: {getattr(error, 'problem', None) or error}.") from None
     except UnicodeDecodeError:
-        raise UserError(f"{str(file)!r} is no text") from None
-    return parse_pipeline(form, directory=file.absolute().parent, told=str(file))
+        raise UserError(f"{str(file)!r} is not a text file.") from None
+    return parse_pipeline(form, directory=file.absolute().parent, title=str(file))
 
 
-def parse_pipeline(form: object, *, directory: Path, told: str = "the pipeline") -> Pipeline:
+def parse_pipeline(form: object, *, directory: Path, title: str = "The pipeline") -> Pipeline:
     reader = _Reader(directory)
     found = reader.pipeline(form)
     if reader.problems or found is None:
-        raise UserError(f"{told}: {'; '.join(reader.problems)}")
+        raise UserError(as_sentence(f"{title}: {'; '.join(one.rstrip('.') for one in reader.problems)}"))
     return found
 
 
@@ -122,7 +122,7 @@ class _Reader:
         self._known(top, _TOP, "")
         name = self._text(top, "name", "") or ""
         if name and not _PIPELINE_NAME.fullmatch(name):
-            self._wrong("name", f"{name!r} has other characters than a-z A-Z 0-9 _ -")
+            self._wrong("name", f"{name!r} is invalid, use only the characters a-z A-Z 0-9 _ -")
         sources = [self._source(*one) for one in self._named(top, "sources")]
         views = [source.name for source in sources]
         transformations = {}
@@ -130,12 +130,12 @@ class _Reader:
             transformations[key] = self._transformation(key, one, views)
             views.append(key)
         for repeated in sorted({one for one in views if views.count(one) > 1}):
-            self._wrong(f"transformations.{repeated}", "there is a source of that name")
+            self._wrong(f"transformations.{repeated}", "a source has the same name")
         sinks = [self._sink(key, one, views) for key, one in self._named(top, "sinks")]
         if not sources:
-            self._wrong("sources", "at least one is needed")
+            self._wrong("sources", "at least one is required")
         if not sinks:
-            self._wrong("sinks", "at least one is needed")
+            self._wrong("sinks", "at least one is required")
         state, command_config = (self._text(top, key, "", needed=False) for key in ("state", "command_config"))
         found = Pipeline(
             name=name,
@@ -162,18 +162,18 @@ class _Reader:
                 self._wrong(f"{where}.schema", str(error))
         values = self._values(one, where)
         if schema is None and values.kind is not ValueKind.JSON:
-            self._wrong(f"{where}.schema", "is missing: say which columns, as in 'id bigint, name string'")
+            self._wrong(f"{where}.schema", "is missing, list the columns like 'id bigint, name string'")
         start = self._text(one, "from", where, needed=False) or "beginning"
         if start not in ("beginning", "end"):
-            self._wrong(f"{where}.from", f"{start!r} is neither beginning nor end")
+            self._wrong(f"{where}.from", f"{start!r} is invalid, use beginning or end")
         records = one.get("max_records")
         if records is not None and (type(records) is not int or records < 1):
-            self._wrong(f"{where}.max_records", f"{records!r} is no whole number from 1 on")
+            self._wrong(f"{where}.max_records", f"{records!r} is not a positive integer")
         watermark = self._text(one, "watermark", where, needed=False)
         parts = _WATERMARK.fullmatch(watermark.strip()) if watermark else None
         if watermark and parts is None:
             self._wrong(
-                f"{where}.watermark", f"{watermark!r} is not as in `at 10 minutes`: a column, and how late it may be"
+                f"{where}.watermark", f"{watermark!r} is invalid, use a column and a delay like `at 10 minutes`"
             )
         return Source(
             name=name,
@@ -189,7 +189,7 @@ class _Reader:
         files = one.get("schema_file", [])
         files = files if isinstance(files, list) else [files]
         if not all(isinstance(file, str) for file in files):
-            self._wrong(f"{where}.schema_file", "is neither a file's name nor a list of them")
+            self._wrong(f"{where}.schema_file", "is neither a file name nor a list of file names")
             return SourceValues()
         kind, message, registry = (
             self._text(one, key, where, needed=False) for key in ("values", "message", "schema_registry")
@@ -207,28 +207,26 @@ class _Reader:
         view = self._text(one, "from", where) or ""
         if view and view not in views:
             meant = nearest(view, views)
-            self._wrong(f"{where}.from", f"there is no {view!r}" + (f"; did you mean {meant!r}?" if meant else ""))
+            self._wrong(f"{where}.from", f"there is no view {view!r}" + (f", did you mean {meant!r}?" if meant else ""))
         table, topic = self._text(one, "table", where, needed=False), self._text(one, "topic", where, needed=False)
         if (table is None) == (topic is None):
-            self._wrong(where, "name either a table or a topic")
+            self._wrong(where, "set either table or topic")
         format = self._text(one, "format", where, needed=False) or TableFormat.DELTA
         if format not in list(TableFormat):
-            self._wrong(f"{where}.format", f"{format!r} is none of {', '.join(TableFormat)}")
+            self._wrong(f"{where}.format", f"{format!r} is invalid, use one of {', '.join(TableFormat)}")
             format = TableFormat.DELTA
         mode = self._text(one, "mode", where, needed=False) or "append"
         if mode not in _MODES:
-            self._wrong(f"{where}.mode", f"{mode!r} is none of {', '.join(_MODES)}")
+            self._wrong(f"{where}.mode", f"{mode!r} is invalid, use one of {', '.join(_MODES)}")
         if table is not None and mode != "append":
-            self._wrong(
-                f"{where}.mode", "a table is only ever appended to: give the source a watermark, or name a topic"
-            )
+            self._wrong(f"{where}.mode", "tables only support append, set the source's watermark or write to a topic")
         for key in ("key",) if table is not None else ("format",):
             if key in one:
-                self._wrong(f"{where}.{key}", "only for topics" if key == "key" else "only for tables")
+                self._wrong(f"{where}.{key}", "is only for topics" if key == "key" else "is only for tables")
         place = CatalogPlace(*(self._text(one, key, where, needed=False) for key in _CATALOG))
         for key in _CATALOG:
             if key in one and format != TableFormat.ICEBERG:
-                self._wrong(f"{where}.{key}", "only for tables of format iceberg")
+                self._wrong(f"{where}.{key}", "is only for tables with format iceberg")
         return Sink(
             name=name,
             view=view,
@@ -245,7 +243,7 @@ class _Reader:
         if isinstance(form, dict):
             return self._function(form, where, views)
         if not isinstance(form, str) or not form.strip():
-            self._wrong(where, "a query in SQL, or `python` and `from`, is needed")
+            self._wrong(where, "requires a SQL query, or `python` and `from`")
             return ""
         return form.strip().rstrip(";")
 
@@ -255,13 +253,13 @@ class _Reader:
         named = one.get("from")
         given = [named] if isinstance(named, str) else named
         if not isinstance(given, list) or not given or not all(isinstance(each, str) for each in given):
-            self._wrong(f"{where}.from", "is missing: a view, or several as in [orders, products]")
+            self._wrong(f"{where}.from", "is missing, set a view or several like [orders, products]")
             given = []
         for view in given:
             if view not in views:
                 meant = nearest(view, views)
-                told = f"; did you mean {meant!r}?" if meant else ""
-                self._wrong(f"{where}.from", f"there is no {view!r} before it{told}")
+                suggestion = f", did you mean {meant!r}?" if meant else ""
+                self._wrong(f"{where}.from", f"there is no view {view!r} before it{suggestion}")
         text = self._text(one, "python", where)
         if text is None or not given:
             return ""
@@ -276,7 +274,7 @@ class _Reader:
             return None
         found = _SPAN.fullmatch(form.strip()) if isinstance(form, str) else None
         if found is None:
-            self._wrong("trigger", f"{form!r} is neither once nor a time as 10s")
+            self._wrong("trigger", f"{form!r} is invalid, use once or an interval like 10s")
             return None
         return f"{found[1]} {_UNITS[found[2]]}"
 
@@ -288,20 +286,20 @@ class _Reader:
             if _NAME.fullmatch(name):
                 yield name, one
             else:
-                self._wrong(f"{key}.{name}", "a name has only a-z A-Z 0-9 _, and does not begin with a number")
+                self._wrong(f"{key}.{name}", "is not a valid name, use a-z A-Z 0-9 _ and do not start with a digit")
 
     def _mapping(self, form: object, where: str) -> Mapping[str, Any]:
         if isinstance(form, dict) and all(isinstance(key, str) for key in form):
             return form
-        self._wrong(where, "names with values are expected")
+        self._wrong(where, "must be a mapping of names to values")
         return {}
 
     def _known(self, form: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
         for key in form:
             if key not in known:
                 meant = nearest(key, known)
-                told = f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}"
-                self._wrong(f"{where}.{key}".lstrip("."), f"not known; {told}")
+                advice = f"did you mean {meant!r}?" if meant else f"use one of {', '.join(known)}"
+                self._wrong(f"{where}.{key}".lstrip("."), f"unknown key, {advice}")
 
     def _text(self, form: Mapping[str, Any], key: str, where: str, *, needed: bool = True) -> str | None:
         value = form.get(key)
@@ -310,7 +308,7 @@ class _Reader:
                 self._wrong(f"{where}.{key}".lstrip("."), "is missing")
             return None
         if not isinstance(value, str):
-            self._wrong(f"{where}.{key}".lstrip("."), f"{value!r} is no text")
+            self._wrong(f"{where}.{key}".lstrip("."), f"{value!r} is not text")
             return None
         return value
 

@@ -42,12 +42,12 @@ def show_status(name: str, status: PipelineStatus | None, *, runs: bool, format:
         print_json({"name": name, "runs": runs, **({} if status is None else status.to_json())})
         return
     if status is None:
-        say(f"{name} has not run yet")
+        say(f"Pipeline {name} has not run yet.")
         return
     print_table(_COLUMNS, [_cells(one) for one in status.queries])
-    state = status.state if runs or status.state != RUNNING else "ended without saying so"
-    told = f"{name}: {state}, as of {format_time(status.at_ms)}" + (f", process {status.pid}" if runs else "")
-    say(told + (f": {status.failure}" if status.failure else ""))
+    state = status.state if runs or status.state != RUNNING else "ended unexpectedly"
+    line = f"{name}: {state}, as of {format_time(status.at_ms)}" + (f", process {status.pid}" if runs else "")
+    say(line + (f": {status.failure}" if status.failure else ""))
 
 
 def _cells(one: QueryStatus) -> Sequence[object]:

@@ -3,38 +3,39 @@
 from typing import Final
 
 EXAMPLE: Final = """\
-# Topics through SQL into tables and topics. `odradek pipeline validate {file}` checks it, `… run {file}` runs it.
+# Reads topics, transforms them with SQL, writes tables and topics.
+# Check it with `odradek pipeline validate {file}`, run it with `odradek pipeline run {file}`.
 name: {name}
 bootstrap: {bootstrap}
-# command_config: client.properties   # TLS and SASL, as Kafka's own tools take them
+# command_config: client.properties   # TLS and SASL settings, as for Kafka's tools
 
-sources:                  # each becomes a view of its name
+sources:                  # each source is a view
   orders:
-    topic: orders         # records of JSON
+    topic: orders         # JSON records
     schema: id bigint, product string, amount double, at timestamp
     from: beginning       # or end
-    # watermark: at 10 minutes   # how late rows may come; a table of totals needs it
+    # watermark: at 10 minutes   # how late rows may arrive; aggregates in tables need it
 
-transformations:          # each becomes a view of its name, and may use those above it
+transformations:          # each transformation is a view and may use the views above it
   large_orders: |
     SELECT id, product, amount, at, _partition, _offset FROM orders WHERE amount >= 100
   totals: |
     SELECT product, count(*) AS orders, sum(amount) AS amount FROM orders GROUP BY product
-  # cleaned: {{python: "cleaning.py:clean", from: orders}}   # a function in a file beside this one
+  # cleaned: {{python: "cleaning.py:clean", from: orders}}   # a function in a file next to this one
 
 sinks:
   large_orders_table:
     from: large_orders
-    table: tables/large_orders   # beside this file
-    format: delta                # or parquet
+    table: tables/large_orders   # relative to this file
+    format: delta                # or parquet or iceberg
   totals_topic:
     from: totals
     topic: totals
     key: product
-    mode: update          # rows that changed; append: rows that are final
+    mode: update          # writes changed rows; append writes final rows
 
-dead_letters: orders-dead # where records go that do not fit; without it they stop the pipeline
-trigger: once             # or 10s: continue, with a batch every 10 s
+dead_letters: orders-dead # for records that do not fit the schema; without it they stop the pipeline
+trigger: once             # or an interval such as 10s to keep running
 """
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from odradek.text.errors import UserError, nearest
+from odradek.text.errors import UserError, as_sentence, nearest
 
 _NAMED: Final = re.compile(r"([^:]+):([^\W\d]\w*)")
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -35,7 +35,7 @@ def find_function(text: str, views: tuple[str, ...], directory: Path) -> PythonF
     """What `file.py:function` or `module:function` names. Raises ValueError with what is wrong; runs nothing."""
     parts = _NAMED.fullmatch(text)
     if parts is None:
-        raise ValueError(f"{text!r} is not as in file.py:function or module:function")
+        raise ValueError(f"{text!r} does not have the form file.py:function or module:function")
     file = _file(parts[1], directory)
     found = _definition(_parsed(file), parts[2], file)
     _check_arguments(found, len(views), file)
@@ -48,10 +48,10 @@ def load_function(function: PythonFunction) -> Callable[..., Any]:
         module = _module(function.file, function.file.stat().st_mtime_ns)
     # Whatever a user's file raises is said in a line, also that it wants to exit.
     except (Exception, SystemExit) as error:  # noqa: BLE001
-        raise UserError(told(error, [function.file])) from None
+        raise UserError(as_sentence(error_line(error, [function.file]))) from None
     found = getattr(module, function.name, None)
     if not callable(found):
-        raise UserError(f"{function.name!r} in {function.file.name} is no function any more when the file has run")
+        raise UserError(f"{function.name!r} in {function.file.name} is not a function after the file has run.")
     return found  # type: ignore[no-any-return]
 
 
@@ -69,7 +69,7 @@ def load_functions(transformations: Mapping[str, str | PythonFunction]) -> dict[
     return loaded
 
 
-def told(error: BaseException, files: Iterable[Path]) -> str:
+def error_line(error: BaseException, files: Iterable[Path]) -> str:
     """In one line, with the last line of these files that it came through."""
     known = {str(one) for one in files}
     came = [one for one in traceback.extract_tb(error.__traceback__) if one.filename in known]
@@ -81,21 +81,21 @@ def told(error: BaseException, files: Iterable[Path]) -> str:
 def _file(named: str, directory: Path) -> Path:
     if not named.endswith(".py"):
         if not _MODULE.fullmatch(named):
-            raise ValueError(f"{named!r} is neither a file, as in functions.py, nor a module")
+            raise ValueError(f"{named!r} is neither a file like functions.py nor a module")
         named = f"{named.replace('.', '/')}.py"
     # Also where links lead.
     file, home = (directory / named).resolve(), directory.resolve()
     if not file.is_relative_to(home):
-        raise ValueError(f"{named!r} lies outside of the pipeline's directory")
+        raise ValueError(f"{named!r} is outside the pipeline's directory")
     if not file.is_file():
-        raise ValueError(f"there is no file {named!r} in the pipeline's directory")
+        raise ValueError(f"the pipeline's directory has no file {named!r}")
     return file
 
 
 def _parsed(file: Path) -> ast.Module:
     try:
         if file.stat().st_size > _FILE_BYTES_MAX:
-            raise ValueError(f"it is larger than {_FILE_BYTES_MAX:,} bytes")
+            raise ValueError(f"larger than {_FILE_BYTES_MAX:,} bytes")
         return ast.parse(file.read_bytes(), file.name)
     except SyntaxError as error:
         raise ValueError(f"{file.name}, line {error.lineno}: {error.msg}") from None
@@ -112,10 +112,10 @@ def _definition(module: ast.Module, name: str, file: Path) -> ast.FunctionDef:
     found = functions.get(name)
     if found is None:
         meant = nearest(name, tuple(functions))
-        perhaps = f"; did you mean {meant!r}?" if meant else ""
-        raise ValueError(f"there is no function {name!r} in {file.name}{perhaps}")
+        perhaps = f", did you mean {meant!r}?" if meant else ""
+        raise ValueError(f"{file.name} has no function {name!r}{perhaps}")
     if isinstance(found, ast.AsyncFunctionDef):
-        raise ValueError(f"{name!r} in {file.name} is async")
+        raise ValueError(f"{name!r} in {file.name} is async, use a plain function")
     return found
 
 
@@ -126,14 +126,13 @@ def _check_arguments(function: ast.FunctionDef, given: int, file: Path) -> None:
     if not least <= given <= most and not (arguments.vararg is not None and given >= least):
         wanted = str(least) if least == most else f"{least} to {most}"
         raise ValueError(
-            f"{function.name!r} in {file.name}, line {function.lineno}, takes {wanted} DataFrames, and `from` names "
+            f"{function.name!r} in {file.name}, line {function.lineno}, takes {wanted} DataFrames, but `from` lists "
             f"{given}"
         )
     missing = [one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not default]
     if missing:
         raise ValueError(
-            f"{function.name!r} in {file.name} requires the argument {missing[0]!r} by keyword, "
-            "which pipelines do not pass"
+            f"{function.name!r} in {file.name} requires the keyword argument {missing[0]!r}, give it a default"
         )
 
 

@@ -14,12 +14,12 @@ from odradek.pipelines.jobs.once import SinkBatch, write_once
 from odradek.pipelines.jobs.pipeline.checkpoint import query_of
 from odradek.pipelines.jobs.pipeline.decoding import LETTER_COLUMNS, SOURCE_COLUMNS, decode_task, decoded_schema
 from odradek.pipelines.jobs.pipeline.definition import Pipeline, Sink, Source
-from odradek.pipelines.jobs.pipeline.functions import PythonFunction, load_functions, told
+from odradek.pipelines.jobs.pipeline.functions import PythonFunction, error_line, load_functions
 from odradek.pipelines.jobs.pipeline.status import DEAD_LETTERS_METRIC
 from odradek.pipelines.jobs.pipeline.table_sink import TableSink
 from odradek.pipelines.jobs.session import spark_line
 from odradek.pipelines.jobs.tables.table import open_table
-from odradek.text.errors import UserError, nearest
+from odradek.text.errors import UserError, as_sentence, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,10 +98,10 @@ class PipelineQueries:
             raise
         # Whatever a user's function raises is said in a line.
         except Exception as error:  # noqa: BLE001
-            raise UserError(f"transformations.{name}: {told(error, [function.file])}") from None
+            raise UserError(as_sentence(f"transformations.{name}: {error_line(error, [function.file])}")) from None
         if not isinstance(found, DataFrame):
             kind = type(found).__name__
-            raise UserError(f"transformations.{name}: {function.name!r} gives a {kind}, and no DataFrame")
+            raise UserError(f"transformations.{name}: {function.name!r} must return a DataFrame, not a {kind}.")
         return found
 
     def _stream(self, source: Source) -> "DataFrame":
@@ -198,7 +198,7 @@ def _named(part: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise UserError(f"{part}: {spark_line(error)}") from None
+        raise UserError(as_sentence(f"{part}: {spark_line(error)}")) from None
 
 
 def _records(rows: "DataFrame", sink: Sink) -> "DataFrame":
@@ -208,8 +208,8 @@ def _records(rows: "DataFrame", sink: Sink) -> "DataFrame":
     if sink.key is not None and sink.key not in rows.columns:
         meant = nearest(sink.key, rows.columns)
         raise UserError(
-            f"sinks.{sink.name}.key: there is no column {sink.key!r} in {sink.view!r}"
-            + (f"; did you mean {meant!r}?" if meant else "")
+            f"sinks.{sink.name}.key: view {sink.view!r} has no column {sink.key!r}."
+            + (f" Did you mean {meant!r}?" if meant else "")
         )
     if sink.key is None and "value" in rows.columns and set(rows.columns) <= set(_RECORD_COLUMNS):
         return rows.drop("topic")

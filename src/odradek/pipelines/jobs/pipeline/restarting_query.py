@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from odradek.pipelines.jobs.session import spark_line
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -27,7 +27,7 @@ class RestartingQuery:
         if failure is None:
             return False
         if _TOO_SLOW not in str(failure) or self._starts == _STARTS_MAX:
-            raise UserError(f"sink {self._name}: {spark_line(failure)}")
+            raise UserError(as_sentence(f"Sink {self._name}: {spark_line(failure)}"))
         self._starts += 1
         self.running = self._start()
         return True

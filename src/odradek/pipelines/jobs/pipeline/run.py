@@ -44,7 +44,7 @@ def check_topics(cluster: Cluster, pipeline: Pipeline) -> None:
         except UnknownTopic as error:
             missing.append(explain_unknown_topic(error.topic, error.known))
     if missing:
-        raise UserError("; ".join(missing))
+        raise UserError(" ".join(missing))
 
 
 def check_identity(pipeline: Pipeline) -> None:
@@ -55,8 +55,9 @@ def check_identity(pipeline: Pipeline) -> None:
         known = file.read_text()
         if known != identity:
             raise UserError(
-                f"{str(pipeline.state)!r} holds the state of another pipeline, {known.split()[0]!r}, or of other "
-                "sources: name another directory with `state`"
+                f"{str(pipeline.state)!r} contains the state of pipeline {known.split()[0]!r} with other sources. "
+                "Choose "
+                "another directory with `state`."
             )
         return
     write_whole(file, identity)
@@ -78,7 +79,7 @@ def run_pipeline(
         found = tuple(watch.status for watch in watches.values())
         return PipelineStatus(os.getpid(), state, time.time_ns() // 1_000_000, found, failure)
 
-    failure: str | None = "it was interrupted"
+    failure: str | None = "The run was interrupted."
     state = FAILED
     kept_at = float("-inf")
     try:

@@ -52,11 +52,11 @@ class SourceValues:
             if known is not None:
                 return known
             if registry is None:
-                raise SchemaMissing(f"a record names schema {schema_id}: there is no schema_file for it")
+                raise SchemaMissing(f"Schema {schema_id} of a record is unknown. Add it with schema_file.")
             try:
                 return registry.schema(schema_id)
             except (RegistryAway, Undecodable) as error:
-                raise SchemaMissing(f"a record names schema {schema_id}: {error}") from None
+                raise SchemaMissing(f"Cannot get schema {schema_id} of a record: {error}.") from None
 
         return find
 
@@ -66,12 +66,12 @@ def read_values(
 ) -> SourceValues:
     """From a pipeline's file in this directory. Raises UserError."""
     if kind not in list(ValueKind):
-        raise UserError(f"values: {kind!r} is none of {', '.join(ValueKind)}")
+        raise UserError(f"values: {kind!r} is invalid, use one of {', '.join(ValueKind)}")
     of_kind = ValueKind(kind)
     if of_kind is ValueKind.REGISTRY:
         registry = registry or os.environ.get(REGISTRY_VARIABLE)
     elif registry is not None:
-        raise UserError("schema_registry is for values: registry")
+        raise UserError("schema_registry requires values: registry")
     try:
         schemas = given_schemas(of_kind, [_placed(one, directory) for one in files], message)
         # Whether its address can be one.

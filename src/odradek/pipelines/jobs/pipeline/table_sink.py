@@ -63,7 +63,11 @@ class TableSink:
         if not self._state.exists:
             self._table.check_new()
             if self._table.last_batch(self._job) != NO_BATCH:
-                raise UserError(f"the table {str(self._directory)!r} has batches of {self._job!r}, whose state is gone")
+                raise UserError(
+                    f"Table {str(self._directory)!r} has batches of {self._job!r}, but the sink's state is missing. "
+                    "Restore "
+                    "it, or choose another table."
+                )
         self._state.identify({"job": "pipeline", "query": query})
 
 

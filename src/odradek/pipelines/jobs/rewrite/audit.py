@@ -67,10 +67,10 @@ class RewriteFindings:
         for one in self.disorders:
             yield (
                 f"{right}-{one.target_partition} offset {one.target_offset}, from {left}-{one.source_partition} offset "
-                f"{one.source_offset}, is before a record of its key that was there earlier"
+                f"{one.source_offset}, precedes a record with the same key that was earlier in the source"
             )
         if len(self.disorders) == PAIRS_NAMED_MAX:
-            yield "and more"
+            yield "There are more records out of order."
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -104,8 +104,9 @@ class RewriteAudit:
         known = state.identity() if state.exists else {}
         if (known.get("job"), known.get("topic"), known.get("target")) != ("rewrite", source, target):
             raise UserError(
-                f"no job {name!r} has rewritten {source!r} into {target!r} by {str(state.directory)!r}: see --state "
-                "and --name"
+                f"{str(state.directory)!r} has no job {name!r} that rewrites {source!r} to {target!r}. Check --state "
+                "and "
+                "--name."
             )
         self._brokers: Final = broker_options(bootstrap, cluster.security)
         self._source: Final = source

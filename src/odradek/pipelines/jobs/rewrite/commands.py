@@ -46,7 +46,7 @@ def run_rewrite(
         found = ErasureSearch(cluster, settings.bootstrap, settings.source, erased)
         topics = len(found.topics())
         if format is OutputFormat.TABLE:
-            say(f"looking for the erased keys in {topics} topics")
+            say(f"Searching {topics} topics for the erased keys.")
         report_places(found.places(session, search.tables), topics, format)
 
     return run_batches(
@@ -63,20 +63,20 @@ def run_rewrite(
 def switch(state: JobState, name: str, timeout_s: float) -> None:
     """Lets a run that follows its source end for good: when it has everything, and nothing comes any more."""
     if not state.exists or state.identity().get("job") != "rewrite":
-        raise UserError(f"there is no rewrite {name!r} in {str(state.directory.parent)!r}: see --state and --name")
+        raise UserError(f"{str(state.directory.parent)!r} has no rewrite job {name!r}. Check --state and --name.")
     running = holder(state.lock)
     if running is None:
-        raise UserError(f"{name} does not run: the same command without --follow copies what is left, and ends")
+        raise UserError(f"Job {name} is not running. Run it without --follow to copy the remaining records.")
     asked = Switch(state)
     asked.ask()
     if not wait_for_holder(state.lock, running, timeout_s):
         raise UserError(
-            f"{name} has not ended within {timeout_s:.0f} s: is a producer still writing to the source? It ends when "
-            "no more records arrive"
+            f"Job {name} has not ended within {timeout_s:.0f} s. It ends when no more records arrive. Stop the "
+            "producers of the source topic."
         )
     if asked.is_asked:
-        raise UserError(f"{name} ended without having switched: its own terminal says why; start it again")
-    say(f"{name}: switched")
+        raise UserError(f"Job {name} ended before the switch. Check its output, then start it again.")
+    say(f"Job {name} has copied everything and ended. Switch the clients to the new topic.")
 
 
 def audit_rewritten(

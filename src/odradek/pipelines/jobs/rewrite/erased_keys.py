@@ -59,7 +59,7 @@ class ErasedKeys:
 def read_erased_keys(file: Path, form: KeyText) -> ErasedKeys:
     """Raises UserError. Lines that are empty are passed over."""
     if not file.is_file():
-        raise UserError(f"--without-keys: there is no file {str(file)!r}: name one with a key on each line")
+        raise UserError(f"--without-keys: file {str(file)!r} does not exist. Choose a file with one key per line.")
     keys = []
     for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
         line = line.removesuffix(b"\r")
@@ -69,9 +69,9 @@ def read_erased_keys(file: Path, form: KeyText) -> ErasedKeys:
             keys.append(_key(line, form))
         except (binascii.Error, ValueError):
             # Not the line itself: it may be what is to be forgotten.
-            raise UserError(f"--without-keys: line {number} of {str(file)!r} is no {form}; see --keys-as") from None
+            raise UserError(f"--without-keys: line {number} of {str(file)!r} is not {form}. See --keys-as.") from None
     if not keys:
-        raise UserError(f"--without-keys: there are no keys in {str(file)!r}: write one on each line")
+        raise UserError(f"--without-keys: {str(file)!r} contains no keys. Write one key per line.")
     return ErasedKeys.of(keys)
 
 

@@ -50,9 +50,9 @@ class RewriteHistory:
             return (self._state.first() or Positions()) if last is None else last.end, None
         if last is None or planned != done + 1:
             raise UserError(
-                f"batch {done} of job {self._name!r} is the last in topic {self.target.name!r}, and {planned} the last "
-                f"that {str(self._state.directory)!r} knows: it is an older copy; restore the newest, or start "
-                "again with another topic"
+                f"Topic {self.target.name!r} ends with batch {done} of job {self._name!r}, but the state in "
+                f"{str(self._state.directory)!r} ends with batch {planned}. The state is an older copy. Restore the "
+                "newest copy, or start a new job with another topic."
             )
         return last.start, last
 
@@ -79,5 +79,5 @@ def sink_name(name: str, job_id: str) -> str:
     """Raises UserError for a name that a sink cannot have."""
     found = f"odradek.{name}.{job_id}"
     if names_of("") in found:
-        raise UserError(f"--name {name!r} does not work: leave {names_of('')} away")
+        raise UserError(f"--name {name!r} is invalid. It must not contain {names_of('')!r}.")
     return found

@@ -159,10 +159,10 @@ class RewriteJob:
             asked["partitions"] = str(settings.partitions)
         for key, value in asked.items():
             if known.get(key) != value:
-                what = "keys of --without-keys are others" if key == "erased" else f"{key} is {known.get(key)!r}"
+                what = "other --without-keys" if key == "erased" else f"{key} {known.get(key)!r}"
                 raise UserError(
-                    f"{str(self._state.directory)!r} is another job's, whose {what}: give the same options, or this "
-                    "one a --name and a topic of its own"
+                    f"{str(self._state.directory)!r} belongs to a job with {what}. Use the same options, or start a "
+                    "new job with another --name and topic."
                 )
 
     def _go_on(self) -> None:

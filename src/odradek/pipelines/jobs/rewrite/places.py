@@ -50,7 +50,7 @@ class Place:
 
     def __str__(self) -> str:
         counted = "" if self.records is None else f", {self.records:,} record{'' if self.records == 1 else 's'}"
-        return f"{self.kind} {self.name}{counted}: {self.advice}"
+        return f"{self.kind} {self.name}{counted}: {self.advice}."
 
 
 class ErasureSearch:
@@ -116,7 +116,7 @@ class ErasureSearch:
                 kind=PlaceKind.GROUP,
                 name=group,
                 records=None,
-                advice=f"it has read {self._source}: its consumers may have kept what they read",
+                advice=f"has read {self._source}, and its consumers may have stored the records",
             )
             for group, offsets in sorted(committed.items())
             if _has_read(offsets, self._source)
@@ -129,23 +129,21 @@ def _has_read(offsets: Mapping[TopicPartition, int], topic: str) -> bool:
 
 def _topic_advice(configs: Mapping[str, str]) -> str:
     policy, retention_ms = configs.get("cleanup.policy", "delete"), configs.get("retention.ms", "-1")
-    remote = " and in remote storage" if configs.get("remote.storage.enable") == "true" else ""
+    remote = ", also in remote storage" if configs.get("remote.storage.enable") == "true" else ""
     if "compact" in policy:
-        return f"compacted{remote}: a record without a value for each key removes them in time, or delete the topic"
+        return f"compacted{remote}. Produce a tombstone for each key, or delete the topic"
     if retention_ms == "-1":
-        return f"kept for ever{remote}: delete the topic, or rewrite it too"
-    return f"kept{remote} for {int(retention_ms) // 3_600_000} hours: wait so long, delete the topic, or rewrite it too"
+        return f"unlimited retention{remote}. Delete the topic, or rewrite it too"
+    return f"retained for {int(retention_ms) // 3_600_000} hours{remote}. Wait that long, delete or rewrite the topic"
 
 
 def _table_advice(found: TableCopies) -> str:
     parts = []
     if found.live_records:
-        parts.append("rows of the table: delete them")
+        parts.append("delete the rows from the table")
     if found.records > found.live_records:
-        parts.append(
-            "files that the table does not list any more, or never did: remove them, as `vacuum` does in Delta"
-        )
-    return "; then ".join(parts)
+        parts.append("remove the files that are not part of the table, for example with VACUUM in Delta")
+    return ", then ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

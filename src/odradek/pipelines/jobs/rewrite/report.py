@@ -14,9 +14,9 @@ def report_places(places: Sequence[Place], searched_topics: int, format: OutputF
         print_json({"event": "places", "searched_topics": searched_topics, "places": form})
         return
     if not any(one.records for one in places):
-        say(f"the erased keys are in none of {searched_topics} topics, by the keys of their records")
+        say(f"No record in {searched_topics} topics has an erased key.")
     else:
-        say("the erased keys are still in:")
+        say("The erased keys are still in:")
     for one in places:
         say(f"  {one}")
 
@@ -31,13 +31,14 @@ def report_rewritten(findings: RewriteFindings, format: OutputFormat) -> None:
         say(sentence)
     if findings.removed_offsets:
         say(
-            f"{findings.removed_offsets:,} offsets of {source} were removed by retention since: what was made of them "
-            "cannot be compared"
+            f"{findings.removed_offsets:,} offsets of {source} cannot be compared because retention has deleted them "
+            "since."
         )
     if findings.is_exact:
-        say(f"exact: {records.right.records:,} records in {target}, each as {source} and the job's rules make it")
+        say(f"Exact: {records.right.records:,} records in {target}, as the job's rules derive them from {source}.")
     else:
         say(
-            f"not exact: {records.missing:,} missing, {records.double:,} too many, {findings.disordered:,} out of "
-            f"order in {target}"
+            f"Not exact: {records.missing:,} missing, {records.double:,} surplus and {findings.disordered:,} "
+            "out-of-order "
+            f"records in {target}."
         )

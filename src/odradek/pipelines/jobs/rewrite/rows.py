@@ -148,7 +148,7 @@ def check_sql(spark: "SparkSession", rules: Rules) -> None:
         try:
             _with_column(nothing, NEW_KEY, text)
         except (AnalysisException, ParseException) as error:
-            told = " ".join(str(error).split("SQLSTATE")[0].split())
+            reason = " ".join(str(error).split("SQLSTATE")[0].split())
             raise UserError(
-                f"{option} {text!r} is no SQL over {', '.join(_COLUMNS)} of a record: {told.rstrip('. ')}"
+                f"{option} {text!r} is not a valid SQL expression over {', '.join(_COLUMNS)}: {reason.rstrip('. ')}."
             ) from None

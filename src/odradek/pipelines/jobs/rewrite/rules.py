@@ -44,18 +44,18 @@ class Rules:
     def check(self) -> "Rules":
         """Raises UserError for what can be known without Spark."""
         if self.key is not None and self.key_field is not None:
-            raise UserError("--key and --key-field exclude each other: choose one")
+            raise UserError("--key and --key-field are mutually exclusive. Choose one.")
         for name, text in (("--key", self.key), ("--key-field", self.key_field), ("--same-by", self.same_by)):
             if text is not None and not text.strip():
-                raise UserError(f"{name} is empty: leave it away, or say what it is")
+                raise UserError(f"{name} is empty. Remove it, or set a value.")
         if self.key_field is not None and (_NOT_FIELDS & set(self.key_field) or not all(self.key_field.split("."))):
-            raise UserError(f"--key-field {self.key_field!r} is no name of a field: write name, or outer.inner")
+            raise UserError(f"--key-field {self.key_field!r} is not a valid field name. Use name or outer.inner.")
         if self.same_by is not None and self.window_ms is None:
-            raise UserError("--same-by is of use with --deduplicate only: say within which span, as in PT10M")
+            raise UserError("--same-by requires --deduplicate with a duration such as PT10M.")
         if self.window_ms is not None and self.window_ms <= 0:
-            raise UserError("--deduplicate wants a span of time above zero, as in PT10M")
+            raise UserError("--deduplicate requires a positive duration such as PT10M.")
         if self.keyless is not Keyless.REFUSE and not self.changes_keys:
-            raise UserError("--keyless is of use with --key or --key-field only")
+            raise UserError("--keyless requires --key or --key-field.")
         return self
 
     def to_identity(self) -> dict[str, str]:
@@ -82,8 +82,8 @@ class Rules:
         )
         if rules.to_identity()["erased"] != found["erased"]:
             raise UserError(
-                "the job leaves out other keys than these: give the same file with --without-keys"
+                "The job erases other keys. Use the same file for --without-keys."
                 if found["erased"]
-                else "the job leaves out no keys: do without --without-keys"
+                else "The job erases no keys. Remove --without-keys."
             )
         return rules

@@ -49,7 +49,9 @@ def table_copies(roots: Iterable[Path], erased: ErasedKeys) -> list[TableCopies]
 def check_roots(roots: Iterable[Path]) -> None:
     for root in roots:
         if not root.is_dir():
-            raise UserError(f"--tables: there is no directory {str(root)!r}: name one below which tables lie")
+            raise UserError(
+                f"--tables: directory {str(root)!r} does not exist. Choose a directory that contains tables."
+            )
 
 
 def _tables(root: Path) -> Iterator[Path]:

@@ -36,22 +36,23 @@ class Target:
     def check_new(self, partitions: int | None) -> None:
         """Raises UserError if the topic is there and does not fit, or holds records."""
         if self._name == self._source:
-            raise UserError(f"{self._name!r} cannot be rewritten into itself: name another topic")
+            raise UserError(f"Topic {self._name!r} cannot be rewritten to itself. Choose another target topic.")
         found = self._find()
         if found is None:
             return
         if partitions is not None and len(found.partitions) != partitions:
             raise UserError(
-                f"topic {self._name!r} is there with {len(found.partitions)} partitions, and not {partitions}: leave "
-                "--partitions away, or name a topic that is not there yet"
+                f"Topic {self._name!r} already exists with {len(found.partitions)} partitions, not {partitions}. "
+                "Remove "
+                "--partitions, or choose a topic that does not exist yet."
             )
         range_ = TopicRange(self._cluster, self._name, skip_lost=True)
         both = range_.partitions()
         first, last = (self._admin.offsets(dict.fromkeys(both, which)) for which in (EARLIEST, LATEST))
         if first != last:
             raise UserError(
-                f"topic {self._name!r} holds records that are not this job's: name an empty one, or one that is not "
-                "there yet; if a run of this job wrote them, give the --state of that run"
+                f"Topic {self._name!r} contains records that this job did not write. Choose an empty topic or one that "
+                "does not exist yet. If an earlier run of this job wrote them, use the --state of that run."
             )
 
     def make(self, partitions: int | None) -> TargetTopic:
@@ -77,12 +78,14 @@ class Target:
         """Raises UserError if it is not any more what it was."""
         found = self._find()
         if found is None or id_text(found.id) != begun.id:
-            what = "is gone" if found is None else "was deleted and created again"
-            raise UserError(f"topic {self._name!r} {what} since the job began: begin a new job, with its own --name")
+            what = "was deleted" if found is None else "was deleted and recreated"
+            raise UserError(f"Topic {self._name!r} {what} since the job started. Start a new job with its own --name.")
         if len(found.partitions) != begun.partitions:
             raise UserError(
-                f"topic {self._name!r} has {len(found.partitions)} partitions now, and the job began with "
-                f"{begun.partitions}: records of one key would be in two partitions; start again with another topic"
+                f"Topic {self._name!r} has {len(found.partitions)} partitions, but the job started with "
+                f"{begun.partitions}. Records with the same key would be in two partitions. Start a new job with "
+                "another "
+                "topic."
             )
 
     def _find(self) -> TopicLayout | None:
@@ -94,7 +97,7 @@ class Target:
     def _when_known(self) -> TopicLayout:
         found = self._find()
         if found is None:
-            raise NotYet(f"topic {self._name!r} is not known yet")
+            raise NotYet(f"topic {self._name!r} does not exist yet")
         return found
 
     def _create(self, partitions: int, replicas: int, configs: dict[str, str]) -> None:

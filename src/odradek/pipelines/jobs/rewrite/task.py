@@ -75,8 +75,8 @@ class RewriteTask:
             return batch.filter(keys.is_valid())
         first = batch.filter(keys.is_null()).slice(0, 1).to_pylist()[0]
         raise ValueError(
-            f"the new key of offset {first['offset']} of {self.topic}-{first['partition']} is null: "
-            "correct --key, or choose --keyless keep or drop; nothing of this batch was written"
+            f"The new key of offset {first['offset']} of {self.topic}-{first['partition']} is null. Nothing of this "
+            "batch was written. Correct --key, or choose --keyless keep or drop."
         )
 
     def _partitions(self, keys: Any, batch: Any) -> Any:

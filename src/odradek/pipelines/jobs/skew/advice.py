@@ -65,21 +65,21 @@ def judge(topic: str, summary: Summary, partition_count: int) -> SkewFindings:
 
 def _suggestions(summary: Summary, partition_count: int, keys: Sequence[HotKey], unevenness: float) -> Iterator[str]:
     if not summary.records:
-        yield "There are no records."
+        yield "The topic has no records."
         return
     heavy = [one for one in keys if partition_count > 1 and one.share * partition_count >= _UNEVEN]
     for one in heavy:
         yield (
             f"{one.share:.0%} of all records have the key {key_text(one.key)}, {one.share * partition_count:.1f} times "
-            "what a partition should have. More partitions do not help: give its records several keys, as key-1 to "
-            "key-8, if they need no order among each other."
+            "a partition's fair share. More partitions do not help. If the order of these records does not matter, "
+            "split the key into several, for example key-1 to key-8."
         )
     if unevenness < _UNEVEN:
-        yield f"The fullest partition has {unevenness:.2f} times the mean: they are even."
+        yield f"The largest partition has {unevenness:.2f} times the mean. The partitions are balanced."
     elif not heavy and summary.without_key > summary.records / 2:
         yield (
-            f"The fullest partition has {unevenness:.1f} times the mean, and most records have no key: their producers "
-            "choose partitions themselves, or send few large batches."
+            f"The largest partition has {unevenness:.1f} times the mean, and most records have no key. Their producers "
+            "choose partitions explicitly or send few large batches."
         )
     elif not heavy:
         yield _more_partitions(partition_count, keys, unevenness)
@@ -87,16 +87,16 @@ def _suggestions(summary: Summary, partition_count: int, keys: Sequence[HotKey],
 
 
 def _more_partitions(partition_count: int, keys: Sequence[HotKey], unevenness: float) -> str:
-    begin = f"The fullest partition has {unevenness:.1f} times the mean"
+    begin = f"The largest partition has {unevenness:.1f} times the mean because several hot keys share it"
     for multiple in _MULTIPLES:
         count = partition_count * multiple
         expected = _expected(keys, count)
         if expected < _UNEVEN:
             return (
-                f"{begin}, though no key alone is too many: hot keys meet in it. With {count} partitions it should be "
-                f"{expected:.1f} times; keys then move to other partitions, and order is not kept across the change."
+                f"{begin}. With {count} partitions, expect {expected:.1f} times the mean. Keys then move to other "
+                "partitions, so their order is only kept from then on."
             )
-    return f"{begin}, though no key alone is too many: hot keys meet in it, and they would with more partitions too."
+    return f"{begin}. More partitions would not separate these keys."
 
 
 def _expected(keys: Sequence[HotKey], partition_count: int) -> float:
@@ -121,10 +121,11 @@ def _for_a_while(summary: Summary, partition_count: int) -> Iterator[str]:
     if worst is not None and len(summary.windows) > 1:
         times, number, partition = worst
         hot = summary.windows[number].keys.top(1)
-        by = f", when most records had the key {key_text(hot[0][0])}" if hot else ""
+        by = f", mostly records with the key {key_text(hot[0][0])}" if hot else ""
         yield (
-            f"For {summary.window_ms / 1000:,.0f} s partition {partition} had {times:.1f} times the mean{by}: its "
-            "consumer falls behind then, although the topic as a whole may be balanced."
+            f"For {summary.window_ms / 1000:,.0f} s partition {partition} had {times:.1f} times the mean{by}. Its "
+            "consumer "
+            "may fall behind during such bursts, even if the topic is balanced overall."
         )
 
 

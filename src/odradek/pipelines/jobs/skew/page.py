@@ -34,7 +34,7 @@ def page(findings: SkewFindings, made_at: datetime) -> str:
     parts = [
         f"<h1>Skew of {escape(findings.topic)}</h1>",
         f"<p>{summary.records:,} records in {findings.partition_count} partitions, {summary.without_key:,} without a "
-        f"key; looked at {made_at:%Y-%m-%d %H:%M} UTC.</p>",
+        f"key. Created {made_at:%Y-%m-%d %H:%M} UTC.</p>",
         f'<div class="advice">{advice}</div>',
         "<h2>Partitions</h2>",
         _bars(findings),
@@ -67,14 +67,14 @@ def _bars(findings: SkewFindings) -> str:
         drawn.append(_rect(place * width, _HEIGHT - height, max(0.5, width - 1), height, _LINES[0], 1.0, told))
     at = _HEIGHT - _HEIGHT * mean / most
     line = f'<line x1="0" x2="{_WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#c8553d" stroke-dasharray="4"/>'
-    left = "" if len(shown) == findings.partition_count else f", the {len(shown)} fullest"
-    return _svg(_HEIGHT, [*drawn, line]) + f"<p>Records of each partition{left}; the line is the mean.</p>"
+    left = "" if len(shown) == findings.partition_count else f", largest {len(shown)} only"
+    return _svg(_HEIGHT, [*drawn, line]) + f"<p>Records per partition{left}. The dashed line is the mean.</p>"
 
 
 def _heat(findings: SkewFindings) -> str:
     windows = findings.summary.windows
     if not windows:
-        return "<p>Nothing to show.</p>"
+        return "<p>No records.</p>"
     shown, first, last = _fullest(findings, _ROWS_MAX), min(windows), max(windows)
     width = _WIDTH / (last - first + 1)
     drawn = []
@@ -88,9 +88,9 @@ def _heat(findings: SkewFindings) -> str:
                 x, y = (number - first) * width, row * _ROW_HEIGHT
                 drawn.append(_rect(x, y, width, _ROW_HEIGHT - 1, _LINES[1], strength, told))
     told = (
-        f"From {_time(first, findings)} to {_time(last + 1, findings)}, {findings.summary.window_ms / 1000:,.0f} s "
-        f"each; a row is a partition, from {shown[0]} to {shown[-1]}. Full colour: {_FULL_COLOUR:.0f} times the mean "
-        "of that time."
+        f"From {_time(first, findings)} to {_time(last + 1, findings)} in intervals of "
+        f"{findings.summary.window_ms / 1000:,.0f} s. Rows are partitions {shown[0]} to {shown[-1]}. Full colour means "
+        f"{_FULL_COLOUR:.0f} times the mean of the interval or more."
     )
     return _svg(len(shown) * _ROW_HEIGHT, drawn) + f"<p>{told}</p>"
 
@@ -98,23 +98,26 @@ def _heat(findings: SkewFindings) -> str:
 def _lines(findings: SkewFindings) -> str:
     windows, keys = findings.summary.windows, findings.keys[: len(_LINES)]
     if not windows or not keys:
-        return "<p>There are no keys.</p>"
+        return "<p>No keys.</p>"
     first, last = min(windows), max(windows)
     span = range(first, last + 1)
     counts = [[windows[n].keys.counts.get(one.key, 0) if n in windows else 0 for n in span] for one in keys]
     most = max((max(one) for one in counts), default=0) or 1
     step = _WIDTH / max(1, last - first)
-    drawn, told = [], []
+    drawn, legend = [], []
     for one, colour, series in zip(keys, _LINES, counts, strict=False):
         points = " ".join(f"{n * step:.1f},{_HEIGHT - _HEIGHT * count / most:.1f}" for n, count in enumerate(series))
         drawn.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        told.append(f'<span style="color:{colour}">■</span> <code>{escape(key_text(one.key))}</code>')
-    return _svg(_HEIGHT, drawn) + f"<p>{' &nbsp; '.join(told)}; minimum counts, {most:,} at the top.</p>"
+        legend.append(f'<span style="color:{colour}">■</span> <code>{escape(key_text(one.key))}</code>')
+    return (
+        _svg(_HEIGHT, drawn)
+        + f"<p>{' &nbsp; '.join(legend)}. Lower bounds per interval; the top of the plot is {most:,} records.</p>"
+    )
 
 
 def _keys(findings: SkewFindings) -> str:
     if not findings.keys:
-        return "<p>There are no keys.</p>"
+        return "<p>No keys.</p>"
     rows = "".join(
         f"<tr><td><code>{escape(key_text(one.key))}</code></td><td>{one.records:,}</td><td>{one.share:.1%}</td>"
         f"<td>{'' if one.partition is None else one.partition}</td></tr>"

@@ -23,7 +23,7 @@ def report_skew(findings: SkewFindings, format: OutputFormat, file: Path | None)
         return
     mean = max(1.0, findings.summary.records / findings.partition_count)
     print_table(
-        ("partition", "records", "size", "of the mean"),
+        ("partition", "records", "size", "relative to mean"),
         [
             (number, one.records, format_bytes(one.bytes), f"{one.records / mean:.2f}")
             for number, one in sorted(findings.summary.partitions.items())
@@ -40,7 +40,7 @@ def report_skew(findings: SkewFindings, format: OutputFormat, file: Path | None)
     for one in findings.suggestions:
         say(one)
     if file is not None:
-        say(f"the report is {file}")
+        say(f"Wrote the report to {file}.")
 
 
 def _form(findings: SkewFindings) -> dict[str, Any]:

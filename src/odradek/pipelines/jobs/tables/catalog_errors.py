@@ -44,13 +44,15 @@ def explained(catalog: str, secrets: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except UNANSWERED as error:
-        advice = "look whether it runs, check its address, and run the job again"
-        raise UserError(f"the catalog {catalog} is unavailable ({_said(error, secrets)}): {advice}") from None
+        advice = "Check that it is running and its address is correct, then run the job again."
+        raise UserError(f"Catalog {catalog} does not respond ({_said(error, secrets)}). {advice}") from None
     except _UNTRUSTED as error:
-        advice = "check the token or credential in PyIceberg's settings (PYICEBERG_CATALOG__ODRADEK__TOKEN)"
-        raise UserError(f"the catalog {catalog} refuses ({_said(error, secrets)}): {advice}") from None
+        advice = "Check the token or credential in PyIceberg's settings (PYICEBERG_CATALOG__ODRADEK__TOKEN)."
+        raise UserError(f"Catalog {catalog} denied access ({_said(error, secrets)}). {advice}") from None
     except (RESTError, NotImplementedError) as error:
-        raise UserError(f"the catalog {catalog} cannot do it ({_said(error, secrets)}): check its address") from None
+        raise UserError(
+            f"Catalog {catalog} rejected the request ({_said(error, secrets)}). Check its address."
+        ) from None
 
 
 def secrets_of(settings: Mapping[str, Any], *, is_secret: bool = False) -> list[str]:

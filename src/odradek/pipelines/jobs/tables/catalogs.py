@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from odradek.pipelines.jobs.durable import write_whole
 from odradek.pipelines.jobs.state import DIRECTORY
 from odradek.pipelines.jobs.tables.table import one_line
-from odradek.text.errors import UserError
+from odradek.text.errors import UserError, as_sentence
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -37,11 +37,11 @@ class CatalogPlace:
         asked = asked or cls()
         if asked.address is not None and _holds_secret(asked.address):
             raise UserError(
-                "a catalog's address is kept beside the table, and is no place for a password: set "
-                f"PYICEBERG_CATALOG__{_NAME.upper()}__TOKEN or __CREDENTIAL instead"
+                "The catalog's address is stored with the table and must not contain a password. Set "
+                f"PYICEBERG_CATALOG__{_NAME.upper()}__TOKEN or __CREDENTIAL instead."
             )
         if asked.table is not None and not all(asked.table.rpartition(".")):
-            raise UserError(f"--catalog-table {asked.table!r} names no namespace: write NAMESPACE.NAME")
+            raise UserError(f"--catalog-table {asked.table!r} has no namespace. Write NAMESPACE.NAME.")
         file = directory / DIRECTORY / _FILE
         if not file.is_file():
             return cls(
@@ -50,7 +50,7 @@ class CatalogPlace:
         known = cls(**json.loads(file.read_text()))
         for name in ("address", "table"):
             if (given := getattr(asked, name)) not in (None, getattr(known, name)):
-                raise UserError(f"the table is {known}, and not {given}: leave --catalog and --catalog-table away")
+                raise UserError(f"The table is {known}, not {given}. Remove --catalog and --catalog-table.")
         return known
 
     def keep(self, directory: Path) -> None:
@@ -68,7 +68,7 @@ class CatalogPlace:
         return self.identifier.rpartition(".")[0]
 
     def __str__(self) -> str:
-        return f"{self.table} of {self.address or 'its own catalog'}"
+        return f"{self.table} in {self.address or 'its own catalog'}"
 
 
 def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
@@ -90,7 +90,7 @@ def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
                 return BoundedRestCatalog(name, **settings)
             return load_catalog(name, **settings)
     except (ValueError, ImportError) as error:
-        raise UserError(f"the catalog {address} cannot be opened: {one_line(error)}") from None
+        raise UserError(as_sentence(f"Cannot open catalog {address}: {one_line(error)}")) from None
 
 
 def catalog_settings(address: str) -> tuple[str, dict[str, Any]]:

@@ -29,8 +29,9 @@ class DeltaLakeTable:
     def check_new(self) -> None:
         if self._open() is None and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
             raise UserError(
-                f"{str(self._directory)!r} holds Parquet files and is no Delta table: choose another directory, or "
-                "--as parquet"
+                f"{str(self._directory)!r} contains Parquet files but is not a Delta table. Choose another directory, "
+                "or "
+                "--as parquet."
             )
 
     def last_batch(self, job: str) -> int:
@@ -54,7 +55,7 @@ class DeltaLakeTable:
             except DeltaError as error:
                 conflict = error
                 time.sleep(_PAUSE_S)
-        raise UserError(f"the table {str(self._directory)!r} cannot be changed ({one_line(conflict)}): try again")
+        raise UserError(f"Cannot change table {str(self._directory)!r} ({one_line(conflict)}). Run the job again.")
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
         added: list[AddAction | RemoveAction] = [
@@ -78,7 +79,10 @@ class DeltaLakeTable:
         for _ in range(_TRIES_MAX):
             table = self._open()
             if table is None:
-                raise UserError(f"the table {str(self._directory)!r} is gone")
+                raise UserError(
+                    f"Table {str(self._directory)!r} was deleted while the job was running. Restore it, or start a "
+                    "new job."
+                )
             if _marker(table, job) >= batch:
                 if files and not self._has(files[0]):
                     raise taken_by_another(job, batch)
@@ -90,16 +94,16 @@ class DeltaLakeTable:
                 # Also when the outcome is not known: the marker will tell.
                 conflict = error
                 time.sleep(_PAUSE_S)
-        raise UserError(f"batch {batch} cannot be committed ({one_line(conflict)}): run the job again")
+        raise UserError(f"Cannot commit batch {batch} ({one_line(conflict)}). Run the job again.")
 
     def files(self) -> list[str]:
         table = self._open()
         if table is None:
-            raise UserError(f"there is no Delta table in {str(self._directory)!r}")
+            raise UserError(f"{str(self._directory)!r} is not a Delta table. Check the directory.")
         protocol = table.protocol()
         hidden = [one for one in protocol.reader_features or () if one in _UNREADABLE]
         if hidden:
-            raise UserError(f"the table uses {', '.join(hidden)}, which are not supported: rewrite it without them")
+            raise UserError(f"The table uses {', '.join(hidden)}, which jobs cannot read. Rewrite it without.")
         return [unquote(urlparse(one).path) if one.startswith("file:") else one for one in table.file_uris()]
 
     def columns(self) -> Any | None:

@@ -44,8 +44,8 @@ class IcebergTable:
     def check_new(self) -> None:
         if self._look() is None and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
             raise UserError(
-                f"{str(self._directory)!r} holds Parquet files and is no Iceberg table of {self._place}: choose "
-                "another directory"
+                f"{str(self._directory)!r} contains Parquet files but is not the Iceberg table {self._place}. Choose "
+                "another directory."
             )
         self._place.keep(self._directory)
 
@@ -64,7 +64,7 @@ class IcebergTable:
                 with table.update_schema() as update:
                     update.union_by_name(pa.schema(missing))
 
-        self._repeat(attempt, f"the table {self._place} cannot be changed")
+        self._repeat(attempt, f"Cannot change table {self._place}")
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
         paths = [_uri(self._directory / one.name) for one in files]
@@ -72,7 +72,9 @@ class IcebergTable:
         def attempt() -> None:
             table = self._load()
             if table is None:
-                raise UserError(f"the table {self._place} is gone")
+                raise UserError(
+                    f"Table {self._place} was deleted while the job was running. Restore it, or start a new job."
+                )
             if _marker(table, job) >= batch:
                 if paths and paths[0].removeprefix(_LOCAL) not in _files(table):
                     raise taken_by_another(job, batch)
@@ -91,12 +93,12 @@ class IcebergTable:
                     with change.update_snapshot(snapshot_properties=told).fast_append():
                         pass
 
-        self._repeat(attempt, f"batch {batch} cannot be committed")
+        self._repeat(attempt, f"Cannot commit batch {batch}")
 
     def files(self) -> list[str]:
         table = self._look()
         if table is None:
-            raise UserError(f"there is no Iceberg table {self._place}")
+            raise UserError(f"Iceberg table {self._place} does not exist. Check the directory.")
         return _files(table)
 
     def columns(self) -> Any | None:
@@ -125,7 +127,7 @@ class IcebergTable:
                 except (CommitFailedException, TableAlreadyExistsError) as error:
                     conflicts += 1
                     if conflicts == _CONFLICTS_MAX:
-                        raise UserError(f"{problem} ({one_line(error)}): run the job again") from None
+                        raise UserError(f"{problem} ({one_line(error)}). Run the job again.") from None
                     time.sleep(_PAUSE_S)
                 except UNANSWERED:
                     silences += 1
@@ -138,7 +140,7 @@ class IcebergTable:
             return self._load()
 
     def _explained(self) -> AbstractContextManager[None]:
-        return explained(self._place.address or "beside the table", self._secrets)
+        return explained(self._place.address or "in the table's directory", self._secrets)
 
     @cached_property
     def _secrets(self) -> list[str]:
@@ -161,7 +163,7 @@ def _files(table: CatalogTable) -> list[str]:
     found = []
     for task in table.scan().plan_files():
         if task.delete_files:
-            raise UserError("the table has delete files, which are not supported: rewrite it without them")
+            raise UserError("The table has delete files, which jobs cannot read. Compact the table first.")
         found.append(task.file.file_path.removeprefix(_LOCAL))
     return found
 

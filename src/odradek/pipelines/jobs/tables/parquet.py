@@ -35,16 +35,18 @@ class ParquetTable:
     def check_new(self) -> None:
         if not self._log.is_dir() and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
             raise UserError(
-                f"{str(self._directory)!r} holds Parquet files without Spark's log of them: they would vanish from "
-                "Spark's view; choose another directory"
+                f"{str(self._directory)!r} contains Parquet files without {_LOG}. Spark would no longer read these "
+                "files. "
+                "Choose another directory."
             )
         if self._entries():
             raise UserError(
-                f"the table {str(self._directory)!r} is another job's, or the state of this one is gone: a Parquet "
-                "table belongs to one job; choose another directory"
+                f"Table {str(self._directory)!r} belongs to another job, or this job's state is missing. A Parquet "
+                "table "
+                "belongs to one job. Choose another directory."
             )
         if (self._directory / "_delta_log").is_dir():
-            raise UserError(f"{str(self._directory)!r} is a Delta table: choose --as delta, or another directory")
+            raise UserError(f"{str(self._directory)!r} is a Delta table. Choose --as delta, or another directory.")
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
         last = self.last_batch(job)
@@ -53,7 +55,11 @@ class ParquetTable:
                 raise taken_by_another(job, batch)
             return
         if last != batch - 1:
-            raise UserError(f"the table {str(self._directory)!r} ends with batch {last}, and this is batch {batch}")
+            raise UserError(
+                f"Table {str(self._directory)!r} ends with batch {last}, so batch {batch} cannot follow. Restore the "
+                "table and "
+                "the job's state from the same time."
+            )
         lines = [self._line(one) for one in files]
         name = str(batch)
         if (batch + 1) % _COMPACT_INTERVAL == 0:
@@ -66,7 +72,7 @@ class ParquetTable:
 
     def files(self) -> list[str]:
         if not self._log.is_dir():
-            raise UserError(f"there is no table in {str(self._directory)!r}: it has no {_LOG}")
+            raise UserError(f"{str(self._directory)!r} is not a table: it has no {_LOG}. Check the directory.")
         return [unquote(urlparse(json.loads(line)["path"]).path) for line in self._lines()]
 
     def columns(self) -> Any | None:
@@ -86,7 +92,7 @@ class ParquetTable:
             if number >= first:
                 version, *lines = entries[number].read_text().split("\n")
                 if version != _VERSION:
-                    raise UserError(f"{str(entries[number])!r} is of a version not known here: {version!r}")
+                    raise UserError(f"{str(entries[number])!r} has the unsupported version {version!r}.")
                 yield from lines
 
     def _line(self, file: DataFile) -> str:

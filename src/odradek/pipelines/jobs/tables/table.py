@@ -65,7 +65,7 @@ def open_table(format: TableFormat, directory: Path, place: "CatalogPlace | None
         from odradek.pipelines.jobs.tables.delta import DeltaLakeTable
     except ModuleNotFoundError as error:
         extra = "iceberg" if format is TableFormat.ICEBERG else "jobs"
-        raise UserError(f"{error.name} is not installed here: pip install 'odradek[{extra}]'") from None
+        raise UserError(f"{error.name} is not installed. Install it with pip install 'odradek[{extra}]'.") from None
     return DeltaLakeTable(directory)
 
 
@@ -79,15 +79,16 @@ def missing_columns(present: Any, wanted: Any, is_same: Callable[[Any, Any], boo
             missing.append(field)
         elif found.name != field.name or not is_same(found, field):
             raise UserError(
-                f"column {found.name!r} of the table is of type {found.type}, and the job's {field.name!r} is "
-                f"{field.type}: give a --schema that fits, or another table"
+                f"Column {found.name!r} of the table has type {found.type}, but the job's column {field.name!r} has "
+                "type "
+                f"{field.type}. Use a --schema that matches, or choose another table."
             )
     return missing
 
 
 def taken_by_another(job: str, batch: int) -> UserError:
     return UserError(
-        f"another run of job {job!r} has committed batch {batch}: let one of them run; nothing was written twice"
+        f"Another run of job {job!r} has committed batch {batch}. Nothing was written twice. Keep only one run."
     )
 
 

@@ -81,7 +81,7 @@ def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reu
     if last_finished(state) >= batch:
         return
     if state is None or state.number != generation.number:
-        raise NotMyTurn(f"another driver of {sink} has taken over")
+        raise NotMyTurn(f"Another driver has taken over sink {sink}.")
     producer = generation.producer
     if isinstance(state, Begun):
         state = Decided(
@@ -145,7 +145,7 @@ def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
     except (EndedOtherwise, Fenced) as error:
         # One that was replaced finds the id used again by its successor: the state tells.
         if last_finished((yield from until_known(ReadState(sink)))) >= batch:
-            raise NotMyTurn(f"another driver of {sink} has taken over") from error
+            raise NotMyTurn(f"Another driver has taken over sink {sink}.") from error
         raise BatchLost(batch, winner.transactional_id) from error
     return Prepared(winner.transactional_id, following)
 

@@ -100,9 +100,9 @@ class BatchLost(Exception):
 
     def __init__(self, batch: int, transactional_id: str) -> None:
         super().__init__(
-            f"batch {batch} was decided, but transaction {transactional_id} of it timed out before it was committed: "
-            "other parts of the batch may be visible. Compare the topic with the source for this batch, then start "
-            "again under another name"
+            f"Batch {batch} was decided, but its transaction {transactional_id} timed out before it was committed. "
+            "Other parts of the batch may be visible. Compare the topic with the source for this batch, then start a "
+            "new query with another kafka.transactional.id."
         )
 
 
@@ -111,9 +111,10 @@ class NotDecided(Exception):
 
     def __init__(self, batch: int, transactional_id: str) -> None:
         super().__init__(
-            f"transaction {transactional_id} of batch {batch} timed out before the batch was decided: nothing of it is "
-            "visible; the query may be started again. Give brokers a longer transaction.max.timeout.ms or two-phase "
-            "commit, or the query smaller batches"
+            f"Transaction {transactional_id} of batch {batch} timed out before the batch was decided, so nothing of "
+            "it is "
+            "visible. Restart the query. To prevent this, raise the brokers' transaction.max.timeout.ms, enable "
+            "two-phase commit, or use smaller batches."
         )
 
 

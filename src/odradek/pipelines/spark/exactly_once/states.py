@@ -87,7 +87,9 @@ def from_json(data: bytes) -> State:
         kind = _STATES[form["state"]]
         values = {field.name: form[field.name] for field in fields(kind)}
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the decision log holds {data[:200]!r}, which this release cannot read") from error
+        raise ValueError(
+            f"The decision log contains {data[:200]!r}, which this release cannot read. Upgrade Odradek."
+        ) from error
     for name in _LISTS:
         if name in values:
             values[name] = tuple(map(_prepared, values[name]))

@@ -25,11 +25,14 @@ def write_batch(generation: Generation, batch: int, query: str, attempt: int, *,
     sink = generation.sink
     state: State | None = yield from until_known(ReadState(sink))
     if state is not None and state.query not in (None, query):
-        raise NotMyTurn(f"{sink} belongs to another query, {state.query}: choose another name, or keep the checkpoint")
+        raise NotMyTurn(
+            f"Sink {sink} belongs to another query, {state.query}. Choose another kafka.transactional.id, or use that "
+            "query's checkpoint."
+        )
     if last_finished(state) >= batch or (isinstance(state, Decided) and state.batch == batch):
         return Report(None, query)
     if not isinstance(state, Begun) or state.number != generation.number:
-        raise NotMyTurn(f"another driver of {sink} has taken over")
+        raise NotMyTurn(f"Another driver has taken over sink {sink}.")
     if not has_rows:
         return Report(None, query)
     prepared = yield from _take_id(generation, attempt)

@@ -181,7 +181,7 @@ def _fenced(codes: frozenset[ErrorCode]) -> Iterator[None]:
     except KafkaError as error:
         if error.code not in codes:
             raise
-        raise Fenced(f"another writer has taken over ({error})") from error
+        raise Fenced(f"Another writer has taken over ({error}).") from error
 
 
 @contextmanager

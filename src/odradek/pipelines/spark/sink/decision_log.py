@@ -52,8 +52,8 @@ class DecisionLog:
             found = self._layout(self._when_known)
         if len(found.partitions) < PARTITIONS:
             raise OptionError(
-                f"option decisionTopic: topic {topic!r} has {len(found.partitions)} partitions, not {PARTITIONS}: "
-                "name a topic that does not exist yet, or create it compacted with this number of partitions"
+                f"Option decisionTopic: topic {topic!r} has {len(found.partitions)} partitions but needs {PARTITIONS}. "
+                f"Choose a topic that does not exist yet, or create a compacted topic with {PARTITIONS} partitions."
             )
 
     def read(self) -> State | None:
@@ -93,12 +93,12 @@ class DecisionLog:
     def _settled_end(self) -> int:
         """The end of the log, once everything before it is decided."""
         end = self._offset(LATEST)
-        self._cluster.retry(f"waiting for what is undecided in {self._partition}", lambda: self._until_stable(end))
+        self._cluster.retry(f"waiting for open transactions in {self._partition}", lambda: self._until_stable(end))
         return end
 
     def _until_stable(self, end: int) -> None:
         if self._offset(LATEST, read_committed=True) < end:
-            raise NotYet("a transaction is open there")
+            raise NotYet("a transaction is still open")
 
     def _last_between(self, start: int, end: int) -> bytes | None:
         consumer = Consumer(self._cluster, {self._partition: start}, read_committed=True)
