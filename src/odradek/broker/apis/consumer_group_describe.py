@@ -23,7 +23,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     return respond_in_slices(
         request.group_ids,
         _PER_TURN_MAX,
-        lambda some: [_group(group, operations, context) for group in _described(some, broker)],
+        lambda some: [_group(group, operations, context) for group in _describe(some, broker)],
         lambda groups: _response(groups, context),
     )
 
@@ -32,7 +32,7 @@ def _response(groups: Sequence[Message], context: RequestContext) -> Message:
     return context.new("ConsumerGroupDescribeResponse", throttle_time=NOT_THROTTLED, groups=tuple(groups))
 
 
-def _described(group_ids: Sequence[str], broker: BrokerPort) -> Sequence[DescribedConsumerGroup]:
+def _describe(group_ids: Sequence[str], broker: BrokerPort) -> Sequence[DescribedConsumerGroup]:
     if not broker.image.features.level(GROUP_VERSION):
         return [DescribedConsumerGroup(one, ErrorCode.unsupported_version) for one in group_ids]
     return broker.groups.describe_consumers(group_ids)

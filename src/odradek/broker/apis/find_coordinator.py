@@ -69,7 +69,7 @@ def _coordinator(key: str, key_type: int, context: RequestContext, broker: Broke
         host=host,
         port=port,
         error_code=error,
-        # Kafka has words where it refuses a request as a whole.
+        # Kafka sends a message only if it rejects the whole request.
         error_message=_MESSAGES[error] if key_type not in _KNOWN_TYPES else "",
     )
 

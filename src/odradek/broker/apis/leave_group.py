@@ -15,7 +15,7 @@ _FIRST_WITH_SEVERAL_MEMBERS = 3
 def handle(
     request: Message, context: RequestContext, broker: BrokerPort
 ) -> Message | DeferredResponse | Awaitable[Message]:
-    command = LeaveGroup(request.group_id, _leaving(request, context.version))
+    command = LeaveGroup(request.group_id, _leaving_members(request, context.version))
     if len(command.members) > ENTRIES_PER_TURN_MAX:
         return respond_in_turns(
             lambda: [broker.groups.coordinator_of(command.group_id).submit(command)],
@@ -26,7 +26,7 @@ def handle(
     )
 
 
-def _leaving(request: Message, version: int) -> tuple[LeavingMember, ...]:
+def _leaving_members(request: Message, version: int) -> tuple[LeavingMember, ...]:
     if version < _FIRST_WITH_SEVERAL_MEMBERS:
         return (LeavingMember(request.member_id, None),)
     return tuple(

@@ -50,7 +50,7 @@ class _GroupRequest:
             known = self._broker.image.topics_by_id.get(topic.topic_id)
             if known is None:
                 self._rejected.append(
-                    _rejected("", topic.partition_indexes, ErrorCode.unknown_topic_id, topic.topic_id)
+                    _reject_topic("", topic.partition_indexes, ErrorCode.unknown_topic_id, topic.topic_id)
                 )
             else:
                 yield TopicPartitions(known.name, topic.partition_indexes, known.id)
@@ -60,7 +60,7 @@ class _GroupRequest:
             if self._context.version >= _FIRST_WITH_ERROR:
                 return ()
             requested = self.command.topics or ()
-            return tuple(_rejected(topic.topic, topic.partitions, response.error, None) for topic in requested)
+            return tuple(_reject_topic(topic.topic, topic.partitions, response.error, None) for topic in requested)
         if self._context.version < _FIRST_BY_TOPIC_ID:
             return response.topics
         return (*self._with_ids(response.topics), *self._rejected)
@@ -166,7 +166,7 @@ def _partitions(class_name: str, topic: FetchedTopic, context: RequestContext) -
     )
 
 
-def _rejected(topic: str, partitions: Iterable[int], error: ErrorCode, topic_id: object) -> FetchedTopic:
+def _reject_topic(topic: str, partitions: Iterable[int], error: ErrorCode, topic_id: object) -> FetchedTopic:
     return FetchedTopic(
         topic,
         tuple(FetchedPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", error) for index in partitions),

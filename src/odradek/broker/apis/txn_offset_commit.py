@@ -42,8 +42,8 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
         if error is ErrorCode.none:
             committed_topics = (await _commit(request, topics, broker)).topics
         else:
-            committed_topics = [_rejected(topic, error) for topic in topics]
-    response = _response(_merged(request, rejected, committed_topics), context)
+            committed_topics = [_reject(topic, error) for topic in topics]
+    response = _response(_merge(request, rejected, committed_topics), context)
     if is_large:
         await asyncio.sleep(0)
     return response
@@ -113,11 +113,11 @@ async def _commit(request: Message, topics: list[TopicOffsets], broker: BrokerPo
     return response
 
 
-def _rejected(topic: TopicOffsets, error: ErrorCode) -> TopicErrors:
+def _reject(topic: TopicOffsets, error: ErrorCode) -> TopicErrors:
     return TopicErrors(topic.topic, tuple(PartitionError(one.partition, error) for one in topic.partitions))
 
 
-def _merged(
+def _merge(
     request: Message, rejected: dict[TopicPartition, ErrorCode], committed_topics: Iterable[TopicErrors]
 ) -> list[TopicErrors]:
     """All errors in the order of the request."""

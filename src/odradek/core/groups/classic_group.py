@@ -160,7 +160,7 @@ class ClassicGroup:
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is None:
-            joined = self._first([member.member_id for member in self.joined()])
+            joined = self._first([member.member_id for member in self.joined_members()])
             if joined is None:
                 return False
             self.leader_id = joined
@@ -175,12 +175,12 @@ class ClassicGroup:
         """In the order of Kafka's hash map."""
         return names_in_hash_order(self.members, self._members_at_once)
 
-    def joined(self) -> Iterator[ClassicMember]:
+    def joined_members(self) -> Iterator[ClassicMember]:
         return (member for member in self.members.values() if member.awaiting_join is not None)
 
     @property
     def joined_count(self) -> int:
-        return sum(1 for _ in self.joined())
+        return sum(1 for _ in self.joined_members())
 
     @property
     def all_have_joined(self) -> bool:

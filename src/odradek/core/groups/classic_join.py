@@ -196,7 +196,7 @@ class ClassicJoin:
             case _:
                 self._rebalance.complete_if_all_joined(group, now_ms, result)
 
-    def static_member_written(
+    def on_static_member_written(
         self, written: StaticMemberWritten, error: ErrorCode, now_ms: int, result: CoordinatorResult
     ) -> None:
         group = self._groups.classic(written.group_id)

@@ -174,12 +174,12 @@ class ClassicProtocol:
     ) -> CoordinatorResult:
         result = CoordinatorResult()
         if isinstance(written, StaticMemberWritten):
-            self._join_handler.static_member_written(written, error, now_ms, result)
+            self._join_handler.on_static_member_written(written, error, now_ms, result)
         else:
-            self._assignment_written(written, error, now_ms, result)
+            self._on_assignment_written(written, error, now_ms, result)
         return result
 
-    def _assignment_written(
+    def _on_assignment_written(
         self, written: AssignmentWritten, error: ErrorCode, now_ms: int, result: CoordinatorResult
     ) -> None:
         group = self._groups.classic(written.group_id)

@@ -103,13 +103,13 @@ class ClassicMembers:
         member = self._member(group, command, member_id, result)
         subscription = _subscription(command)
         updated = _updated_member(command, member, subscription)
-        if replaced is not None and self._migration.may_downgrade_replacing(group, replaced):
+        if replaced is not None and self._migration.may_downgrade_with(group, replaced):
             reached = self._join_last(group, member, updated, subscription, now_ms, result)
         else:
-            reached = self._progress.update_member(group, member, updated, self._owned(subscription), now_ms, result)
+            reached = self._progress.update_member(group, member, updated, self._to_owned(subscription), now_ms, result)
             self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms, command.session_timeout_ms)
-            self._deadlines.sync(group.group_id, member_id, now_ms, command.rebalance_timeout_ms)
-        self._deadlines.joined(group.group_id, member_id)
+            self._deadlines.expect_sync(group.group_id, member_id, now_ms, command.rebalance_timeout_ms)
+        self._deadlines.end_join(group.group_id, member_id)
         return JoinResponse(
             ErrorCode.none,
             member_id,
@@ -134,7 +134,7 @@ class ClassicMembers:
             cause = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
         else:
             target = TargetAssignment(group.assignment_epoch, group.target_of(updated))
-            owned = self._owned(subscription)
+            owned = self._to_owned(subscription)
             reached = self._progress.reconcile(group, updated, target, owned, subscribed, now_ms, result)
         self._migration.downgrade(group, now_ms, result, joining=reached, rebalance_cause=cause)
         return reached
@@ -151,7 +151,7 @@ class ClassicMembers:
             return existing
         return ConsumerMember(member_id) if existing is None else replace_static(group, existing, member_id, result)
 
-    def _owned(self, subscription: Subscription) -> tuple[TopicIdPartitions, ...]:
+    def _to_owned(self, subscription: Subscription) -> tuple[TopicIdPartitions, ...]:
         found = ((self._topics.by_name(name), partitions) for name, partitions in subscription.owned.items())
         return tuple(TopicIdPartitions(topic.id, partitions) for topic, partitions in found if topic is not None)
 
@@ -161,12 +161,12 @@ class ClassicMembers:
         result = CoordinatorResult()
         group = self._group(command.group_id)
         try:
-            member = _checked(group, command.member_id, command.instance_id, command.generation_id)
+            member = _check(group, command.member_id, command.instance_id, command.generation_id)
             assignment = self._sync(group, member, command, now_ms)
         except KafkaError as rejection:
             result.responses.append((token, SyncResponse(rejection.code)))
             return result
-        self._deadlines.synced(group.group_id, member.member_id)
+        self._deadlines.end_sync(group.group_id, member.member_id)
         self._renew_session_deadline(group, member, now_ms)
         response = SyncResponse(ErrorCode.none, command.protocol_type, command.protocol_name, assignment)
         result.responses_after_commit.append((token, response))
@@ -181,7 +181,7 @@ class ClassicMembers:
         ):
             raise KafkaError(ErrorCode.inconsistent_group_protocol)
         if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._deadlines.join(group.group_id, member, now_ms)
+            self._deadlines.expect_join(group.group_id, member, now_ms)
             raise KafkaError(ErrorCode.rebalance_in_progress)
         try:
             version = read_version(protocol.metadata)
@@ -196,7 +196,7 @@ class ClassicMembers:
         result = CoordinatorResult()
         group = self._group(command.group_id)
         try:
-            member = _checked(group, command.member_id, command.instance_id, command.generation_id)
+            member = _check(group, command.member_id, command.instance_id, command.generation_id)
         except KafkaError as rejection:
             result.responses.append((token, HeartbeatResponse(rejection.code)))
             return result
@@ -208,7 +208,7 @@ class ClassicMembers:
             or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.is_waiting_for_others(member))
         ):
             error = ErrorCode.rebalance_in_progress
-            self._deadlines.join(group.group_id, member, now_ms)
+            self._deadlines.expect_join(group.group_id, member, now_ms)
         result.responses_after_commit.append((token, HeartbeatResponse(error)))
         return result
 
@@ -226,7 +226,7 @@ class ClassicMembers:
         for one in command.members:
             error = ErrorCode.none
             try:
-                member = _leaving(group, one)
+                member = _find_leaving(group, one)
                 removed[member.member_id] = member
             except KafkaError as rejection:
                 error = rejection.code
@@ -269,7 +269,7 @@ def _updated_member(command: JoinGroup, member: ConsumerMember, subscription: Su
     )
 
 
-def _checked(group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int) -> ConsumerMember:
+def _check(group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int) -> ConsumerMember:
     if instance_id is None:
         member = group.member(member_id)
     else:
@@ -282,7 +282,7 @@ def _checked(group: ConsumerGroup, member_id: str, instance_id: str | None, gene
     return member
 
 
-def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
+def _find_leaving(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
     if leaving.instance_id is None:
         return group.member(leaving.member_id)
     member = check_static(group.static_member(leaving.instance_id), leaving.instance_id)

@@ -17,36 +17,36 @@ class ConsumerDeadlines:
         wait_ms = self._configs.session_timeout_ms(group_id) if timeout_ms is None else timeout_ms
         self._deadlines.set((CONSUMER_SESSION, group_id, member_id), now_ms + wait_ms)
 
-    def revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    def start_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
         self._revoking_in[group_id, member.member_id] = member.epoch
         at_ms = now_ms + member.rebalance_timeout_ms
         self._deadlines.set((CONSUMER_REBALANCE, group_id, member.member_id), at_ms)
 
-    def revoked(self, group_id: str, member_id: str) -> None:
+    def end_revocation(self, group_id: str, member_id: str) -> None:
         self._revoking_in.pop((group_id, member_id), None)
         self._deadlines.cancel((CONSUMER_REBALANCE, group_id, member_id))
 
-    def epoch_to_leave(self, group_id: str, member_id: str) -> int | None:
+    def pop_epoch_to_leave(self, group_id: str, member_id: str) -> int | None:
         """The revocation deadline has expired."""
         return self._revoking_in.pop((group_id, member_id), None)
 
-    def join(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    def expect_join(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
         """Unless the deadline is set already."""
         key = (CONSUMER_JOIN, group_id, member.member_id)
         if not self._deadlines.is_set(key):
             self._deadlines.set(key, now_ms + member.rebalance_timeout_ms)
 
-    def joined(self, group_id: str, member_id: str) -> None:
+    def end_join(self, group_id: str, member_id: str) -> None:
         self._deadlines.cancel((CONSUMER_JOIN, group_id, member_id))
 
-    def sync(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int) -> None:
+    def expect_sync(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int) -> None:
         self._deadlines.set((CONSUMER_SYNC, group_id, member_id), now_ms + timeout_ms)
 
-    def synced(self, group_id: str, member_id: str) -> None:
+    def end_sync(self, group_id: str, member_id: str) -> None:
         self._deadlines.cancel((CONSUMER_SYNC, group_id, member_id))
 
     def cancel_all(self, group_id: str, member_id: str) -> None:
         self._deadlines.cancel((CONSUMER_SESSION, group_id, member_id))
-        self.revoked(group_id, member_id)
-        self.joined(group_id, member_id)
-        self.synced(group_id, member_id)
+        self.end_revocation(group_id, member_id)
+        self.end_join(group_id, member_id)
+        self.end_sync(group_id, member_id)

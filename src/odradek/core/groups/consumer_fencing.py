@@ -94,7 +94,7 @@ class ConsumerFencing:
     def deadline(self, key: DeadlineKey, now_ms: int, result: CoordinatorResult) -> None:
         """A session, revocation, join or sync deadline has expired."""
         kind, group_id, member_id = key
-        left_epoch = self._deadlines.epoch_to_leave(group_id, member_id) if kind == CONSUMER_REBALANCE else None
+        left_epoch = self._deadlines.pop_epoch_to_leave(group_id, member_id) if kind == CONSUMER_REBALANCE else None
         group = self._groups.consumer(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None:

@@ -73,4 +73,4 @@ class ConsumerGroups:
                 member = group.members[member_id]
                 self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
-                    self._deadlines.revocation(group.group_id, member, now_ms)
+                    self._deadlines.start_revocation(group.group_id, member, now_ms)

@@ -64,7 +64,7 @@ class Migration:
         try:
             upgraded = self._as_consumer_group(group)
         except UnreadableSubscription as error:
-            raise _not_upgraded(group, "the embedded consumer protocol is malformed.") from error
+            raise _reject_upgrade(group, "the embedded consumer protocol is malformed.") from error
         result.records.append(tombstone_of(group.group_id))
         result.records += group_records(upgraded)
         for member_id in upgraded.member_ids_in_order():
@@ -74,11 +74,11 @@ class Migration:
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if not self._settings.consumer_migration_policy.allows_upgrade:
-            raise _not_upgraded(group, "online upgrade is disabled.")
+            raise _reject_upgrade(group, "online upgrade is disabled.")
         if not group.uses_consumer_protocol:
-            raise _not_upgraded(group, "the group does not use the consumer embedded protocol.")
+            raise _reject_upgrade(group, "the group does not use the consumer embedded protocol.")
         if len(group.members) > self._settings.consumer_group_max_size:
-            raise _not_upgraded(group, "the group size exceeds the consumer group maximum size.")
+            raise _reject_upgrade(group, "the group size exceeds the consumer group maximum size.")
 
     def _as_consumer_group(self, group: ClassicGroup) -> ConsumerGroup:
         upgraded = ConsumerGroup(group.group_id)
@@ -87,7 +87,7 @@ class Migration:
             if group.protocol_name is None or group.protocol_name not in member.protocol_names:
                 # A rebalance is in progress. Kafka returns the same error.
                 raise KafkaError(ErrorCode.unknown_server_error, "Members have not agreed upon a protocol yet.")
-            assigned = self._assigned(group, member)
+            assigned = self._to_assigned(group, member)
             subscription = read_subscription(member.metadata(group.protocol_name))
             upgraded.target[member.member_id] = assigned
             upgraded.put_member(
@@ -111,13 +111,13 @@ class Migration:
         upgraded.metadata_hash = self._hashes.of(upgraded.subscriptions.topics())
         return upgraded
 
-    def _assigned(self, group: ClassicGroup, member: ClassicMember) -> dict[UUID, frozenset[int]]:
+    def _to_assigned(self, group: ClassicGroup, member: ClassicMember) -> dict[UUID, frozenset[int]]:
         if member.assignment == EMPTY_ASSIGNMENT:
             return {}
         assignment = read_assignment(member.assignment)
         if assignment.user_data:
             # A custom client-side assignor keeps user data that the members need.
-            raise _not_upgraded(
+            raise _reject_upgrade(
                 group,
                 "an unsupported custom assignor is in use. "
                 "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade.",
@@ -132,7 +132,7 @@ class Migration:
         remaining_classic = group.classic_member_count - sum(member.speaks_classic for member in leaving)
         return 0 < remaining == remaining_classic and self._may_have_classic(remaining)
 
-    def may_downgrade_replacing(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+    def may_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
         return (
             not replaced.speaks_classic
             and group.classic_member_count == len(group.members) - 1
@@ -227,6 +227,6 @@ def _as_classic_member(member: ConsumerMember) -> ClassicMember:
     )
 
 
-def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
+def _reject_upgrade(group: ClassicGroup, why: str) -> KafkaError:
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
     return KafkaError(ErrorCode.group_id_not_found, message)

@@ -128,9 +128,9 @@ class ConsumerProgress:
             result.records.append(current_record(group.group_id, reached))
             if not reached.speaks_classic:
                 if reached.state is MemberState.UNREVOKED_PARTITIONS:
-                    self._deadlines.revocation(group.group_id, reached, now_ms)
+                    self._deadlines.start_revocation(group.group_id, reached, now_ms)
                 else:
-                    self._deadlines.revoked(group.group_id, reached.member_id)
+                    self._deadlines.end_revocation(group.group_id, reached.member_id)
             group.end_rebalances(reached, subscribed.epoch, now_ms)
         return reached
 

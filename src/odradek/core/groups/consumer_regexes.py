@@ -123,7 +123,7 @@ class ConsumerRegexes:
         del self._running[group_id], self._pending[group_id]
         group = self._groups.consumer(group_id)
         if group is not None:
-            self._resolved(group, resolution, now_ms, result)
+            self._finish(group, resolution, now_ms, result)
 
     def _begin(self, regexes: Collection[str], now_ms: int) -> _Resolution:
         matchers = {}
@@ -137,7 +137,7 @@ class ConsumerRegexes:
         matches: dict[str, set[str]] = {regex: set() for regex in regexes}
         return _Resolution(matchers, list(self._topics.names()), version, now_ms, matches=matches)
 
-    def _resolved(self, group: ConsumerGroup, resolution: _Resolution, now_ms: int, result: CoordinatorResult) -> None:
+    def _finish(self, group: ConsumerGroup, resolution: _Resolution, now_ms: int, result: CoordinatorResult) -> None:
         subscriptions = group.subscriptions.copy()
         has_changed = False
         for regex, matches in resolution.matches.items():

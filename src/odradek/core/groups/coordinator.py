@@ -47,7 +47,7 @@ from odradek.core.groups.coordinator_result import CoordinatorResult, GroupConve
 from odradek.core.groups.descriptions import describe_consumer_groups, describe_groups, list_groups
 from odradek.core.groups.group_configs import GroupConfigs
 from odradek.core.groups.groups import JOIN, SESSION, SYNC, Group, Groups
-from odradek.core.groups.offset_store import OffsetStore, stored
+from odradek.core.groups.offset_store import OffsetStore, to_stored_offset
 from odradek.core.groups.offsets import Offsets
 from odradek.core.groups.records import (
     GroupMetadataKey,
@@ -207,9 +207,11 @@ class GroupCoordinator:
                 if key.group not in self._groups:
                     self._groups.get_or_create(key.group, now_ms)
                 if producer_id == NO_PRODUCER_ID:
-                    self._store.commit(key.group, partition, stored(value, offset))
+                    self._store.commit(key.group, partition, to_stored_offset(value, offset))
                 else:
-                    self._store.commit_pending(producer_id, key.group, partition, stored(value, offset))
+                    self._store.commit_in_transaction(
+                        producer_id, key.group, partition, to_stored_offset(value, offset)
+                    )
             case GroupMetadataKey():
                 if isinstance(value, GroupMetadataValue):
                     self._groups.put(group_from(key.group, value, now_ms))

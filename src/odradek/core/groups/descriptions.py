@@ -92,13 +92,13 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topic
         member.client_host,
         tuple(sorted(member.topic_names)),
         member.topic_regex,
-        _named(held, topics),
-        _named(group.target.get(member.member_id, {}), topics),
+        _name_topics(held, topics),
+        _name_topics(group.target.get(member.member_id, {}), topics),
         member.speaks_classic,
     )
 
 
-def _named(partitions: Mapping[UUID, Collection[int]], topics: Topics) -> tuple[AssignedTopic, ...]:
+def _name_topics(partitions: Mapping[UUID, Collection[int]], topics: Topics) -> tuple[AssignedTopic, ...]:
     found = ((topics.by_id(topic_id), each) for topic_id, each in partitions.items())
     return tuple(AssignedTopic(topic.id, topic.name, tuple(sorted(each))) for topic, each in found if topic is not None)
 
@@ -111,11 +111,11 @@ def list_groups(groups: Groups, states: Collection[str], kinds: Collection[str])
     """Filters by state and type, case-insensitively; an empty filter selects all."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_kinds = {kind.strip().lower() for kind in kinds}
-    listed = (_listed(group) for group in groups if not wanted_kinds or _kind(group) in wanted_kinds)
+    listed = (_list_group(group) for group in groups if not wanted_kinds or _kind(group) in wanted_kinds)
     return tuple(one for one in listed if not wanted_states or one.state.lower() in wanted_states)
 
 
-def _listed(group: Group) -> ListedGroup:
+def _list_group(group: Group) -> ListedGroup:
     protocol_type = CONSUMER_PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or ""
     return ListedGroup(group.group_id, protocol_type, group.state.value, _kind(group))
 

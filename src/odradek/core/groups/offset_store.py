@@ -26,7 +26,7 @@ class StoredOffset(NamedTuple):
     """The offset of its record in the log."""
 
 
-def stored(value: OffsetCommitValue, record_offset: int) -> StoredOffset:
+def to_stored_offset(value: OffsetCommitValue, record_offset: int) -> StoredOffset:
     return StoredOffset(
         value.offset,
         value.leader_epoch,
@@ -59,7 +59,9 @@ class OffsetStore:
     def commit(self, group_id: str, partition: TopicPartition, value: StoredOffset) -> None:
         self._change(group_id, partition, value, value.record_offset)
 
-    def commit_pending(self, producer_id: int, group_id: str, partition: TopicPartition, value: StoredOffset) -> None:
+    def commit_in_transaction(
+        self, producer_id: int, group_id: str, partition: TopicPartition, value: StoredOffset
+    ) -> None:
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = value
         self._open.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
 
@@ -75,7 +77,7 @@ class OffsetStore:
             for partition, value in offsets.items():
                 self._close(producer_id, group_id, partition)
                 if commits:
-                    current = self.latest(group_id, partition)
+                    current = self.find_latest(group_id, partition)
                     # A later commit outside of the transaction wins.
                     if current is None or value.record_offset > current.record_offset:
                         self._change(group_id, partition, value, marker_offset)
@@ -114,18 +116,18 @@ class OffsetStore:
 
     # ---- reads
 
-    def latest(self, group_id: str, partition: TopicPartition) -> StoredOffset | None:
+    def find_latest(self, group_id: str, partition: TopicPartition) -> StoredOffset | None:
         return self._latest.get(group_id, {}).get(partition)
 
-    def committed(self, group_id: str, partition: TopicPartition) -> StoredOffset | None:
+    def find_committed(self, group_id: str, partition: TopicPartition) -> StoredOffset | None:
         before = self._before.get(group_id, {}).get(partition)
-        return self.latest(group_id, partition) if before is None else before[0][1]
+        return self.find_latest(group_id, partition) if before is None else before[0][1]
 
-    def latest_of(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
+    def all_latest(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
         return dict(self._latest.get(group_id, {}))
 
-    def committed_of(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
-        offsets = self.latest_of(group_id)
+    def all_committed(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
+        offsets = self.all_latest(group_id)
         for partition, before in self._before.get(group_id, {}).items():
             former = before[0][1]
             if former is None:
@@ -137,10 +139,10 @@ class OffsetStore:
     def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
         return partition in self._open.get(group_id, ())
 
-    def pending_of(self, group_id: str) -> list[TopicPartition]:
+    def all_pending(self, group_id: str) -> list[TopicPartition]:
         return list(self._open.get(group_id, ()))
 
-    def everything(self) -> Iterator[tuple[str, TopicPartition, StoredOffset]]:
+    def all_offsets(self) -> Iterator[tuple[str, TopicPartition, StoredOffset]]:
         """Group, partition and offset, including those of open transactions."""
         for by_group in (self._latest, *self._pending.values()):
             for group_id, offsets in by_group.items():

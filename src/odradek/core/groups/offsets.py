@@ -173,7 +173,7 @@ class Offsets:
 
     def _fetch_some(self, command: FetchOffsets) -> tuple[FetchedTopic, ...]:
         assert command.topics is not None
-        find = self._store.latest if command.require_stable else self._store.committed
+        find = self._store.find_latest if command.require_stable else self._store.find_committed
         topics = []
         for topic in command.topics:
             partitions = []
@@ -182,18 +182,18 @@ class Offsets:
                 found = find(command.group_id, partition)
                 if found is not None and _is_of_another_topic(found, topic.topic_id):
                     found = None
-                partitions.append(self._fetched(command, partition, found))
+                partitions.append(self._fetch_one(command, partition, found))
             topics.append(FetchedTopic(topic.topic, tuple(partitions), topic.topic_id))
         return tuple(topics)
 
     def _fetch_all(self, command: FetchOffsets) -> tuple[FetchedTopic, ...]:
-        find = self._store.latest_of if command.require_stable else self._store.committed_of
+        find = self._store.all_latest if command.require_stable else self._store.all_committed
         topics: dict[str, list[FetchedPartition]] = {}
         for partition, found in find(command.group_id).items():
-            topics.setdefault(partition.topic, []).append(self._fetched(command, partition, found))
+            topics.setdefault(partition.topic, []).append(self._fetch_one(command, partition, found))
         return tuple(FetchedTopic(topic, tuple(partitions)) for topic, partitions in topics.items())
 
-    def _fetched(
+    def _fetch_one(
         self, command: FetchOffsets, partition: TopicPartition, found: StoredOffset | None
     ) -> FetchedPartition:
         index = partition.partition
@@ -235,11 +235,11 @@ class Offsets:
         return DeleteOffsetsResponse(ErrorCode.none, tuple(topics))
 
     def _is_known(self, group_id: str, partition: TopicPartition) -> bool:
-        return self._store.latest(group_id, partition) is not None or self._store.is_pending(group_id, partition)
+        return self._store.find_latest(group_id, partition) is not None or self._store.is_pending(group_id, partition)
 
     def delete_all(self, group_id: str, result: CoordinatorResult) -> None:
         """Deletes all offsets of a group, including those of open transactions."""
-        for partition in dict.fromkeys((*self._store.latest_of(group_id), *self._store.pending_of(group_id))):
+        for partition in dict.fromkeys((*self._store.all_latest(group_id), *self._store.all_pending(group_id))):
             result.records.append(_tombstone(group_id, partition))
 
     def on_topics_deleted(self, topics: Mapping[str, UUID]) -> CoordinatorResult:
@@ -247,7 +247,7 @@ class Offsets:
         result = CoordinatorResult(is_atomic=False)
         deleted = {
             (group_id, partition): None
-            for group_id, partition, value in self._store.everything()
+            for group_id, partition, value in self._store.all_offsets()
             if partition.topic in topics and value.topic_id in (None, topics[partition.topic])
         }
         result.records += [_tombstone(group_id, partition) for group_id, partition in deleted]
@@ -257,9 +257,9 @@ class Offsets:
 
     def expire(self, group: Group, now_ms: int, result: CoordinatorResult) -> bool:
         """Returns whether the group has no offsets left, not even in an open transaction."""
-        offsets = self._store.latest_of(group.group_id)
+        offsets = self._store.all_latest(group.group_id)
         if not offsets:
-            return not self._store.pending_of(group.group_id)
+            return not self._store.all_pending(group.group_id)
         if not _may_expire(group):
             return False
         all_expired = True
@@ -272,7 +272,7 @@ class Offsets:
                 all_expired = False
             else:
                 result.records.append(_tombstone(group.group_id, partition))
-        return all_expired and not self._store.pending_of(group.group_id)
+        return all_expired and not self._store.all_pending(group.group_id)
 
     def _is_expired(self, group: Group, offset: StoredOffset, now_ms: int) -> bool:
         if offset.expire_timestamp_ms != NO_TIMESTAMP:

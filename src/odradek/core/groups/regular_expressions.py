@@ -15,12 +15,12 @@ _KEPT: Final = 256
 
 def matcher(regex: str) -> Callable[[str], bool]:
     """Matches whole names. Raises KafkaError with Kafka's message."""
-    fullmatch = _compiled(regex).fullmatch
+    fullmatch = _compile(regex).fullmatch
     return lambda name: fullmatch(name) is not None
 
 
 @lru_cache(_KEPT)
-def _compiled(regex: str) -> Any:
+def _compile(regex: str) -> Any:
     # Imported only by nodes with such subscriptions.
     import re2
 
@@ -32,7 +32,7 @@ def _compiled(regex: str) -> Any:
     except re2.error as error:
         raise KafkaError(
             ErrorCode.invalid_regular_expression,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_described(error.args[0])}.",
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_describe(error.args[0])}.",
         ) from error
     except UnicodeEncodeError as error:
         raise KafkaError(
@@ -41,7 +41,7 @@ def _compiled(regex: str) -> Any:
         ) from error
 
 
-def _described(reason: bytes | str) -> str:
+def _describe(reason: bytes | str) -> str:
     text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
     kind = text.split(":")[0]
     return _KAFKAS_WORDS.get(kind, kind)

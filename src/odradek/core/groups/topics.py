@@ -111,7 +111,7 @@ class TopicHashes:
             if topic is not None:
                 is_empty = False
                 digest.update(_LONG.pack(self._of_topic(topic)))
-        return _NO_TOPICS_HASH if is_empty else _signed(digest.intdigest())
+        return _NO_TOPICS_HASH if is_empty else _to_signed(digest.intdigest())
 
     def forget(self, names: Iterable[str]) -> None:
         for name in names:
@@ -127,18 +127,18 @@ class TopicHashes:
 def _hash_of(topic: Topic, racks: Sequence[Sequence[str]]) -> int:
     digest = xxhash.xxh3_64(_HEAD.pack(_MAGIC))
     digest.update(topic.id.bytes[7::-1] + topic.id.bytes[:7:-1])
-    digest.update(_string(topic.name))
+    digest.update(_encode_string(topic.name))
     digest.update(_INT.pack(topic.partition_count))
     for index, of_partition in enumerate(racks):
         digest.update(_INT.pack(index))
         for rack in sorted(of_partition, key=_java_order):
             # With its length, so that the racks are delimited.
             digest.update(_INT.pack(len(rack.encode("utf-16-le", "surrogatepass")) // 2))
-            digest.update(_string(rack))
-    return _signed(digest.intdigest())
+            digest.update(_encode_string(rack))
+    return _to_signed(digest.intdigest())
 
 
-def _string(text: str) -> bytes:
+def _encode_string(text: str) -> bytes:
     encoded = text.encode("utf-16-le", "surrogatepass")
     return encoded + _INT.pack(len(encoded) // 2)
 
@@ -147,5 +147,5 @@ def _java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def _signed(unsigned: int) -> int:
+def _to_signed(unsigned: int) -> int:
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned

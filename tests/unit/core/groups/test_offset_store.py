@@ -23,7 +23,7 @@ def replay(store: OffsetStore, offset: int, entry: tuple) -> None:  # type: igno
         case ("commit", group_id, partition):
             store.commit(group_id, partition, value)
         case ("pending", group_id, partition, producer_id):
-            store.commit_pending(producer_id, group_id, partition, value)
+            store.commit_in_transaction(producer_id, group_id, partition, value)
         case ("delete", group_id, partition):
             store.delete(group_id, partition, offset)
         case ("end", producer_id, commits):
@@ -43,6 +43,6 @@ def test_committed_offsets_match_the_committed_log(log: list, marks: list[int], 
         for offset, entry in enumerate(log[: max(high_watermark, loaded_at)]):
             replay(prefix, offset, entry)
         for group_id in GROUPS:
-            assert store.committed_of(group_id) == prefix.latest_of(group_id)
+            assert store.all_committed(group_id) == prefix.all_latest(group_id)
             for partition in PARTITIONS:
-                assert store.committed(group_id, partition) == prefix.latest(group_id, partition)
+                assert store.find_committed(group_id, partition) == prefix.latest(group_id, partition)

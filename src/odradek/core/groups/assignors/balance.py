@@ -97,8 +97,8 @@ class UnevenGroup:
         readers = len(self._readers[topic_id])
         # Kafka compares the halves of an id as signed numbers.
         high, low = topic_id.int >> 64, topic_id.int & (1 << 64) - 1
-        return -self._group.partition_count(topic_id) / readers, readers, _signed(high), _signed(low)
+        return -self._group.partition_count(topic_id) / readers, readers, _to_signed(high), _to_signed(low)
 
 
-def _signed(half: int) -> int:
+def _to_signed(half: int) -> int:
     return half - (1 << 64) if half >> 63 else half
