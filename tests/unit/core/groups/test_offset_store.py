@@ -45,4 +45,4 @@ def test_committed_offsets_match_the_committed_log(log: list, marks: list[int], 
         for group_id in GROUPS:
             assert store.all_committed(group_id) == prefix.all_latest(group_id)
             for partition in PARTITIONS:
-                assert store.find_committed(group_id, partition) == prefix.latest(group_id, partition)
+                assert store.find_committed(group_id, partition) == prefix.find_latest(group_id, partition)
