@@ -164,7 +164,7 @@ def _wait_for_new_leader(cluster: RealCluster, victim: Member, partition: int) -
     try:
         while time.monotonic() < deadline:
             for connection in connections:
-                response = connection.ask(
+                response = connection.request(
                     Api.PRODUCE, build, timeout_s=WAIT_S_MAX, highest=LAST_PRODUCE_VERSION_WITH_NAMES
                 )
                 if response.responses[0].partition_responses[0].error_code is ErrorCode.none:

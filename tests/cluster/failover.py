@@ -57,7 +57,7 @@ def change_setting(connection: Connection, topic: str, value: int) -> float:
         return chosen.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
 
     while True:
-        response = connection.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, timeout_s=ANSWER_S_MAX).responses[0]
+        response = connection.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, timeout_s=ANSWER_S_MAX).responses[0]
         if response.error_code is ErrorCode.none:
             return time.monotonic()
         assert response.error_code.retriable, response
