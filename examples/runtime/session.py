@@ -10,7 +10,7 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from examples.runtime.errors import PipelineError
-from odradek.pipelines.jobs.java_process import session_of_its_own
+from odradek.pipelines.jobs.java_process import java_session
 
 # Kafka's clients log every refused connection while a broker is down: one line is enough, not a thousand.
 LOG_CONFIGURATION = """\
@@ -42,7 +42,7 @@ def spark_session(
     def explain(error: Exception) -> PipelineError:
         return PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}")
 
-    with session_of_its_own(configuration, log_file, explain) as spark:
+    with java_session(configuration, log_file, explain) as spark:
         yield spark
 
 

@@ -19,7 +19,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.leases import PATH, LeaseClient, LeaseCredentials, LeaseRenewer, NoLease
 from odradek.client.node_http import NoEndpoint, find_endpoint, query_endpoint
 from odradek.client.reassignments import Reassignments
-from odradek.pipelines.arrow.leased import LeasedSegments
+from odradek.pipelines.arrow.leased_segments import LeasedSegments
 from odradek.pipelines.arrow.reading import record_batches
 from odradek.pipelines.arrow.schema import arrow_schema
 from odradek.pipelines.arrow.sources import Chunk

@@ -141,7 +141,7 @@ class ClusterUnderFire(AuditedTopics):
             batch_records=ROWS_PER_KILL,
         )
         state = JobState(self._table, SOURCE)
-        with state.held(), self.cluster() as cluster:
+        with state.hold(), self.cluster() as cluster:
             IngestJob(cluster, settings, state).run(
                 self._spark,
                 on_progress=lambda progress: self._failures.clear(),

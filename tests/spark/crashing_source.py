@@ -15,7 +15,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.producer_transactions import TransactionHandle, TransactionTerms
 from odradek.pipelines.spark.exactly_once.requests import Request
 from odradek.pipelines.spark.options import exactly_once_options
-from odradek.pipelines.spark.sink.exactly_once_rows import BegunBatch, ExactlyOnceRows, TaskDone
+from odradek.pipelines.spark.sink.exactly_once_rows import ExactlyOnceRows, StartedBatch, TaskDone
 from odradek.pipelines.spark.sink.writers import ExactlyOnceStreamWriter
 from odradek.pipelines.spark.source import OdradekSource
 
@@ -50,7 +50,7 @@ class CrashingRows(ExactlyOnceRows):
     crash_file: Path
     _where = ""
 
-    def _begin(self) -> BegunBatch:
+    def _begin(self) -> StartedBatch:
         self._where = "begin"
         return super()._begin()
 

@@ -141,7 +141,7 @@ class Ingest:
 
     def run(self) -> Progress:
         state = JobState(self.settings.table, self.settings.name)
-        with state.held():
+        with state.hold():
             return IngestJob(self._cluster, self.settings, state).run(self._spark)
 
     def rows(self) -> list[Row]:
@@ -301,7 +301,7 @@ class Load:
 
     def run(self) -> Progress:
         state = JobState(self._settings.state, self._settings.name)
-        with state.held():
+        with state.hold():
             return LoadJob(self._cluster, self._settings, state).run(self._spark)
 
 
@@ -345,7 +345,7 @@ def test_history_comes_back_once(
         batch_bytes=1,
     )
     with monkeypatch.context() as planted, pytest.raises(Crash):
-        planted.setattr(load_module, "write_whole", raise_crash)
+        planted.setattr(load_module, "write_atomically", raise_crash)
         load.run()
     assert load.run().batches == 3
     audited = [one.value() for one in loaded.records()]
@@ -586,7 +586,7 @@ def test_a_topic_is_rewritten_with_other_keys_without_duplicates_and_without_era
     state = JobState(tmp_path, "by-shop")
 
     def rewrite() -> Progress:
-        with state.held():
+        with state.hold():
             return RewriteJob(cluster, settings, state).run(spark)
 
     def audit() -> RewriteFindings:

@@ -29,7 +29,7 @@ CREDENTIAL_SETTING = "PYICEBERG_CATALOG__ODRADEK__CREDENTIAL"
 def front(rest_catalog: RestCatalogServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[CatalogFront]:
     monkeypatch.setenv(TOKEN_SETTING, TOKEN)
     monkeypatch.setattr(iceberg, "_PAUSE_S", 0.0)
-    monkeypatch.setattr(iceberg, "_SILENCE_S", 0.01)
+    monkeypatch.setattr(iceberg, "_NO_RESPONSE_PAUSE_S", 0.01)
     with catalog_front(rest_catalog.port) as opened:
         opened.token = TOKEN
         yield opened

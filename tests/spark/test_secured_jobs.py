@@ -149,13 +149,13 @@ def test_the_other_jobs_reach_the_brokers_by_the_same_properties(
     ):
         create_known_topic(cluster, "visits", partitions=2)
         loading = JobState(tmp_path, "loading")
-        with loading.held():
+        with loading.hold():
             load = LoadSettings(
                 bootstrap=bootstrap, source=source, topic="visits", state=tmp_path, name="loading", key="shop"
             )
             assert LoadJob(cluster, load, loading).run(spark).rows == RECORDS
         rewriting, erased = JobState(tmp_path, "rewriting"), ErasedKeys.of([b"3"])
-        with rewriting.held():
+        with rewriting.hold():
             settings = RewriteSettings(
                 bootstrap=bootstrap,
                 source="visits",

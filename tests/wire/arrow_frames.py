@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from odradek.client.address import parse_bootstrap
 from odradek.client.cluster import Cluster
 from odradek.client.producer_transactions import TransactionHandle, transaction_terms
-from odradek.pipelines.jobs.once import SinkBatch
+from odradek.pipelines.jobs.exactly_once_write import SinkBatch
 from odradek.pipelines.jobs.rewrite.task import COUNT
 from odradek.pipelines.spark.exactly_once import driver
 from odradek.pipelines.spark.exactly_once.task import write_batch
@@ -91,7 +91,7 @@ class ArrowFrame:
 
 
 def write_frame_once(rows: ArrowFrame, options: Mapping[str, str], batch: SinkBatch) -> None:
-    """As `odradek.pipelines.jobs.once.write_once`, one task after the other."""
+    """As `odradek.pipelines.jobs.exactly_once_write.write_once`, one task after the other."""
     bootstrap = options["kafka.bootstrap.servers"]
     with Cluster(parse_bootstrap(bootstrap)) as cluster:
         log, terms = DecisionLog(cluster, "odradek-decisions", batch.sink), transaction_terms(cluster)

@@ -80,7 +80,7 @@ def test_the_state_of_another_job_is_rejected(cli: Cli, topic: str, table: Path,
     )
     assert "its format is 'delta'" in cli.error_line("job", "ingest", topic, str(table), "--as", "parquet")
     assert "its from is 'beginning'" in cli.error_line("job", "ingest", topic, str(table), "--from", "end")
-    with JobState(table, topic).held():
+    with JobState(table, topic).hold():
         assert "is already running" in cli.error_line("job", "ingest", topic, str(table))
 
     foreign = tmp_path / "foreign"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.pipeline.status import PipelineStatus, QueryStatus
 from tests.node_process import NodeProcess
 from tests.wire.cli_call import Cli
@@ -43,7 +43,7 @@ def test_status_of_a_pipeline(cli: Cli, tmp_path: Path, topic: str) -> None:
     query = QueryStatus(name="b", batch=3, records=9, offsets={topic: {"0": 9}}, ends={topic: {"0": 12}})
     PipelineStatus(1, "running", 0, (query,)).keep(state)
     assert "ended unexpectedly" in cli("pipeline", "status", str(file)).messages
-    with held(state / "lock", ""):
+    with hold_lock(state / "lock", ""):
         assert "is already running" in cli.error_line("pipeline", "run", str(file))
         shown = cli.ok("pipeline", "status", str(file), "--format", "json").json
     assert (shown["runs"], shown["queries"][0]["lag"]) == (True, 3)

@@ -17,7 +17,7 @@ from odradek.client.produce import Producer
 from odradek.client.producer_transactions import TransactionHandle, transaction_terms
 from odradek.client.transactions import Transactions
 from odradek.pipelines.spark.exactly_once import driver
-from odradek.pipelines.spark.exactly_once.requests import BatchLost, Fenced, NotDecided, NotMyTurn, Request
+from odradek.pipelines.spark.exactly_once.requests import BatchLost, Fenced, NotDecided, Request, Superseded
 from odradek.pipelines.spark.exactly_once.task import write_batch
 from odradek.pipelines.spark.sink.brokers import Brokers, drive
 from odradek.pipelines.spark.sink.decision_log import DecisionLog
@@ -152,9 +152,9 @@ def test_a_driver_that_was_replaced(query: Query) -> None:
     written = query.write(old, 0)
     new = query.begin()
 
-    with pytest.raises((Fenced, NotMyTurn)):
+    with pytest.raises((Fenced, Superseded)):
         query.commit(old, 0, written)
-    with pytest.raises(NotMyTurn):
+    with pytest.raises(Superseded):
         query.write(old, 0)
     query.drive(driver.abort(old, 0, written))
     query.commit(new, 0, query.write(new, 0))

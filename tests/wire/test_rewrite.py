@@ -38,7 +38,7 @@ class Died(BaseException):
 @pytest.fixture
 def cluster(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(job_module, "write_once", write_frame_once)
-    monkeypatch.setattr(switch_module, "SILENCE_S", 0.2)
+    monkeypatch.setattr(switch_module, "IDLE_S", 0.2)
     with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
         yield opened
 
@@ -60,7 +60,7 @@ class Rewriting:
         assert self._producer.flush(30) == 0
 
     def run(self, should_stop: Any = lambda: False) -> Progress:
-        with self.state.held():
+        with self.state.hold():
             job = RewriteJob(self._cluster, self.settings, self.state)
             return job.run(cast(Any, ArrowReader()), should_stop=should_stop)
 
@@ -105,7 +105,7 @@ def test_more_partitions_until_the_switch(
         nonlocal looks
         looks += 1
         if looks == 4:
-            Switch(rewriting.state).ask()
+            Switch(rewriting.state).request()
         return False
 
     assert rewriting.run(never).rows == 30 and looks > 4

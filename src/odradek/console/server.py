@@ -17,7 +17,7 @@ from odradek.console.access import Access
 from odradek.console.console import Console
 from odradek.console.screens.all_screens import add_screens
 from odradek.console.settings import Settings, check_exposure
-from odradek.pipelines.schemas.registry import NoRegistry
+from odradek.pipelines.schemas.registry import InvalidRegistryUrl
 from odradek.text.errors import UserError
 from odradek.text.terminal import say
 
@@ -77,7 +77,7 @@ def _end_with_input(server: uvicorn.Server) -> None:
 def _console(settings: Settings) -> Console:
     try:
         return Console(settings)
-    except NoRegistry as error:
+    except InvalidRegistryUrl as error:
         raise UserError(f"--schema-registry: {error}") from None
 
 

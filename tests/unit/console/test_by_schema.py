@@ -13,7 +13,7 @@ from odradek.console.inquiries.messages import Excerpt
 from odradek.console.inquiries.schema_registry import SchemaRegistry
 from odradek.console.readings.messages import View, in_a_cell, in_full
 from odradek.pipelines.schemas.decoding import decode_framed, decoder_of
-from odradek.pipelines.schemas.registry import NoRegistry
+from odradek.pipelines.schemas.registry import InvalidRegistryUrl
 from odradek.pipelines.schemas.schema import Schema, Undecodable
 from tests.schema_registry import FakeRegistry, fake_registry
 
@@ -159,5 +159,5 @@ def test_a_registry_that_is_not_there_is_told_per_message() -> None:
 
 @pytest.mark.parametrize("address", ["", "registry:8081", "file:///etc/passwd", "http://host:port", "http://"])
 def test_addresses_that_are_none_are_refused(address: str) -> None:
-    with pytest.raises(NoRegistry):
+    with pytest.raises(InvalidRegistryUrl):
         SchemaRegistry(address)

@@ -12,7 +12,7 @@ from odradek.console.actions.jobs import StartJob, StopJob
 from odradek.console.inquiries.jobs import look_at_jobs
 from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
 from odradek.pipelines.job_command import JobCommand
-from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.progress import PartitionProgress, Progress
 from odradek.pipelines.jobs.run_status import RunStatus
 from odradek.pipelines.jobs.state import JobState
@@ -48,7 +48,7 @@ def test_a_job_is_told_from_its_first_run_to_its_failure(tmp_path: Path) -> None
     ingest = job(tmp_path)
     state = JobState(tmp_path, "orders")
     assert rows(ingest) == [("ingest orders", "never started", "", "", "", START)]
-    with state.held():
+    with state.hold():
         assert rows(ingest) == [("ingest orders", "starting", "", "", "", STOP)]
         status("running").keep(state.directory)
         assert rows(ingest) == [("ingest orders", "running", "1,234", "100", "2", STOP)]
@@ -63,13 +63,13 @@ def test_a_job_is_told_from_its_first_run_to_its_failure(tmp_path: Path) -> None
 
 def test_an_audit_and_a_load_are_jobs_too(tmp_path: Path) -> None:
     audit, load = job(tmp_path, "audit orders {}"), job(tmp_path, "load {} orders")
-    with JobState(tmp_path, "orders").held():
+    with JobState(tmp_path, "orders").hold():
         assert rows(audit)[0][1] == "never started", "that is the job itself"
     audits = JobState(tmp_path, "orders").audits
     audits.mkdir()
-    with held(audits / "lock", ""):
+    with hold_lock(audits / "lock", ""):
         assert rows(audit) == [("audit orders", "starting", "", "", "", STOP)]
-    with JobState(tmp_path, "load-orders").held():
+    with JobState(tmp_path, "load-orders").hold():
         status("running").keep(JobState(tmp_path, "load-orders").directory)
         assert rows(load)[0][3] == "100 batches"
 

@@ -10,7 +10,7 @@ from odradek.console.actions.action import Refused
 from odradek.console.actions.pipelines import StartPipeline, StopPipeline
 from odradek.console.inquiries.pipelines import look_at_pipelines
 from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
-from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.pipeline.status import PipelineStatus, QueryStatus
 
 pytestmark = pytest.mark.needs("pyarrow")
@@ -50,7 +50,7 @@ def rows(file: Path) -> list[tuple[str, ...]]:
 def test_a_pipeline_is_told_from_its_first_run_to_its_failure(file: Path) -> None:
     state = file.parent / "state"
     assert rows(file) == [("shop", "never started", "", "", "", START)]
-    with held(state / "lock", "held"):
+    with hold_lock(state / "lock", "held"):
         assert rows(file) == [("shop", "starting", "", "", "", STOP)]
         PipelineStatus(1, "running", 5, (QUERY, QUERY)).keep(state)
         assert rows(file) == [

@@ -26,7 +26,7 @@ def _look_at(job: JobCommand) -> PipelineSeen:
     try:
         directory = job_directory(job)
         status: Any = jobs_module("run_status").RunStatus.read(directory)
-        runs = jobs_module("lock").holder(directory / jobs_module("state").LOCK) is not None
+        runs = jobs_module("lock").find_holder(directory / jobs_module("state").LOCK) is not None
     except UserError as error:
         return unreadable(str(job), str(error))
     except (OSError, ValueError, KeyError, TypeError) as error:

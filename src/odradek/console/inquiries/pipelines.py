@@ -59,7 +59,7 @@ def _look_at(file: Path) -> PipelineSeen:
     try:
         pipeline: Any = jobs_module("pipeline.definition").read_pipeline(file)
         status: Any = jobs_module("pipeline.status").PipelineStatus.read(pipeline.state)
-        runs = jobs_module("lock").holder(pipeline.state / "lock") is not None
+        runs = jobs_module("lock").find_holder(pipeline.state / "lock") is not None
     except UserError as error:
         return unreadable(file.name, str(error))
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from odradek.pipelines.schemas.decoding import Decode, decoder_of
-from odradek.pipelines.schemas.registry import RegistryAway, RegistryClient
+from odradek.pipelines.schemas.registry import RegistryClient, RegistryUnavailable
 from odradek.pipelines.schemas.schema import Undecodable
 
 SCHEMAS_MAX: Final = 500
@@ -26,7 +26,7 @@ class _Refusal:
 
 
 class SchemaRegistry:
-    """Raises NoRegistry for what is no address."""
+    """Raises InvalidRegistryUrl for what is no address."""
 
     def __init__(self, address: str) -> None:
         self._client: Final = RegistryClient(address)
@@ -48,5 +48,5 @@ class SchemaRegistry:
     def _ask_for(self, schema_id: int) -> Decode:
         try:
             return decoder_of(self._client.schema(schema_id))
-        except (RegistryAway, Undecodable) as error:
+        except (RegistryUnavailable, Undecodable) as error:
             return _Refusal(f"schema {schema_id}: {error}", time.monotonic() + _FORGIVEN_S)

@@ -1,4 +1,4 @@
-"""A partition read from its leader, by Fetch: the next answer is on its way while the last one is decoded."""
+"""A partition read from its leader, by Fetch: the next response is on its way while the last one is decoded."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ class TopicRecreated(ClientError):
         super().__init__(f"Topic {topic!r} was deleted and recreated, so its offsets refer to other records")
 
 
-class _Asked(NamedTuple):
+class _SentFetch(NamedTuple):
     offset: int
     address: Address
     connection: Connection
@@ -66,32 +66,32 @@ class PartitionFetch:
 
     def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
         position = from_offset
-        asked: _Asked | None = None
-        quiet_since = time.monotonic()
+        sent: _SentFetch | None = None
+        progress_at = time.monotonic()
         try:
             while position < to_offset:
                 try:
-                    answer = self._answer(asked, position)
+                    response = self._next_response(sent, position)
                 except (KafkaError, TopicRecreated) as error:
                     position = self._after_loss(error, position)
                     continue
                 finally:
-                    asked = None
-                data = memoryview(answer.records or b"")
+                    sent = None
+                data = memoryview(response.records or b"")
                 headers = parse_batches(data, allow_partial_tail=True)
                 if headers and headers[-1].next_offset > position:
                     # The position also moves over what compaction took away: only the header tells.
                     position = headers[-1].next_offset
-                    quiet_since = time.monotonic()
-                elif time.monotonic() - quiet_since > self._cluster.timeout_s:
+                    progress_at = time.monotonic()
+                elif time.monotonic() - progress_at > self._cluster.timeout_s:
                     raise TimedOut(f"reading {self.partition} at offset {position}", self._cluster.timeout_s, None)
                 if position < to_offset:
-                    asked = self._ask_ahead(position)
-                yield Chunk(data, headers, self._filter(answer))
+                    sent = self._prefetch(position)
+                yield Chunk(data, headers, self._filter(response))
         finally:
-            if asked is not None:
-                # An answer that nobody waits for would be taken for the next one's.
-                self._cluster.forget(asked.address)
+            if sent is not None:
+                # An response that nobody waits for would be taken for the next one's.
+                self._cluster.forget(sent.address)
 
     def _after_loss(self, error: KafkaError | TopicRecreated, position: int) -> int:
         if isinstance(error, KafkaError) and error.code is not ErrorCode.offset_out_of_range:
@@ -102,15 +102,15 @@ class PartitionFetch:
         assert following > position, "on_loss must return a later offset"
         return following
 
-    def _filter(self, answer: Message) -> AbortedFilter | None:
+    def _filter(self, response: Message) -> AbortedFilter | None:
         if not self._read_committed:
             return None
-        return AbortedFilter(getattr(answer, "aborted_transactions", None) or ())
+        return AbortedFilter(getattr(response, "aborted_transactions", None) or ())
 
-    def _answer(self, asked: _Asked | None, position: int) -> Message:
-        if asked is not None and asked.offset == position:
+    def _next_response(self, sent: _SentFetch | None, position: int) -> Message:
+        if sent is not None and sent.offset == position:
             try:
-                return self._finish(asked)
+                return self._receive(sent)
             except (ConnectionFailed, KafkaError) as error:
                 self._layout = None
                 if isinstance(error, KafkaError) and not error.code.retriable:
@@ -118,21 +118,21 @@ class PartitionFetch:
 
         def attempt() -> Message:
             try:
-                return self._finish(self._begin(position))
+                return self._receive(self._send(position))
             except (ConnectionFailed, KafkaError):
                 self._layout = None
                 raise
 
         return self._cluster.retry(f"reading {self.partition}", attempt)
 
-    def _ask_ahead(self, position: int) -> _Asked | None:
+    def _prefetch(self, position: int) -> _SentFetch | None:
         try:
-            return self._begin(position)
+            return self._send(position)
         except (ConnectionFailed, KafkaError):
             self._layout = None
             return None
 
-    def _begin(self, position: int) -> _Asked:
+    def _send(self, position: int) -> _SentFetch:
         leader = self._topic().partitions[self.partition.partition].leader
         if leader < 0:
             raise KafkaError(ErrorCode.leader_not_available, f"{self.partition} has no leader")
@@ -146,20 +146,20 @@ class PartitionFetch:
         except BaseException:
             self._cluster.forget(address)
             raise
-        return _Asked(position, address, connection)
+        return _SentFetch(position, address, connection)
 
-    def _finish(self, asked: _Asked) -> Message:
+    def _receive(self, sent: _SentFetch) -> Message:
         try:
-            response = asked.connection.finish()
+            response = sent.connection.finish()
         except BaseException:
-            self._cluster.forget(asked.address)
+            self._cluster.forget(sent.address)
             raise
         if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
             raise KafkaError(response.error_code)
         [topic] = response.responses
-        [answer] = topic.partitions
-        raise_for_error(answer)
-        return answer
+        [response] = topic.partitions
+        raise_for_error(response)
+        return response
 
     def _topic(self) -> TopicLayout:
         """Raises TopicRecreated when the name belongs to another topic than before."""

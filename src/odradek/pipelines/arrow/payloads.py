@@ -22,7 +22,7 @@ from odradek.records.record import InvalidRecords
 _RECORD_BYTES_MIN: Final = 7
 
 
-def wanted_payloads(
+def select_payloads(
     data: memoryview,
     headers: Sequence[BatchHeader],
     partition: TopicPartition,

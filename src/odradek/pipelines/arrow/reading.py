@@ -15,8 +15,8 @@ from odradek.client.errors import UnknownPartition, UnknownTopic
 from odradek.client.leases import LeaseCredentials
 from odradek.pipelines.arrow.assembler import BATCH_BYTES, BATCH_ROWS, Assembler
 from odradek.pipelines.arrow.brokers import PartitionFetch
-from odradek.pipelines.arrow.leased import HeldWhileReading
-from odradek.pipelines.arrow.payloads import wanted_payloads
+from odradek.pipelines.arrow.leased_segments import LeaseHolder
+from odradek.pipelines.arrow.payloads import select_payloads
 from odradek.pipelines.arrow.schema import DEFAULT_COLUMNS, arrow_schema
 from odradek.pipelines.arrow.segments import ReadOnlyDisk, open_partitions
 from odradek.pipelines.arrow.sources import OffsetsNotThere, PartitionSource
@@ -72,14 +72,14 @@ def read_topic(
                 cluster = held.enter_context(Cluster(addresses, client_id="odradek-arrow", timeout_s=timeout_s))
                 leases = None
                 if lease is not None:
-                    leases = HeldWhileReading(cluster, LeaseCredentials(*lease), read_committed=read_committed)
+                    leases = LeaseHolder(cluster, LeaseCredentials(*lease), read_committed=read_committed)
                     held.callback(leases.close)
-                for fetch in _fetches(cluster, topic, wanted, read_committed):
+                for fetch in _open_fetches(cluster, topic, wanted, read_committed):
                     first, last = _range(fetch, start, end)
                     ranges.append((fetch if leases is None else leases.source(fetch, first, last), first, last))
             else:
                 assert directory is not None
-                sources = _directories(directory, topic, wanted, read_committed)
+                sources = _open_directories(directory, topic, wanted, read_committed)
                 ranges += [(source, *_range(source, start, end)) for source in sources]
             yield None
             for source, first, last in ranges:
@@ -110,7 +110,7 @@ def record_batches(
         bytes_max=bytes_max,
     )
     for chunk in source.chunks(from_offset, to_offset):
-        for payload in wanted_payloads(
+        for payload in select_payloads(
             chunk.data,
             chunk.headers,
             source.partition,
@@ -140,7 +140,7 @@ def _range(source: PartitionSource, start: Offsets, end: Offsets) -> tuple[int, 
     )
 
 
-def _directories(
+def _open_directories(
     directory: Directory | Sequence[Directory], topic: str, wanted: Sequence[int] | None, read_committed: bool
 ) -> Sequence[PartitionSource]:
     named = [directory] if isinstance(directory, str | PathLike) else directory
@@ -153,7 +153,7 @@ def _directories(
     return [found[number] for number in (sorted(found) if wanted is None else wanted)]
 
 
-def _fetches(
+def _open_fetches(
     cluster: Cluster, topic: str, wanted: Sequence[int] | None, read_committed: bool
 ) -> Sequence[PartitionFetch]:
     layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic])[topic])

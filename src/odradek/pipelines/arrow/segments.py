@@ -13,8 +13,8 @@ from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk
 from odradek.client.consume import AbortedFilter
 from odradek.host.disk import HostDisk, HostFile
-from odradek.pipelines.arrow.decided import Decided, ScannedBatch, find_decided
 from odradek.pipelines.arrow.sources import Chunk
+from odradek.pipelines.arrow.transaction_outcomes import ScannedBatch, TransactionOutcomes, find_outcomes
 from odradek.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, check_crc, parse_batches, parse_header
 from odradek.storage.log.batch_file import BatchFile
 from odradek.storage.log.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
@@ -29,7 +29,7 @@ from odradek.storage.log.names import (
 )
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-_HOW_TO_REPAIR: Final = "Start the directory's broker once to repair it, or read up to an earlier offset."
+_REPAIR_ADVICE: Final = "Start the directory's broker once to repair it, or read up to an earlier offset."
 
 
 class ReadOnlyDisk(HostDisk):
@@ -86,7 +86,7 @@ class Segment:
             if expected >= to_offset:
                 return
 
-    def checked(self, header: BatchHeader) -> bytes:
+    def read_checked(self, header: BatchHeader) -> bytes:
         """The bytes of a batch that `headers` found."""
         data = self._file.read(header.position, header.size)
         try:
@@ -100,7 +100,7 @@ class Segment:
         try:
             return self._file.find(offset, 0)
         except CorruptBatch as error:
-            raise CorruptBatch(f"{error}. {_HOW_TO_REPAIR}") from None
+            raise CorruptBatch(f"{error}. {_REPAIR_ADVICE}") from None
 
     def _parse(self, data: memoryview, position: int) -> list[BatchHeader]:
         try:
@@ -125,7 +125,7 @@ class Segment:
             )
 
     def _corrupt(self, position: int, what: str) -> CorruptBatch:
-        return CorruptBatch(f"{self.path}, position {position}: {what}. {_HOW_TO_REPAIR}")
+        return CorruptBatch(f"{self.path}, position {position}: {what}. {_REPAIR_ADVICE}")
 
 
 class PartitionSegments:
@@ -151,21 +151,21 @@ class PartitionSegments:
     @cached_property
     def readable_offset(self) -> int:
         if self._read_committed:
-            first_open = self._decided.first_open_offset
-            return self._decided.end_offset if first_open is None else first_open
+            first_open = self._outcomes.first_open_offset
+            return self._outcomes.end_offset if first_open is None else first_open
         last = self._segments[-1]
-        return find_decided(self._up_to_damage([last]), last.base_offset).end_offset
+        return find_outcomes(self._scan_until_damage([last]), last.base_offset).end_offset
 
     @cached_property
-    def _decided(self) -> Decided:
-        return find_decided(self._up_to_damage(self._segments), self.earliest_offset)
+    def _outcomes(self) -> TransactionOutcomes:
+        return find_outcomes(self._scan_until_damage(self._segments), self.earliest_offset)
 
-    def _up_to_damage(self, segments: Sequence[Segment]) -> Iterator[ScannedBatch]:
+    def _scan_until_damage(self, segments: Sequence[Segment]) -> Iterator[ScannedBatch]:
         """What tells of transactions is checked whole: a wrong bit there would hide records, and not be noticed."""
         try:
             for segment in segments:
                 for header in segment.headers():
-                    data = segment.checked(header) if header.is_transactional and self._read_committed else None
+                    data = segment.read_checked(header) if header.is_transactional and self._read_committed else None
                     yield ScannedBatch(header, data if header.is_control else None)
         except CorruptBatch as error:
             self._damage = error
@@ -173,7 +173,7 @@ class PartitionSegments:
     def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
         aborted = None
         if self._read_committed:
-            aborted = AbortedFilter(tuple(one for one in self._decided.aborted if one.last_offset >= from_offset))
+            aborted = AbortedFilter(tuple(one for one in self._outcomes.aborted if one.last_offset >= from_offset))
         for segment in self._segments:
             if segment.limit <= from_offset or segment.base_offset >= to_offset:
                 continue
@@ -187,7 +187,7 @@ def open_partitions(
     """The partitions of a topic in these log directories, by number. Raises DirectoryInUse, CorruptBatch, OSError."""
     found: dict[int, PartitionSegments] = {}
     for directory in directories:
-        _refuse_if_used(disk, directory)
+        _check_unused(disk, directory)
         log_starts = read_offsets(disk, f"{directory}/{LOG_START_OFFSET_CHECKPOINT}")
         for name in disk.list_dir(directory):
             named = parse_partition_dir(name)
@@ -219,7 +219,7 @@ def _segments(disk: Disk, path: str) -> list[Segment]:
     return [Segment(disk, file, offset, limit) for (offset, file), limit in zip(offsets, limits, strict=False)]
 
 
-def _refuse_if_used(disk: Disk, directory: str) -> None:
+def _check_unused(disk: Disk, directory: str) -> None:
     lock_file = f"{directory}/{LOCK_FILE}"
     if not disk.exists(lock_file):
         return

@@ -49,7 +49,7 @@ def _bytes_of(buffer: Any | None) -> Any:
     return found
 
 
-def encoded_records(
+def encode_records(
     keys: Parts, values: Parts, times: Any, partitions: Any, partition_count: int, unkeyed: int, *, bytes_max: int
 ) -> Iterator[EncodedRecords]:
     """Batches of about `bytes_max`, those of a partition in the order of their rows. `times`: in ms, one for each row.

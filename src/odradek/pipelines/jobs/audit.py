@@ -21,12 +21,12 @@ from odradek.pipelines.jobs.findings import OFFSETS_NAMED_MAX, Fault, Findings, 
 from odradek.pipelines.jobs.ingest_task import SOURCE_COLUMNS
 from odradek.pipelines.jobs.row_hashes import row_hashes
 from odradek.pipelines.jobs.rows import NewFields, RowDecoder
-from odradek.pipelines.jobs.state import JobState, jobs_of
+from odradek.pipelines.jobs.state import JobState, list_jobs
 from odradek.pipelines.jobs.tables.table import NO_BATCH, TableFormat, open_table
 from odradek.pipelines.jobs.topic_range import TopicRange, source_options
 from odradek.pipelines.jobs.values import ValueKind, Values
-from odradek.pipelines.spark.same_version import check_version
 from odradek.pipelines.spark.topic_offsets import Positions
+from odradek.pipelines.spark.version_check import check_version
 from odradek.text.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class TableAudit:
         self._brokers: Final = broker_options(settings.bootstrap, cluster.security)
         state = JobState(settings.table, settings.name)
         if not state.exists:
-            known = jobs_of(settings.table)
+            known = list_jobs(settings.table)
             advice = f"Choose one of {', '.join(known)} with --name." if known else "No job has written to this table."
             raise UserError(f"Table {str(settings.table)!r} has no job {settings.name!r}. {advice}")
         identity = state.identity()

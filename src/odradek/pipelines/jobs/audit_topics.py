@@ -15,9 +15,9 @@ from odradek.client.cluster import Cluster
 from odradek.pipelines.jobs.broker_options import broker_options
 from odradek.pipelines.jobs.findings import checksum_text
 from odradek.pipelines.jobs.row_hashes import row_hashes
-from odradek.pipelines.jobs.topic_range import TopicRange, limited, source_options
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.jobs.topic_range import TopicRange, limit_batch, source_options
 from odradek.pipelines.spark.topic_offsets import Positions
+from odradek.pipelines.spark.version_check import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,7 +154,7 @@ def compare_topics(left: "tuple[str, DataFrame]", right: "tuple[str, DataFrame]"
 
 def _bounds(topic: TopicRange, start: str, end: str | None) -> tuple[Positions, Positions | None]:
     first = topic.first(start)
-    return first, limited(first, topic.last(end), _NO_LIMIT)
+    return first, limit_batch(first, topic.last(end), _NO_LIMIT)
 
 
 def _figures(topic: str, rows: "DataFrame") -> TopicSide:

@@ -46,7 +46,7 @@ class SchemaProblem(ValueError):
     """A text that is no list of columns, or columns that do not go together."""
 
 
-def why_no_column(name: str, columns: Any) -> str | None:
+def column_problem(name: str, columns: Any) -> str | None:
     """Why a field of this name cannot become a column beside these; None if it can."""
     if not name or _BAD_IN_NAMES.search(name):
         return f"{name!r} is not a valid column name"
@@ -66,7 +66,7 @@ def parse_columns(text: str) -> Any:
     fields = reader.fields(end=None, separator="")
     columns = pa.schema([])
     for field in fields:
-        why = why_no_column(field.name, columns)
+        why = column_problem(field.name, columns)
         if why is not None:
             raise SchemaProblem(f"Invalid schema {text!r}: {why}.")
         columns = columns.append(field)
@@ -132,12 +132,12 @@ def merge(left: Any | None, right: Any | None) -> Any | None:
 def add_columns(columns: Any, new: Mapping[str, Any]) -> Any:
     """With those added, in the order of their names, that can be; records with the others are refused one by one."""
     for name in sorted(new):
-        if why_no_column(name, columns) is None:
+        if column_problem(name, columns) is None:
             columns = columns.append(pa.field(name, new[name]))
     return columns
 
 
-def known_columns(table: Any | None) -> Any:
+def fillable_columns(table: Any | None) -> Any:
     """Of a table's columns those that records can fill; others stay null."""
     found = pa.schema([])
     for field in table or ():

@@ -14,15 +14,15 @@ from odradek.pipelines.jobs.audit_report import report_table, report_topics
 from odradek.pipelines.jobs.audit_topics import TopicAudit
 from odradek.pipelines.jobs.display import finish, progress_display
 from odradek.pipelines.jobs.ingest import IngestJob, IngestSettings
-from odradek.pipelines.jobs.interruption import ended_by_terminate, stop_requests
+from odradek.pipelines.jobs.interruption import interrupt_on_terminate, stop_requests
 from odradek.pipelines.jobs.load import LoadJob, LoadSettings
-from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.progress import Progress
 from odradek.pipelines.jobs.run_status import RunWatch
 from odradek.pipelines.jobs.session import spark_session
 from odradek.pipelines.jobs.skew.job import SkewJob, SkewSettings
 from odradek.pipelines.jobs.skew.report import report_skew
-from odradek.pipelines.jobs.state import LOCK, JobState, jobs_of
+from odradek.pipelines.jobs.state import LOCK, JobState, list_jobs
 from odradek.pipelines.jobs.status_file import DONE, FAILED, STOPPED
 from odradek.pipelines.jobs.stopping import stop_holder
 from odradek.text.errors import UserError
@@ -88,7 +88,7 @@ def run_batches(
     when_done: "Callable[[SparkSession], None]" = lambda session: None,
 ) -> int:
     """`when_done`: if nobody has stopped it."""
-    with state.held(), stop_requests() as should_stop, RunWatch(state.directory, what) as watch:
+    with state.hold(), stop_requests() as should_stop, RunWatch(state.directory, what) as watch:
         job = make()
         progress = job.progress()
         watch.take(progress)
@@ -101,16 +101,16 @@ def run_batches(
                 if format is OutputFormat.TABLE:
                     show(progress)
 
-                def tell(progress: Progress) -> None:
+                def report(progress: Progress) -> None:
                     watch.take(progress)
                     show(progress)
 
-                def look_after() -> bool:
+                def check_stop() -> bool:
                     # A job that waits asks this several times a second.
                     watch.refresh(job.progress)
                     return should_stop()
 
-                progress = job.run(session, on_progress=tell, should_stop=look_after)
+                progress = job.run(session, on_progress=report, should_stop=check_stop)
                 if not should_stop():
                     when_done(session)
         interrupted = should_stop()
@@ -121,7 +121,7 @@ def run_batches(
 
 def stop(table: Path, name: str | None, timeout_s: float, *, is_audit: bool) -> None:
     """Lets a run on this machine end: after its batch, or an audit at once."""
-    known = jobs_of(table)
+    known = list_jobs(table)
     if name is None:
         if len(known) != 1:
             if not known:
@@ -140,9 +140,9 @@ def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSett
     audit = TableAudit(cluster, settings)
     state, what = JobState(settings.table, settings.name), f"{settings.topic} = {settings.table}"
     with ExitStack() as stack:
-        stack.enter_context(ended_by_terminate())
-        watch = stack.enter_context(RunWatch(_held_where_possible(stack, state.audits), what))
-        with passing_session(f"audit {settings.name}", spark) as session:
+        stack.enter_context(interrupt_on_terminate())
+        watch = stack.enter_context(RunWatch(_lock_if_possible(stack, state.audits), what))
+        with temporary_session(f"audit {settings.name}", spark) as session:
             findings = audit.run(session)
         watch.end(
             DONE if findings.is_exact else FAILED,
@@ -153,18 +153,18 @@ def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSett
     return 0 if findings.is_exact else NOT_EXACT
 
 
-def _held_where_possible(stack: ExitStack, directory: Path) -> Path | None:
+def _lock_if_possible(stack: ExitStack, directory: Path) -> Path | None:
     """None: an audit changes nothing, and needs no place. A table may be read-only, or be audited twice at a time."""
     try:
         directory.mkdir(exist_ok=True)
-        stack.enter_context(held(directory / LOCK, "Another audit is running."))
+        stack.enter_context(hold_lock(directory / LOCK, "Another audit is running."))
     except (OSError, UserError):
         return None
     return directory
 
 
 def audit_topics(audit: TopicAudit, spark: SparkSettings, format: OutputFormat) -> int:
-    with passing_session("audit", spark) as session:
+    with temporary_session("audit", spark) as session:
         findings = audit.run(session)
     report_topics(findings, format)
     return 0 if findings.is_exact else NOT_EXACT
@@ -176,12 +176,12 @@ def skew(
     job = SkewJob(cluster, settings)
     with ExitStack() as stack:
         name = f"skew {settings.topic}"
-        findings = job.run(stack.enter_context(passing_session(name, spark)) if job.has_work else None)
+        findings = job.run(stack.enter_context(temporary_session(name, spark)) if job.has_work else None)
     report_skew(findings, format, report)
 
 
 @contextmanager
-def passing_session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]":
+def temporary_session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]":
     """For jobs that leave nothing behind. Spark's log stays only if something failed."""
     handle, path = mkstemp(prefix="odradek-spark-", suffix=".log")
     os.close(handle)

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from odradek.pipelines.jobs.columns import type_text
 
-_SHOWN_CHARACTERS_MAX: Final = 60
+_TEXT_CHARACTERS_MAX: Final = 60
 
 
-def shown(value: object) -> str:
+def shorten_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=True, default=_plain)
-    return text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "…"
+    return text if len(text) <= _TEXT_CHARACTERS_MAX else text[:_TEXT_CHARACTERS_MAX] + "…"
 
 
 def converter(type_: Any) -> Callable[[Any], Any]:
@@ -36,7 +36,7 @@ def converter(type_: Any) -> Callable[[Any], Any]:
         try:
             return convert(value)
         except (ValueError, InvalidOperation):
-            raise ValueError(f"{shown(value)} is not a {name}") from None
+            raise ValueError(f"{shorten_json(value)} is not a {name}") from None
 
     return checked
 
@@ -46,7 +46,7 @@ def _list_converter(type_: Any) -> Callable[[Any], Any]:
 
     def convert(value: Any) -> Any:
         if type(value) is not list:
-            raise ValueError(f"{shown(value)} is not an array")
+            raise ValueError(f"{shorten_json(value)} is not an array")
         return [None if one is None else of_element(one) for one in value]
 
     return convert
@@ -57,7 +57,7 @@ def _struct_converter(type_: Any) -> Callable[[Any], Any]:
 
     def convert(value: Any) -> Any:
         if type(value) is not dict:
-            raise ValueError(f"{shown(value)} is not an object")
+            raise ValueError(f"{shorten_json(value)} is not an object")
         return {name: None if (one := value.get(name)) is None else of(one) for name, of in of_field.items()}
 
     return convert

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from odradek.pipelines.jobs.durable import fsync_directory
+from odradek.pipelines.jobs.atomic_files import fsync_directory
 
 
 class DataFileWriter:

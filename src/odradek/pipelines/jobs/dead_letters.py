@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from odradek.pipelines.jobs.once import SinkBatch, write_once
+from odradek.pipelines.jobs.exactly_once_write import SinkBatch, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

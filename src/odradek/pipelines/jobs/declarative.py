@@ -15,7 +15,7 @@ import yaml
 
 from odradek.pipelines.jobs.commands import SparkSettings
 from odradek.pipelines.jobs.connect_server import connect_server
-from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.session import connect_missing, server_session, spark_line
 from odradek.pipelines.jobs.state import check_name
 from odradek.text.errors import UserError, as_sentence
@@ -33,7 +33,7 @@ WAREHOUSE: Final = "spark-warehouse"
 
 
 def is_declarative(file: Path) -> bool:
-    """Whether it is one of Spark's. What is no YAML is nobody's, and told by who reads pipelines of our own."""
+    """Whether it is one of Spark's. What is no YAML is nobody's, and progress by who reads pipelines of our own."""
     try:
         form = yaml.safe_load(file.read_text())
     except (OSError, ValueError, yaml.YAMLError):
@@ -47,7 +47,9 @@ def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) ->
     state = file.absolute().parent / ".odradek" / check_name(spec.name)
     state.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(held(state / "lock", f"Pipeline {spec.name!r} is already running. Wait until it ends."))
+        stack.enter_context(
+            hold_lock(state / "lock", f"Pipeline {spec.name!r} is already running. Wait until it ends.")
+        )
         session = stack.enter_context(_session(spec.name, spark, state))
         for message in _update(session, spec, file, dry=dry):
             if format is OutputFormat.JSON:
@@ -105,8 +107,8 @@ def _update(session: "SparkSession", spec: "PipelineSpec", file: Path, *, dry: b
     # PySpark prints which files it takes, and user's files may print too: our output is for what we tell.
     with contextlib.redirect_stdout(sys.stderr), _users_code(file):
         register_definitions(file, registry, spec, session, graph)
-    for told in start_run(session, graph, [], False, [], dry, spec.storage):
-        event: Any = told.get("pipeline_event_result")
+    for progress in start_run(session, graph, [], False, [], dry, spec.storage):
+        event: Any = progress.get("pipeline_event_result")
         if event is not None:
             yield event.event.message
 

@@ -23,10 +23,11 @@ from odradek.pipelines.jobs.columns import (
     SchemaProblem,
     add_columns,
     columns_text,
-    known_columns,
+    fillable_columns,
     parse_columns,
 )
 from odradek.pipelines.jobs.dead_letters import JOB, TOPIC, send_letters
+from odradek.pipelines.jobs.exactly_once_write import SinkBatch
 from odradek.pipelines.jobs.ingest_task import (
     REPORT_SCHEMA,
     SOURCE_COLUMNS,
@@ -34,17 +35,16 @@ from odradek.pipelines.jobs.ingest_task import (
     make_task,
     new_columns,
     origin_of,
-    wanted_schemas,
+    required_schemas,
 )
 from odradek.pipelines.jobs.interruption import wait
-from odradek.pipelines.jobs.once import SinkBatch
 from odradek.pipelines.jobs.progress import Pace, Progress
 from odradek.pipelines.jobs.rows import NewFields
 from odradek.pipelines.jobs.schema_supply import SchemaSupply
 from odradek.pipelines.jobs.state import JobState, Plan
 from odradek.pipelines.jobs.tables.catalogs import CatalogPlace
 from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
-from odradek.pipelines.jobs.topic_range import TopicRange, limited, source_options
+from odradek.pipelines.jobs.topic_range import TopicRange, limit_batch, source_options
 from odradek.pipelines.jobs.values import ValueKind
 from odradek.pipelines.spark.topic_offsets import Positions
 from odradek.text.errors import UserError, as_sentence
@@ -103,10 +103,10 @@ class IngestJob:
             registry=settings.registry,
             files=settings.schema_files,
             message=settings.message,
-            keeps_unknown=settings.dead_letters is not None,
+            stores_unknown=settings.dead_letters is not None,
         )
         self._identify()
-        self._supply.keep_given()
+        self._supply.store_given()
         self._columns = self._known_columns()
         self._reached = Positions()
         self._interrupted = self._find_interrupted()
@@ -173,7 +173,7 @@ class IngestJob:
     def _known_columns(self) -> Any:
         stored, given = self._state.columns(), self._given_columns()
         if given is None:
-            return known_columns(self._table.columns()) if stored is None else stored
+            return fillable_columns(self._table.columns()) if stored is None else stored
         if stored is None:
             self._state.keep_columns(given)
             return given
@@ -210,7 +210,7 @@ class IngestJob:
         if settings.follow:
             self._target = self._range.last(settings.end)
         start = self._range.next(self._reached)
-        end = limited(start, self._target, settings.batch_records)
+        end = limit_batch(start, self._target, settings.batch_records)
         if end is None:
             return None
         plan = Plan(self._table.last_batch(settings.name) + 1, start, end, settings.new_fields)
@@ -223,12 +223,12 @@ class IngestJob:
         stale: list[str] = []
         for _ in range(_PASSES_MAX):
             reports = self._pass(spark, plan)
-            wanted = wanted_schemas(reports)
+            wanted = required_schemas(reports)
             columns = add_columns(self._columns, new_columns(reports))
             if columns == self._columns and not wanted:
                 break
             stale += [one.file for one in reports if one.file is not None]
-            self._supply.ask(plan.batch, wanted)
+            self._supply.fetch_missing(plan.batch, wanted)
             if columns != self._columns:
                 self._columns = columns
                 self._state.keep_columns(columns)
@@ -245,7 +245,7 @@ class IngestJob:
         self._reached = plan.end
         self._pace.add(rows=sum(one.rows for one in reports), dead_letters=sum(one.bad for one in reports))
         self._tidy(plan.batch, stale)
-        self._mirror(plan.end)
+        self._publish_progress(plan.end)
 
     def _pass(self, spark: "SparkSession", plan: Plan) -> list[TaskReport]:
         settings = self._settings
@@ -299,7 +299,7 @@ class IngestJob:
         for name in stale:
             (self._settings.table / name).unlink(missing_ok=True)
 
-    def _mirror(self, reached: Positions) -> None:
+    def _publish_progress(self, reached: Positions) -> None:
         """Shows other tools how far the job is. It needs none of it."""
         if self._settings.group is None:
             return

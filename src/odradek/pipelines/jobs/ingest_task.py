@@ -18,7 +18,7 @@ from odradek.pipelines.jobs.columns import ORIGIN, columns_text, merge, parse_co
 from odradek.pipelines.jobs.data_file import DataFileWriter, data_file_name
 from odradek.pipelines.jobs.rows import NewFields, RowDecoder
 from odradek.pipelines.jobs.values import Values
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.spark.version_check import check_version
 
 # Of the source, for rows; headers besides where bad records are to be kept.
 SOURCE_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
@@ -64,7 +64,7 @@ def new_columns(reports: list[TaskReport]) -> dict[str, Any]:
     return found
 
 
-def wanted_schemas(reports: list[TaskReport]) -> set[int]:
+def required_schemas(reports: list[TaskReport]) -> set[int]:
     return {schema_id for report in reports for schema_id in report.wanted}
 
 

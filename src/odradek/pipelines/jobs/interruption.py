@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def ended_by_terminate() -> Iterator[None]:
+def interrupt_on_terminate() -> Iterator[None]:
     """For what has no batches: SIGTERM is as Ctrl-C, so that what was begun is put away."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -48,4 +48,4 @@ def wait(interval_s: float, should_stop: Callable[[], bool]) -> None:
     """Until there may be something new, or stopping is asked for."""
     until = time.monotonic() + interval_s
     while not should_stop() and time.monotonic() < until:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)

@@ -20,19 +20,19 @@ def check_java(environment: Mapping[str, str] | None = None) -> None:
     executable = _executable(os.environ if environment is None else environment)
     try:
         # Every release answers on standard error.
-        answer = subprocess.run(
+        output = subprocess.run(
             [executable, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise UserError(f"Cannot run Java at {executable} ({error}). {_ADVICE}") from None
-    version = major_version(answer.stderr)
+    version = major_version(output.stderr)
     if version is None or version < VERSION_MIN:
         raise UserError(f"Spark needs Java {VERSION_MIN}, but {executable} is Java {version or 'unknown'}. {_ADVICE}")
 
 
-def major_version(answer: str) -> int | None:
+def major_version(output: str) -> int | None:
     """17 of `openjdk version "17.0.15"`, 8 of the older form `java version "1.8.0_402"`."""
-    found = re.search(r'version "(?:1\.)?(\d+)', answer)
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found[1]) if found else None
 
 

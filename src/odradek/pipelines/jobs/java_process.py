@@ -17,7 +17,7 @@ _STOP_TIMEOUT_S: Final = 20.0
 
 
 @contextlib.contextmanager
-def session_of_its_own(
+def java_session(
     configuration: SparkConf, log_file: Path, explain: Callable[[Exception], Exception]
 ) -> Iterator[SparkSession]:
     """What fails in Spark is raised as what `explain` makes of it."""

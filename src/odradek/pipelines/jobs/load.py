@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.broker_options import broker_options
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.exactly_once_write import SinkBatch, write_once
 from odradek.pipelines.jobs.load_plan import LoadPlan, SourceKind, default_columns, make_plan
-from odradek.pipelines.jobs.once import SinkBatch, write_once
 from odradek.pipelines.jobs.progress import Pace, Progress
 from odradek.pipelines.jobs.state import JobState
 from odradek.pipelines.jobs.tables.table import TableFormat, open_table
@@ -100,7 +100,7 @@ class LoadJob:
                 count = counted.count()
             finally:
                 counted.unpersist()
-            write_whole(self._done_file, f"{batch + 1}\n")
+            write_atomically(self._done_file, f"{batch + 1}\n")
             self._pace.add(rows=count, dead_letters=0)
             on_progress(self.progress())
         return self.progress()

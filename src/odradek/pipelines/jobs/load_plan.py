@@ -11,8 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.columns import ORIGIN
-from odradek.pipelines.jobs.durable import write_whole
 from odradek.pipelines.jobs.tables.table import TableFormat, open_table
 from odradek.text.errors import UserError
 
@@ -35,7 +35,7 @@ class LoadPlan:
         return sum(map(len, self.batches))
 
     def keep(self, file: Path) -> None:
-        write_whole(file, json.dumps({"kind": self.kind, "batches": self.batches}, indent=1) + "\n")
+        write_atomically(file, json.dumps({"kind": self.kind, "batches": self.batches}, indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> "LoadPlan | None":

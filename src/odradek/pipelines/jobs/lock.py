@@ -15,7 +15,7 @@ _PAUSE_S: Final = 0.05
 
 
 @contextmanager
-def held(file: Path, refusal: str) -> Iterator[None]:
+def hold_lock(file: Path, refusal: str) -> Iterator[None]:
     """Raises UserError with the refusal if another process holds it."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -33,7 +33,7 @@ def held(file: Path, refusal: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder(file: Path) -> int | None:
+def find_holder(file: Path) -> int | None:
     """The process that holds it."""
     try:
         descriptor = os.open(file, os.O_RDWR)

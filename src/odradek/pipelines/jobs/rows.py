@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from odradek.pipelines.jobs.columns import infer, merge, why_no_column
-from odradek.pipelines.jobs.conversion import AS_THEY_ARE, converter, shown
+from odradek.pipelines.jobs.columns import column_problem, infer, merge
+from odradek.pipelines.jobs.conversion import AS_THEY_ARE, converter, shorten_json
 
 # Schema registries' clients put a zero and the number of a schema before the value. No JSON begins with a zero byte.
 _REGISTRY_FRAME_BYTES: Final = 5
@@ -28,7 +28,7 @@ class BadRecord(ValueError):
     """Why a record is no row."""
 
 
-class SchemaWanted(Exception):
+class SchemaRequired(Exception):
     """Whether a record is a row cannot be said before its schema is here."""
 
     def __init__(self, schema_id: int) -> None:
@@ -44,7 +44,7 @@ class Fields(NamedTuple):
 
 
 ReadFields = Callable[[bytes], Fields]
-"""Raises BadRecord, and SchemaWanted."""
+"""Raises BadRecord, and SchemaRequired."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class RowDecoder:
                 rows.append(self._row(value, decoded.new))
             except BadRecord as error:
                 decoded.bad.append((index, str(error)))
-            except SchemaWanted as error:
+            except SchemaRequired as error:
                 decoded.wanted.add(error.schema_id)
             else:
                 decoded.good.append(index)
@@ -114,7 +114,7 @@ class RowDecoder:
         if self._new_fields is NewFields.REFUSE:
             raise BadRecord(f"field {min(unknown)} has no column")
         for name in unknown:
-            why = why_no_column(name, self._columns)
+            why = column_problem(name, self._columns)
             if why is not None:
                 raise BadRecord(f"field {name}: {why}")
         for name in unknown:
@@ -149,7 +149,7 @@ def read_json(value: bytes) -> Fields:
     except (ValueError, RecursionError) as error:
         raise BadRecord(f"invalid JSON: {_first_line(error)}") from None
     if not isinstance(found, dict):
-        raise BadRecord(f"not a JSON object: {shown(found)}")
+        raise BadRecord(f"not a JSON object: {shorten_json(found)}")
     return Fields(found)
 
 

@@ -11,14 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.ingest_task import WANTED_MAX
-from odradek.pipelines.jobs.kept_schemas import WITHOUT_ID, KeptSchemas
 from odradek.pipelines.jobs.schema_files import read_schema_file
+from odradek.pipelines.jobs.stored_schemas import WITHOUT_ID, StoredSchemas
 from odradek.pipelines.jobs.tables.table import NO_BATCH
 from odradek.pipelines.jobs.values import ValueKind, Values
 from odradek.pipelines.schemas.framing import ID_MAX
-from odradek.pipelines.schemas.registry import NoRegistry, RegistryAway, RegistryClient
+from odradek.pipelines.schemas.registry import InvalidRegistryUrl, RegistryClient, RegistryUnavailable
 from odradek.pipelines.schemas.schema import Schema, Undecodable
 from odradek.text.errors import UserError, as_sentence
 
@@ -36,19 +36,19 @@ class SchemaSupply:
         registry: str | None,
         files: Collection[str],
         message: str | None,
-        keeps_unknown: bool,
+        stores_unknown: bool,
     ) -> None:
-        """`keeps_unknown`: records whose schema there is not become dead letters; else they stop the job, and may be
+        """`stores_unknown`: records whose schema there is not become dead letters; else they stop the job, and may be
         rows the next time.
         """
         self._kind: Final = kind
-        self._kept: Final = KeptSchemas(directory)
-        self._keeps_unknown: Final = keeps_unknown
+        self._kept: Final = StoredSchemas(directory)
+        self._keeps_unknown: Final = stores_unknown
         self._unknown: tuple[int, dict[int, str]] = (NO_BATCH, {})
         self._given: Final = given_schemas(kind, files, message)
         self._registry: Final = open_registry(kind, registry, has_files=bool(files))
 
-    def keep_given(self) -> None:
+    def store_given(self) -> None:
         """A schema that is kept does not change: what was decoded by it would not be what it was."""
         for schema_id, schema in self._given.items():
             known = self._kept.find(schema_id)
@@ -61,7 +61,7 @@ class SchemaSupply:
     def values(self, batch: int) -> Values:
         return Values(kind=self._kind, schemas=str(self._kept.directory.absolute()), unknown=self._unknown_of(batch))
 
-    def ask(self, batch: int, wanted: Collection[int]) -> None:
+    def fetch_missing(self, batch: int, wanted: Collection[int]) -> None:
         """Raises UserError if the registry does not say: nothing is to become a dead letter by that."""
         if len(wanted) > WANTED_MAX:
             raise UserError(
@@ -72,20 +72,20 @@ class SchemaSupply:
         unknown = dict(self._unknown_of(batch))
         for schema_id in sorted(wanted):
             try:
-                self._kept.keep(schema_id, self._ask(batch, schema_id))
+                self._kept.keep(schema_id, self._fetch(batch, schema_id))
             except Undecodable as error:
                 unknown[schema_id] = str(error)
         self._unknown = batch, unknown
         if self._keeps_unknown and unknown:
             self._kept.directory.mkdir(parents=True, exist_ok=True)
-            write_whole(self._file, json.dumps({"batch": batch, "unknown": unknown}) + "\n")
+            write_atomically(self._file, json.dumps({"batch": batch, "unknown": unknown}) + "\n")
 
-    def _ask(self, batch: int, schema_id: int) -> Schema:
+    def _fetch(self, batch: int, schema_id: int) -> Schema:
         if self._registry is None:
             raise Undecodable("no --schema-file given for it")
         try:
             return self._registry.schema(schema_id)
-        except RegistryAway as error:
+        except RegistryUnavailable as error:
             raise UserError(
                 f"Cannot get schema {schema_id} for batch {batch}: {error}. Nothing of this batch was written. Run "
                 "the job "
@@ -144,6 +144,6 @@ def open_registry(kind: ValueKind, address: str | None, *, has_files: bool) -> R
         raise UserError("--values registry requires --schema-registry URL or --schema-file ID=FILE.")
     try:
         return RegistryClient(address)
-    except NoRegistry as error:
+    except InvalidRegistryUrl as error:
         # Without the address, in which there may be a password.
         raise UserError(as_sentence(f"--schema-registry: {error}")) from None

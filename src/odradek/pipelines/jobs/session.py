@@ -56,7 +56,7 @@ def spark_session(
             yield session
         return
     try:
-        from odradek.pipelines.jobs.java_process import session_of_its_own
+        from odradek.pipelines.jobs.java_process import java_session
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed. Install it with pip install 'odradek[jobs]'.") from None
     check_java()
@@ -72,7 +72,7 @@ def spark_session(
         configuration = _configuration(name, master, work, log_file, conf, is_short)
         # Drawn where there is a terminal, and gone when it has started.
         with Console(stderr=True).status("Starting Spark…"):
-            session = stack.enter_context(session_of_its_own(configuration, log_file, explain))
+            session = stack.enter_context(java_session(configuration, log_file, explain))
         yield session
 
 
@@ -119,8 +119,8 @@ def spark_line(error: BaseException) -> str:
         for line in rest.splitlines():
             found = _PYTHON_ERROR.fullmatch(line)
             if found is not None:
-                told = found[2] or found[1]
-                return advise_on_security(told) if found[1] == NotAuthenticated.__name__ else told
+                reason = found[2] or found[1]
+                return advise_on_security(reason) if found[1] == NotAuthenticated.__name__ else reason
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"Spark failed: {lines[0] if lines else type(error).__name__}"
 

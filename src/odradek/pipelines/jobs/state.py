@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from odradek.pipelines.jobs.atomic_files import write_atomically, write_new
 from odradek.pipelines.jobs.columns import columns_text, parse_columns
-from odradek.pipelines.jobs.durable import write_new, write_whole
-from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.rows import NewFields
 from odradek.pipelines.spark.topic_offsets import Positions
 from odradek.text.errors import UserError
@@ -46,7 +46,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def jobs_of(table: Path) -> list[str]:
+def list_jobs(table: Path) -> list[str]:
     """Names of the jobs that keep their state there."""
     return sorted(one.parent.name for one in (table / DIRECTORY).glob("*/job.json"))
 
@@ -77,12 +77,12 @@ class JobState:
         return (self.directory / "job.json").is_file()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """One run at a time."""
         self._plans.mkdir(parents=True, exist_ok=True)
         self.letters.mkdir(exist_ok=True)
         refusal = f"Job {self._name!r} is already running. Stop it with `odradek job stop`, or choose another --name."
-        with held(self.lock, refusal):
+        with hold_lock(self.lock, refusal):
             yield
 
     def identify(self, identity: Mapping[str, str]) -> None:
@@ -90,7 +90,7 @@ class JobState:
         file = self.directory / "job.json"
         if not self.exists:
             known = {"id": uuid4().hex, **identity}
-            write_whole(file, json.dumps(known, indent=2, sort_keys=True) + "\n")
+            write_atomically(file, json.dumps(known, indent=2, sort_keys=True) + "\n")
             return
         known = self.identity()
         for key, value in identity.items():
@@ -112,7 +112,7 @@ class JobState:
         return None if text is None else parse_columns(text) if text.strip() else pa.schema([])
 
     def keep_columns(self, columns: Any) -> None:
-        write_whole(self.directory / "schema", columns_text(columns) + "\n")
+        write_atomically(self.directory / "schema", columns_text(columns) + "\n")
 
     def first(self) -> Positions | None:
         """Where the job began, once that is known."""
@@ -120,7 +120,7 @@ class JobState:
         return Positions.from_json(json.loads(file.read_text())) if file.is_file() else None
 
     def keep_first(self, start: Positions) -> None:
-        write_whole(self.directory / "start.json", json.dumps(start.to_json()) + "\n")
+        write_atomically(self.directory / "start.json", json.dumps(start.to_json()) + "\n")
 
     def last_plan(self) -> Plan | None:
         numbers = self._numbers()

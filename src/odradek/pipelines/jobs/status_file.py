@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.atomic_files import write_atomically
 
 RUNNING: Final = "running"
 DONE: Final = "done"
@@ -16,7 +16,7 @@ _FILE: Final = "status.json"
 
 
 def keep_status(directory: Path, form: Mapping[str, Any]) -> None:
-    write_whole(directory / _FILE, json.dumps(form) + "\n")
+    write_atomically(directory / _FILE, json.dumps(form) + "\n")
 
 
 def read_status(directory: Path) -> Any:

@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import Final
 
-from odradek.pipelines.jobs.lock import holder
+from odradek.pipelines.jobs.lock import find_holder
 from odradek.text.errors import UserError
 
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 
 
 def stop_holder(lock: Path, timeout_s: float) -> bool:
     """False: nobody runs. Raises UserError if it goes on running."""
-    running = holder(lock)
+    running = find_holder(lock)
     if running is None:
         return False
     os.kill(running, signal.SIGTERM)
@@ -28,8 +28,8 @@ def stop_holder(lock: Path, timeout_s: float) -> bool:
 def wait_for_holder(lock: Path, running: int, timeout_s: float) -> bool:
     """Whether that process has given up the lock within this time."""
     until = time.monotonic() + timeout_s
-    while holder(lock) == running:
+    while find_holder(lock) == running:
         if time.monotonic() > until:
             return False
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return True

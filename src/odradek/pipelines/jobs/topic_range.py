@@ -39,7 +39,7 @@ class TopicRange:
         layout = self.layout()
         partitions = [TopicPartition(self.topic, one.id) for one in layout.partitions]
         offsets = start_positions(self._admin, partitions, where, read_committed=True)
-        return self._positions(layout, self._still_there(offsets))
+        return self._positions(layout, self._available(offsets))
 
     def next(self, reached: Positions) -> Positions:
         """Where a job goes on: partitions that came since then begin at their beginning."""
@@ -48,7 +48,7 @@ class TopicRange:
             partition: found if (found := reached.find(partition)) is not None else 0
             for partition in (TopicPartition(self.topic, one.id) for one in layout.partitions)
         }
-        return self._positions(layout, self._still_there(offsets))
+        return self._positions(layout, self._available(offsets))
 
     def check_same(self, reached: Positions) -> TopicLayout:
         """Raises UserError if the offsets are those of another topic, which had the same name."""
@@ -80,7 +80,7 @@ class TopicRange:
     def earliest(self, partitions: Sequence[TopicPartition]) -> Offsets:
         return self._admin.offsets(dict.fromkeys(partitions, EARLIEST))
 
-    def _still_there(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+    def _available(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
         partitions = list(offsets)
         earliest, latest = self.earliest(partitions), self._admin.offsets(dict.fromkeys(partitions, LATEST))
         kept: Offsets = {}
@@ -106,7 +106,7 @@ class TopicRange:
         return found
 
 
-def limited(start: Positions, target: Mapping[TopicPartition, int], records_max: int) -> Positions | None:
+def limit_batch(start: Positions, target: Mapping[TopicPartition, int], records_max: int) -> Positions | None:
     """Where the next batch ends; None if there is nothing between start and target. Pure."""
     starts = dict(start.partitions())
     ends = {one: max(offset, target.get(one, offset)) for one, offset in starts.items()}

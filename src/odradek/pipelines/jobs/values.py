@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from odradek.pipelines.jobs.avro_fields import avro_fields
-from odradek.pipelines.jobs.kept_schemas import WITHOUT_ID, KeptSchemas
 from odradek.pipelines.jobs.protobuf_fields import protobuf_fields
-from odradek.pipelines.jobs.rows import BadRecord, Fields, ReadFields, SchemaWanted, read_json
+from odradek.pipelines.jobs.rows import BadRecord, Fields, ReadFields, SchemaRequired, read_json
+from odradek.pipelines.jobs.stored_schemas import WITHOUT_ID, StoredSchemas
 from odradek.pipelines.schemas.framing import ID_MAX, payload_of, schema_id_of
 from odradek.pipelines.schemas.schema import AVRO, JSON, PROTOBUF, Schema, Undecodable
 
@@ -38,7 +38,7 @@ class Values:
     def reader(self) -> ReadFields:
         if self.kind is ValueKind.JSON:
             return read_json
-        kept = KeptSchemas(Path(self.schemas))
+        kept = StoredSchemas(Path(self.schemas))
         if self.kind is ValueKind.REGISTRY:
             return framed_reader(kept.find, self.unknown)
         schema = kept.find(WITHOUT_ID)
@@ -49,11 +49,11 @@ class Values:
 
 def plain_reader(schema: Schema) -> ReadFields:
     """Of records without a frame."""
-    return _telling(fields_reader(schema), "")
+    return _with_reason(fields_reader(schema), "")
 
 
 def framed_reader(find: Callable[[int], Schema | None], unknown: Mapping[int, str] | None = None) -> ReadFields:
-    """Raises SchemaWanted for a schema that is not found, and is not known not to exist."""
+    """Raises SchemaRequired for a schema that is not found, and is not known not to exist."""
     return _FramedReader(find, unknown or {})
 
 
@@ -89,30 +89,30 @@ class _FramedReader:
 
     def _open(self, schema_id: int) -> ReadFields:
         if schema_id > ID_MAX:
-            return _refusing(f"{schema_id} is not a schema ID")
+            return _reject_all(f"{schema_id} is not a schema ID")
         if schema_id in self._unknown:
-            return _refusing(f"schema {schema_id}: {self._unknown[schema_id]}")
+            return _reject_all(f"schema {schema_id}: {self._unknown[schema_id]}")
         schema = self._find(schema_id)
         if schema is None:
-            raise SchemaWanted(schema_id)
+            raise SchemaRequired(schema_id)
         try:
-            return _telling(fields_reader(schema), f"schema {schema_id}: ")
+            return _with_reason(fields_reader(schema), f"schema {schema_id}: ")
         except Undecodable as error:
-            return _refusing(f"schema {schema_id}: {error}")
+            return _reject_all(f"schema {schema_id}: {error}")
 
 
-def _telling(read: ReadFields, which: str) -> ReadFields:
-    def told(payload: bytes) -> Fields:
+def _with_reason(read: ReadFields, which: str) -> ReadFields:
+    def read_or_reject(payload: bytes) -> Fields:
         try:
             return read(payload)
         except Undecodable as error:
             raise BadRecord(f"{which}{error}") from None
 
-    return told
+    return read_or_reject
 
 
-def _refusing(why: str) -> ReadFields:
-    def refuse(payload: bytes) -> Fields:
+def _reject_all(why: str) -> ReadFields:
+    def reject(payload: bytes) -> Fields:
         raise BadRecord(why)
 
-    return refuse
+    return reject

@@ -16,11 +16,11 @@ _REFERENCES_MAX: Final = 50
 _NOT_FOUND: Final = (40401, 40402, 40403)
 
 
-class NoRegistry(ValueError):
+class InvalidRegistryUrl(ValueError):
     """The message says what is wrong with its address."""
 
 
-class RegistryAway(Exception):
+class RegistryUnavailable(Exception):
     """It did not answer, or not as registries do: nothing is known about the schema. The message says how."""
 
 
@@ -35,7 +35,7 @@ class RegistryClient:
         try:
             parts = address_of(address)
         except ValueError as error:
-            raise NoRegistry(str(error)) from None
+            raise InvalidRegistryUrl(str(error)) from None
         host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
         port = f":{parts.port}" if parts.port else ""
         self._base: Final = f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
@@ -45,20 +45,21 @@ class RegistryClient:
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
 
     def schema(self, schema_id: int) -> Schema:
-        """With all that it names. Raises RegistryAway, UnknownSchema, and Undecodable if it names too many, or such
-        that are not there.
+        """Return the schema with its references.
+
+        Raises RegistryUnavailable, UnknownSchema, and Undecodable if there are too many references or one is missing.
         """
         where = f"/schemas/ids/{schema_id}"
         try:
-            told = self._get(where)
-            kind = str(told.get("schemaType", AVRO))
+            response = self._get(where)
+            kind = str(response.get("schemaType", AVRO))
             if kind == PROTOBUF:
-                told = self._get(f"{where}?format=serialized")
+                response = self._get(f"{where}?format=serialized")
             references: dict[str, Reference] = {}
-            self._follow(told.get("references") or [], kind, references)
-            return Schema(type=kind, text=_text(told, kind), references=tuple(references.values()))
+            self._follow(response.get("references") or [], kind, references)
+            return Schema(type=kind, text=_text(response, kind), references=tuple(references.values()))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RegistryAway(f"invalid response from the schema registry ({error!r})") from None
+            raise RegistryUnavailable(f"invalid response from the schema registry ({error!r})") from None
 
     def _follow(self, named: list[Any], kind: str, found: dict[str, Reference], depth: int = 0) -> None:
         """Depth first: what a schema names has to be known before it."""
@@ -71,11 +72,11 @@ class RegistryClient:
             form = "?format=serialized" if kind == PROTOBUF else ""
             where = f"/subjects/{quote(str(one['subject']), safe='')}/versions/{int(one['version'])}{form}"
             try:
-                told = self._get(where)
+                response = self._get(where)
             except UnknownSchema:
                 raise Undecodable(f"references {name!r}, which is not in the schema registry") from None
-            self._follow(told.get("references") or [], kind, found, depth + 1)
-            found[name] = Reference(name=name, text=_text(told, kind))
+            self._follow(response.get("references") or [], kind, found, depth + 1)
+            found[name] = Reference(name=name, text=_text(response, kind))
 
     def _get(self, path: str) -> dict[str, Any]:
         try:
@@ -84,11 +85,13 @@ class RegistryClient:
             # Others answer 404 too, such as a server that is no registry.
             if error.status == 404 and error.body.get("error_code") in _NOT_FOUND:
                 raise UnknownSchema("not found in the schema registry") from None
-            raise RegistryAway(f"schema registry request failed: {error}") from None
+            raise RegistryUnavailable(f"schema registry request failed: {error}") from None
 
 
-def _text(told: dict[str, Any], kind: str) -> str:
-    text = str(told["schema"])
+def _text(response: dict[str, Any], kind: str) -> str:
+    text = str(response["schema"])
     if kind == PROTOBUF and "{" in text:
-        raise RegistryAway("the schema registry does not support format=serialized, which reading Protobuf requires")
+        raise RegistryUnavailable(
+            "the schema registry does not support format=serialized, which reading Protobuf requires"
+        )
     return text

@@ -9,10 +9,10 @@ from pyspark.sql.types import StructType
 
 from odradek.client.leases import LeaseCredentials
 from odradek.pipelines.spark.errors import DataLoss
-from odradek.pipelines.spark.leasing import ask_for_leases, read_tasks
+from odradek.pipelines.spark.leasing import read_tasks, request_leases
 from odradek.pipelines.spark.options import ReadOptions
 from odradek.pipelines.spark.planning import OffsetRange
-from odradek.pipelines.spark.pushdown import EVERYTHING, Wanted, wanted_by
+from odradek.pipelines.spark.pushdown import EVERYTHING, Wanted, parse_filters
 from odradek.pipelines.spark.tasks import read_task
 from odradek.pipelines.spark.topics import Topics
 
@@ -47,7 +47,7 @@ class BatchReader(DataSourceReader):
                     continue
                 start, end = self._wanted.offsets(max(start, later.get(partition, end)), end)
                 ranges.append(OffsetRange(partition, topic_id, start, end))
-            held = ask_for_leases(topics.cluster, self._credentials, ranges, read_committed=options.read_committed)
+            held = request_leases(topics.cluster, self._credentials, ranges, read_committed=options.read_committed)
         # Nobody hears when the last task is done: the leases end by themselves.
         return read_tasks(options, ranges, held)
 
@@ -59,5 +59,5 @@ class FilteringReader(BatchReader):
     """Spark refuses a reader that takes filters, unless `spark.sql.python.filterPushdown.enabled` is set."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._wanted = wanted_by(filters)
+        self._wanted = parse_filters(filters)
         return filters

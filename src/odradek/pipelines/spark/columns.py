@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from odradek.base.ids import TopicPartition
 from odradek.client.errors import UnknownPartition
 from odradek.client.produce import BATCH_BYTES, Producer
-from odradek.pipelines.arrow.writing import NO_PARTITION, encoded_records, parts_of
+from odradek.pipelines.arrow.writing import NO_PARTITION, encode_records, parts_of
 
 # Spark's own are of ten thousand rows, which are little for each of many partitions.
 _GATHERED_BYTES: Final = 8 * 1024 * 1024
 
 
-def gathered_batches(batches: Iterable[Any]) -> Iterator[Any]:
+def merge_batches(batches: Iterable[Any]) -> Iterator[Any]:
     """Put together to a few megabytes: so much is sent and acknowledged before more is taken."""
     held: list[Any] = []
     for batch in batches:
@@ -69,7 +69,7 @@ def _send(producer: Producer, batch: Any, topic: str) -> None:
     values = parts_of(batch.column("value"), batch.num_rows)
     partitions = _partitions(batch, topic, count)
     unkeyed = random.randrange(count)
-    for one in encoded_records(keys, values, _times(batch), partitions, count, unkeyed, bytes_max=BATCH_BYTES):
+    for one in encode_records(keys, values, _times(batch), partitions, count, unkeyed, bytes_max=BATCH_BYTES):
         target = TopicPartition(topic, one.partition)
         producer.add_encoded(target, one.payload, one.record_count, one.base_timestamp, one.max_timestamp)
 

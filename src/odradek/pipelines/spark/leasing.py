@@ -17,12 +17,12 @@ _log = logging.getLogger(__name__)
 # For fewer it is quicker to fetch them than to ask.
 LEASED_OFFSETS_MIN: Final = 10_000
 
-Held = Mapping[TopicPartition, Lease]
+Leases = Mapping[TopicPartition, Lease]
 
 
-def ask_for_leases(
+def request_leases(
     cluster: Cluster, credentials: LeaseCredentials | None, ranges: Sequence[OffsetRange], *, read_committed: bool
-) -> Held:
+) -> Leases:
     """Those that are to be had. Where there is none, brokers are asked for the records, which is told."""
     found: dict[TopicPartition, Lease] = {}
     if credentials is None:
@@ -43,7 +43,7 @@ def ask_for_leases(
     return found
 
 
-def read_tasks(options: ReadOptions, ranges: Sequence[OffsetRange], held: Held) -> list[ReadTask]:
+def read_tasks(options: ReadOptions, ranges: Sequence[OffsetRange], held: Leases) -> list[ReadTask]:
     pieces = split_ranges(
         ranges,
         tasks_min=options.tasks_min,

@@ -14,7 +14,7 @@ import odradek
 from odradek.base.ids import TopicPartition
 from odradek.client.security import NOTHING, Security
 from odradek.pipelines.spark.errors import OptionError
-from odradek.pipelines.spark.exactly_once.names import names_of
+from odradek.pipelines.spark.exactly_once.names import task_id_prefix
 from odradek.pipelines.spark.security_options import security_options
 
 EARLIEST: Final = -2
@@ -144,7 +144,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
-def takes_filters(options: Mapping[str, str]) -> bool:
+def should_push_filters(options: Mapping[str, str]) -> bool:
     return _flag(options, "pushdown", False)
 
 
@@ -153,7 +153,7 @@ def exactly_once_options(options: Mapping[str, str], *, streaming: bool) -> Exac
     sink = options.get("kafka.transactional.id")
     if sink is None:
         return None
-    if not sink or names_of("") in sink:
+    if not sink or task_id_prefix("") in sink:
         # It could be taken for a task of another sink.
         raise OptionError(
             f"Option kafka.transactional.id: {sink!r} is invalid. It must not be empty or contain '.task.'."

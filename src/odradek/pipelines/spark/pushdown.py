@@ -38,7 +38,7 @@ class Wanted:
 EVERYTHING: Final = Wanted()
 
 
-def wanted_by(filters: Iterable[Filter]) -> Wanted:
+def parse_filters(filters: Iterable[Filter]) -> Wanted:
     """All filters hold; those that say nothing of partitions, offsets or times are passed over."""
     wanted = EVERYTHING
     for one in filters:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from odradek.pipelines.spark.batch_reader import BatchReader, FilteringReader
 from odradek.pipelines.spark.errors import OptionError
 from odradek.pipelines.spark.lease_options import lease_options
-from odradek.pipelines.spark.options import client_options, exactly_once_options, read_options, takes_filters
+from odradek.pipelines.spark.options import client_options, exactly_once_options, read_options, should_push_filters
 from odradek.pipelines.spark.row_schema import check_schema, row_schema
 from odradek.pipelines.spark.sink.exactly_once_rows import ExactlyOnceRows
 from odradek.pipelines.spark.sink.writers import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
@@ -38,7 +38,7 @@ class OdradekSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
-        kind = FilteringReader if takes_filters(self._options) else BatchReader
+        kind = FilteringReader if should_push_filters(self._options) else BatchReader
         return kind(read_options(self._options, streaming=False), schema, lease_options(self._options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -25,7 +25,7 @@ from odradek.client.errors import ClientError
 from odradek.client.groups import Groups
 from odradek.client.leases import LeaseCredentials, LeaseRenewer
 from odradek.pipelines.spark.errors import DataLoss
-from odradek.pipelines.spark.leasing import Held, ask_for_leases, read_tasks
+from odradek.pipelines.spark.leasing import Leases, read_tasks, request_leases
 from odradek.pipelines.spark.options import ReadOptions
 from odradek.pipelines.spark.planning import OffsetRange, limit_offsets
 from odradek.pipelines.spark.tasks import read_task
@@ -42,12 +42,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._credentials = credentials
         # Of the batch that was planned last.
-        self._held: Held = {}
+        self._leases: Leases = {}
         self._opened: Topics | None = None
         # Where a query with Trigger.AvailableNow ends: what there was when it began.
         self._target: Positions | None = None
         self._latest: Positions | None = None
-        self._mirrored: Positions | None = None
+        self._published: Positions | None = None
         self._last_batch_at = time.monotonic()
 
     # ---- called by Spark
@@ -70,9 +70,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Positions.from_json(start)
         latest = self._target if self._target is not None else self._find_latest()
-        self._mirror(begun, latest)
+        self._publish_progress(begun, latest)
         starts = self._starts(begun, latest)
-        ends = self._limited(starts, latest, limit)
+        ends = self._limit_ends(starts, latest, limit)
         if ends is None:
             return begun.to_json()
         if ends != begun:
@@ -91,10 +91,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         self._release()
         if self._credentials is not None:
-            self._held = ask_for_leases(
+            self._leases = request_leases(
                 self._topics.cluster, self._credentials, ranges, read_committed=self._options.read_committed
             )
-        return read_tasks(self._options, ranges, self._held)
+        return read_tasks(self._options, ranges, self._leases)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_task(self._options, self._schema, partition, self._credentials)
@@ -102,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         self._release()
         done = Positions.from_json(end)
-        self._mirror(done, self._latest or done)
+        self._publish_progress(done, self._latest or done)
 
     def stop(self) -> None:
         self._release()
@@ -112,13 +112,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks get a copy, which only reads."""
-        return self.__dict__ | {"_opened": None, "_held": {}}
+        return self.__dict__ | {"_opened": None, "_leases": {}}
 
     def _release(self) -> None:
         """A batch is done once the next is planned, or the query hears of it; else its leases end by themselves."""
-        if self._held and self._credentials is not None:
-            LeaseRenewer(self._credentials).release(list(self._held.values()))
-        self._held = {}
+        if self._leases and self._credentials is not None:
+            LeaseRenewer(self._credentials).release(list(self._leases.values()))
+        self._leases = {}
 
     # ---- positions
 
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _starts(self, begun: Positions, ends: Positions) -> dict[TopicPartition, int]:
         """Where each partition of `ends` is read from. Raises DataLoss if that is not where the query stood."""
-        known = self._still_there(begun, ends)
+        known = self._keep_existing(begun, ends)
         starts: dict[TopicPartition, int] = {}
         new: list[TopicPartition] = []
         for partition, end in ends.partitions():
@@ -146,33 +146,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 new.append(partition)
                 continue
             if end < offset:
-                self._lost(f"{partition} ends at offset {end}, before the query's offset {offset}")
+                self._on_data_loss(f"{partition} ends at offset {end}, before the query's offset {offset}")
             starts[partition] = min(offset, end)
         for partition, earliest in self._topics.earliest(new).items():
             if earliest > 0:
-                self._lost(f"{partition} is new to the query but starts at offset {earliest} instead of 0")
+                self._on_data_loss(f"{partition} is new to the query but starts at offset {earliest} instead of 0")
             starts[partition] = earliest
         return starts
 
-    def _still_there(self, begun: Positions, ends: Positions) -> Positions:
+    def _keep_existing(self, begun: Positions, ends: Positions) -> Positions:
         """What of the query's positions still means something."""
         kept = Positions()
         for topic, position in begun.items():
             if topic in ends and ends[topic].id != position.id:
-                self._lost(f"Topic {topic!r} was deleted and recreated")
+                self._on_data_loss(f"Topic {topic!r} was deleted and recreated")
             else:
                 kept[topic] = position
         gone = [str(partition) for partition, _ in kept.partitions() if ends.find(partition) is None]
         if gone:
-            self._lost(f"Partitions {', '.join(gone)} no longer exist")
+            self._on_data_loss(f"Partitions {', '.join(gone)} no longer exist")
         return kept
 
-    def _lost(self, what: str) -> None:
+    def _on_data_loss(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
         _log.warning("%s. The query continues with the remaining data.", what)
 
-    def _limited(self, starts: Mapping[TopicPartition, int], latest: Positions, limit: ReadLimit) -> Positions | None:
+    def _limit_ends(
+        self, starts: Mapping[TopicPartition, int], latest: Positions, limit: ReadLimit
+    ) -> Positions | None:
         """Where the next batch ends; None while it is worth waiting for more."""
         ends = dict(latest.partitions())
         available = sum(max(end - starts[partition], 0) for partition, end in ends.items())
@@ -195,12 +197,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             limited.put(partition, latest[partition.topic].id, end)
         return limited
 
-    def _mirror(self, done: Positions, there: Positions) -> None:
+    def _publish_progress(self, done: Positions, there: Positions) -> None:
         """Shows other tools how far the query is in what is still there. It needs none of it: a failure is said, and
         the query goes on.
         """
         group_id = self._options.group_id
-        if group_id is None or done == self._mirrored:
+        if group_id is None or done == self._published:
             return
         offsets = {
             partition: offset
@@ -214,4 +216,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except (ClientError, KafkaError) as error:
             _log.warning("Cannot commit the query's offsets to group %s: %s", group_id, error)
         else:
-            self._mirrored = done
+            self._published = done

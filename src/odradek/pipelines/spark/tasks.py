@@ -38,7 +38,7 @@ def read_task(
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from odradek.pipelines.arrow.brokers import PartitionFetch
-    from odradek.pipelines.arrow.leased import LeasedSegments
+    from odradek.pipelines.arrow.leased_segments import LeasedSegments
     from odradek.pipelines.arrow.reading import record_batches
 
     offsets = task.offsets

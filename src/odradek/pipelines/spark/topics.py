@@ -12,8 +12,8 @@ from odradek.client.errors import UnknownTopic
 from odradek.client.layout import TopicLayout
 from odradek.pipelines.spark.errors import OptionError
 from odradek.pipelines.spark.options import Bound, ClientOptions, ReadOptions
-from odradek.pipelines.spark.same_version import check_version
 from odradek.pipelines.spark.topic_offsets import Positions, id_text
+from odradek.pipelines.spark.version_check import check_version
 from odradek.text.errors import as_sentence
 
 Partitions = dict[TopicPartition, str]
@@ -21,7 +21,7 @@ Partitions = dict[TopicPartition, str]
 
 
 def open_cluster(options: ClientOptions, *, is_known: bool = False) -> Cluster:
-    """`is_known`: somebody has reached it before, and it is worth waiting for. Raises OtherVersion."""
+    """`is_known`: somebody has reached it before, and it is worth waiting for. Raises VersionMismatch."""
     check_version(options.version)
     try:
         addresses = parse_bootstrap(options.bootstrap_servers)

@@ -75,11 +75,11 @@ class TopicRows:
     def send(self, cluster: Cluster, batches: Iterable[Any], transaction: TransactionHandle | None = None) -> None:
         """Returns when all rows are stored."""
         # With numba behind it: the driver does without.
-        from odradek.pipelines.spark.columns import gathered_batches, has_headers, send_columns
+        from odradek.pipelines.spark.columns import has_headers, merge_batches, send_columns
 
         compression = Compression.named(self._compression)
         producer = Producer(cluster, compression=compression, transaction=transaction)
-        for batch in gathered_batches(batches):
+        for batch in merge_batches(batches):
             if has_headers(batch):
                 for topic, partition, record in self._records(batch):
                     producer.add(topic, record, partition)

@@ -11,7 +11,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
 from odradek.client.leases import Aborted, Lease, LeasedFile
-from odradek.pipelines.arrow.leased import LeasedSegments
+from odradek.pipelines.arrow.leased_segments import LeasedSegments
 from odradek.pipelines.arrow.reading import record_batches
 from odradek.pipelines.arrow.schema import arrow_schema
 from odradek.pipelines.arrow.sources import Chunk

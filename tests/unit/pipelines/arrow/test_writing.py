@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from odradek.client.partitioner import partition_of_key
-from odradek.pipelines.arrow.writing import NO_PARTITION, encoded_records, parts_of
+from odradek.pipelines.arrow.writing import NO_PARTITION, encode_records, parts_of
 from odradek.records.builder import write_record
 from odradek.records.record import Record
 
@@ -44,7 +44,7 @@ def test_rows_are_what_the_builder_makes_of_them(kind: pa.DataType) -> None:
         expected[partition].append(Record(key, value, time))
 
     sizes = []
-    for one in encoded_records(keys, values, times, partitions, PARTITIONS, UNKEYED, bytes_max=2_000):
+    for one in encode_records(keys, values, times, partitions, PARTITIONS, UNKEYED, bytes_max=2_000):
         made = bytearray()
         taken, expected[one.partition] = (
             expected[one.partition][: one.record_count],
@@ -64,5 +64,5 @@ def test_a_record_beyond_the_measure_is_alone() -> None:
     values = parts_of(pa.array(["x" * 5_000, "y", "z" * 5_000]), 3)
     nothing = parts_of(None, 3)
     times, partitions = np.zeros(3, np.int64), np.full(3, NO_PARTITION, np.int64)
-    found = encoded_records(nothing, values, times, partitions, 2, 1, bytes_max=100)
+    found = encode_records(nothing, values, times, partitions, 2, 1, bytes_max=100)
     assert [(one.partition, one.record_count) for one in found] == [(1, 1), (1, 2)]

@@ -7,8 +7,8 @@ from odradek.pipelines.jobs.columns import (
     SchemaProblem,
     add_columns,
     columns_text,
+    fillable_columns,
     infer,
-    known_columns,
     merge,
     parse_columns,
 )
@@ -85,5 +85,5 @@ def test_of_a_table_what_records_can_fill_is_known() -> None:
     table = pa.schema(
         [("_offset", pa.int64()), ("id", pa.int64()), ("tags", tags), ("m", pa.map_(pa.string(), pa.int8()))]
     )
-    assert columns_text(known_columns(table)) == "id bigint, tags array<string>"
-    assert len(known_columns(None)) == 0
+    assert columns_text(fillable_columns(table)) == "id bigint, tags array<string>"
+    assert len(fillable_columns(None)) == 0

@@ -125,7 +125,7 @@ class Job:
         )
         assert "secret" not in repr(settings)
         state = JobState(self.table, "orders")
-        with state.held():
+        with state.hold():
             return IngestJob(Cluster([]), settings, state).run(cast(Any, self.records))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -237,7 +237,7 @@ def test_a_job_does_not_read_its_topic_in_two_ways(job: Job) -> None:
     job.run()
     state = JobState(job.table, "orders")
     settings = IngestSettings(bootstrap="", topic="orders", table=job.table, format=TableFormat.PARQUET, name="orders")
-    with state.held(), pytest.raises(UserError, match="its values is 'registry', not 'json'"):
+    with state.hold(), pytest.raises(UserError, match="its values is 'registry', not 'json'"):
         IngestJob(Cluster([]), settings, state)
 
 

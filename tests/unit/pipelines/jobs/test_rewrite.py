@@ -16,7 +16,7 @@ from odradek.client.partitioner import partition_of_key
 from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys, KeyText, read_erased_keys
 from odradek.pipelines.jobs.rewrite.places import CountErased
 from odradek.pipelines.jobs.rewrite.rules import Keyless, Rules
-from odradek.pipelines.jobs.rewrite.switch import SILENCE_S, Switch
+from odradek.pipelines.jobs.rewrite.switch import IDLE_S, Switch
 from odradek.pipelines.jobs.rewrite.tables import TableCopies, check_roots, table_copies
 from odradek.pipelines.jobs.rewrite.task import COUNT, IS_DOUBLE, RewriteTask
 from odradek.pipelines.jobs.state import JobState
@@ -163,17 +163,17 @@ def test_tables_are_searched_in_all_their_files(tmp_path: Path) -> None:
 def test_a_switch_waits_for_silence(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
     now = 100.0
-    with state.held():
+    with state.hold():
         switch = Switch(state, lambda: now)
-        assert not switch.is_asked
-        Switch(state).ask()
-        assert switch.is_asked
+        assert not switch.is_requested
+        Switch(state).request()
+        assert switch.is_requested
     one, other = {TopicPartition("t", 0): 5}, {TopicPartition("t", 0): 6}
-    assert not switch.is_silent(one, one)
-    now += SILENCE_S / 2
-    assert not switch.is_silent(other, one), "somebody writes"
-    now += SILENCE_S
-    assert not switch.is_silent(other, other), "silent, but not for long"
-    now += SILENCE_S
-    assert switch.is_silent(other, other)
-    assert not switch.is_asked
+    assert not switch.is_idle(one, one)
+    now += IDLE_S / 2
+    assert not switch.is_idle(other, one), "somebody writes"
+    now += IDLE_S
+    assert not switch.is_idle(other, other), "silent, but not for long"
+    now += IDLE_S
+    assert switch.is_idle(other, other)
+    assert not switch.is_requested

@@ -13,8 +13,8 @@ from odradek.pipelines.jobs import commands, run_status
 from odradek.pipelines.jobs.audit import TableAuditSettings
 from odradek.pipelines.jobs.commands import INTERRUPTED, SparkSettings
 from odradek.pipelines.jobs.findings import Fault, Findings, PartitionFindings
-from odradek.pipelines.jobs.interruption import ended_by_terminate
-from odradek.pipelines.jobs.lock import held, holder
+from odradek.pipelines.jobs.interruption import interrupt_on_terminate
+from odradek.pipelines.jobs.lock import find_holder, hold_lock
 from odradek.pipelines.jobs.progress import PartitionProgress, Progress
 from odradek.pipelines.jobs.run_status import RunStatus, RunWatch
 from odradek.pipelines.jobs.state import JobState
@@ -170,14 +170,14 @@ def test_an_audit_says_how_it_ended_where_there_is_a_place(tmp_path: Path, monke
     state = JobState(tmp_path, "orders")
     assert audit("exact") == 0
     assert not state.directory.exists(), "nothing is made for it"
-    with state.held():
+    with state.hold():
         assert audit("exact") == 0
         assert (kept(state.audits).state, kept(state.audits).what) == ("done", f"exact = {tmp_path}")
         assert audit("other") == commands.NOT_EXACT
     found = kept(state.audits)
     assert (found.state, found.failure) == ("failed", "Not exact: 3 missing.")
     assert found.progress is not None and (found.progress.rows, found.progress.dead_letters) == (9, 2)
-    with held(state.audits / "lock", ""):
+    with hold_lock(state.audits / "lock", ""):
         assert audit("exact") == 0
     assert kept(state.audits).state == "failed", "that is the other's place"
 
@@ -186,7 +186,7 @@ def test_which_job_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     with pytest.raises(UserError, match="has no jobs"):
         commands.stop(tmp_path, None, 1.0, is_audit=False)
     for name in ("one", "two"):
-        with JobState(tmp_path, name).held():
+        with JobState(tmp_path, name).hold():
             JobState(tmp_path, name).identify({"topic": "t"})
         if name == "one":
             commands.stop(tmp_path, None, 1.0, is_audit=False)
@@ -197,9 +197,9 @@ def test_which_job_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_an_audit_is_stopped_at_once(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), held(tmp_path / "lock", ""), ended_by_terminate():
+    with pytest.raises(KeyboardInterrupt), hold_lock(tmp_path / "lock", ""), interrupt_on_terminate():
         stop_holder(tmp_path / "lock", 5.0)
-    assert holder(tmp_path / "lock") is None
+    assert find_holder(tmp_path / "lock") is None
 
 
 def test_findings_are_told_as_of_any_run() -> None:

@@ -24,13 +24,13 @@ def registry() -> Iterator[FakeRegistry]:
 
 
 def supply(directory: Path, kind: ValueKind = ValueKind.REGISTRY, **changes: Any) -> SchemaSupply:
-    given: dict[str, Any] = {"registry": None, "files": (), "message": None, "keeps_unknown": True}
+    given: dict[str, Any] = {"registry": None, "files": (), "message": None, "stores_unknown": True}
     return SchemaSupply(kind, directory / "schemas", **given | changes)
 
 
 def test_a_schema_is_asked_for_once_and_kept(tmp_path: Path, registry: FakeRegistry) -> None:
     asked = supply(tmp_path, registry=f"http://{registry.address}")
-    asked.ask(0, {7})
+    asked.fetch_missing(0, {7})
     kept = json.loads((tmp_path / "schemas" / "7.json").read_text())
     assert (kept["type"], json.loads(kept["text"])) == ("AVRO", LONG)
     assert "127.0.0.1" not in "".join(one.read_text() for one in (tmp_path / "schemas").iterdir())
@@ -40,18 +40,18 @@ def test_what_a_registry_does_not_have_holds_for_the_batch_and_no_longer(
     tmp_path: Path, registry: FakeRegistry
 ) -> None:
     asked = supply(tmp_path, registry=f"http://{registry.address}")
-    asked.ask(3, {7, 8})
+    asked.fetch_missing(3, {7, 8})
     assert asked.values(3).unknown == {8: "not found in the schema registry"}
     # Meanwhile there is one, and the driver is another: the batch may have sent its dead letters.
     registry.answers["/schemas/ids/8"] = {"schema": json.dumps(LONG)}
     again = supply(tmp_path, registry=f"http://{registry.address}")
     assert again.values(3).unknown == {8: "not found in the schema registry"}
     assert again.values(4).unknown == {}
-    again.ask(4, {8})
+    again.fetch_missing(4, {8})
     assert again.values(4).unknown == {}
     # Where there are no dead letters nothing has been decided by it.
-    without = supply(tmp_path / "without", registry=f"http://{registry.address}", keeps_unknown=False)
-    without.ask(3, {9})
+    without = supply(tmp_path / "without", registry=f"http://{registry.address}", stores_unknown=False)
+    without.fetch_missing(3, {9})
     assert 9 in without.values(3).unknown
     registry.answers["/schemas/ids/9"] = {"schema": json.dumps(LONG)}
     assert supply(tmp_path / "without", files=(), registry=f"http://{registry.address}").values(3).unknown == {}
@@ -65,14 +65,14 @@ def test_a_registry_that_is_away_stops_the_job(tmp_path: Path, registry: FakeReg
     with pytest.raises(
         UserError, match=r"schema 7 for batch 5: schema registry request failed: .*Nothing of this"
     ) as raised:
-        asked.ask(5, {7})
+        asked.fetch_missing(5, {7})
     assert "secret" not in str(raised.value)
     assert not (tmp_path / "schemas").exists() and asked.values(5).unknown == {}
 
 
 def test_more_schemas_than_there_can_be(tmp_path: Path, registry: FakeRegistry) -> None:
     with pytest.raises(UserError, match="Check that the records were written with a schema registry"):
-        supply(tmp_path, registry=f"http://{registry.address}").ask(0, range(WANTED_MAX + 1))
+        supply(tmp_path, registry=f"http://{registry.address}").fetch_missing(0, range(WANTED_MAX + 1))
     assert not registry.asked
 
 
@@ -81,13 +81,13 @@ def test_files_go_before_the_registry_and_do_not_change(tmp_path: Path, registry
     file.write_text(json.dumps(LONG))
     files = (f"9={file}",)
     only_files = supply(tmp_path, files=files)
-    only_files.keep_given()
-    only_files.keep_given()
-    only_files.ask(0, {8})
+    only_files.store_given()
+    only_files.store_given()
+    only_files.fetch_missing(0, {8})
     assert only_files.values(0).unknown == {8: "no --schema-file given for it"}
     file.write_text(json.dumps(LONG | {"name": "M"}))
     with pytest.raises(UserError, match="schema 9 differs from the one the job started with"):
-        supply(tmp_path, files=files, registry=f"http://{registry.address}").keep_given()
+        supply(tmp_path, files=files, registry=f"http://{registry.address}").store_given()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import pytest
 from google.protobuf import descriptor_pb2, json_format
 
 from odradek.pipelines.jobs.columns import columns_text, parse_columns
-from odradek.pipelines.jobs.kept_schemas import KeptSchemas
 from odradek.pipelines.jobs.rows import DecodedRows, NewFields, RowDecoder
 from odradek.pipelines.jobs.schema_files import read_schema_file
+from odradek.pipelines.jobs.stored_schemas import StoredSchemas
 from odradek.pipelines.jobs.values import ValueKind, Values, fields_reader
 from odradek.pipelines.schemas.protobuf import ProtobufReader
 from odradek.pipelines.schemas.schema import Schema
@@ -206,7 +206,7 @@ def test_protobufs_fields_have_columns_by_their_schema(order_file: Path) -> None
 
 
 def test_framed_records_are_read_by_the_schemas_they_name(tmp_path: Path, order_file: Path) -> None:
-    kept = KeptSchemas(tmp_path / "schemas")
+    kept = StoredSchemas(tmp_path / "schemas")
     kept.keep(7, avro_schema(LONG))
     kept.keep(8, read_schema_file(order_file, message=None, is_framed=True))
     kept.keep(9, Schema(type="JSON", text="{}"))

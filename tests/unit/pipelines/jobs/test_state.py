@@ -8,7 +8,7 @@ from odradek.base.ids import TopicPartition
 from odradek.pipelines.jobs.columns import columns_text, parse_columns
 from odradek.pipelines.jobs.rows import NewFields
 from odradek.pipelines.jobs.state import JobState, Plan
-from odradek.pipelines.jobs.topic_range import limited, source_options
+from odradek.pipelines.jobs.topic_range import limit_batch, source_options
 from odradek.pipelines.spark.topic_offsets import Positions
 from odradek.text.errors import UserError
 
@@ -24,7 +24,7 @@ def positions(**offsets: int) -> Positions:
 
 def test_plans_are_written_once_and_the_last_is_found(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
-    with state.held():
+    with state.hold():
         assert state.last_plan() is None
         plans = [Plan(n, positions(p0=n), positions(p0=n + 1), NewFields.REFUSE) for n in range(120)]
         for plan in plans:
@@ -34,13 +34,13 @@ def test_plans_are_written_once_and_the_last_is_found(tmp_path: Path) -> None:
         assert len(list((state.directory / "batches").iterdir())) == 100
         with pytest.raises(UserError, match="Another run of job 'job' has planned batch 119"):
             state.keep_plan(plans[-1])
-        with pytest.raises(UserError, match="is already running"), JobState(tmp_path, "job").held():
+        with pytest.raises(UserError, match="is already running"), JobState(tmp_path, "job").hold():
             pass
 
 
 def test_a_damaged_plan_is_told(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
-    with state.held():
+    with state.hold():
         (state.directory / "batches" / f"{3:020d}.json").write_text("{}")
         with pytest.raises(UserError, match="is not a valid batch plan"):
             state.last_plan()
@@ -48,7 +48,7 @@ def test_a_damaged_plan_is_told(tmp_path: Path) -> None:
 
 def test_columns_and_identity_stay(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
-    with state.held():
+    with state.hold():
         assert state.columns() is None and state.first() is None and not state.exists
         state.keep_columns(parse_columns("id bigint"))
         state.keep_first(positions(p0=5))
@@ -64,10 +64,10 @@ def test_columns_and_identity_stay(tmp_path: Path) -> None:
 def test_where_a_batch_ends() -> None:
     start = positions(p0=5, p1=0)
     t0, t1 = TopicPartition("t", 0), TopicPartition("t", 1)
-    assert limited(start, {t0: 15, t1: 30}, 1000) == positions(p0=15, p1=30)
-    assert limited(start, {t0: 15, t1: 30}, 20) == positions(p0=10, p1=15)
-    assert limited(start, {t0: 3, t1: 0}, 20) is None
-    assert limited(start, {t1: 1}, 20) == positions(p0=5, p1=1)
+    assert limit_batch(start, {t0: 15, t1: 30}, 1000) == positions(p0=15, p1=30)
+    assert limit_batch(start, {t0: 15, t1: 30}, 20) == positions(p0=10, p1=15)
+    assert limit_batch(start, {t0: 3, t1: 0}, 20) is None
+    assert limit_batch(start, {t1: 1}, 20) == positions(p0=5, p1=1)
 
 
 def test_only_partitions_with_something_to_read_are_asked() -> None:

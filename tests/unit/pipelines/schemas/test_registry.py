@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.client import json_over_http
-from odradek.pipelines.schemas.registry import RegistryAway, RegistryClient, UnknownSchema
+from odradek.pipelines.schemas.registry import RegistryClient, RegistryUnavailable, UnknownSchema
 from odradek.pipelines.schemas.schema import Schema, Undecodable
 from tests.schema_registry import FakeRegistry, fake_registry
 
@@ -39,7 +39,7 @@ def test_other_answers_say_nothing_about_a_schema(registry: FakeRegistry, client
     """Also 404, by a server that is no registry."""
     registry.answers = {"/schemas/ids/1": {"message": "no"}}
     registry.trouble = status
-    with pytest.raises(RegistryAway, match=f"returned HTTP {status}") as raised:
+    with pytest.raises(RegistryUnavailable, match=f"returned HTTP {status}") as raised:
         client.schema(1)
     assert "secret" not in str(raised.value) and "ann" not in str(raised.value)
 
@@ -49,28 +49,28 @@ def test_other_answers_say_nothing_about_a_schema(registry: FakeRegistry, client
 )
 def test_answers_that_are_none(registry: FakeRegistry, client: RegistryClient, answer: object) -> None:
     registry.answers = {"/schemas/ids/1": answer}
-    with pytest.raises(RegistryAway):
+    with pytest.raises(RegistryUnavailable):
         client.schema(1)
 
 
 def test_protobuf_as_text_is_not_understood(registry: FakeRegistry, client: RegistryClient) -> None:
     told = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A {}'}
     registry.answers = {"/schemas/ids/1": told, "/schemas/ids/1?format=serialized": told}
-    with pytest.raises(RegistryAway, match="format=serialized"):
+    with pytest.raises(RegistryUnavailable, match="format=serialized"):
         client.schema(1)
 
 
 def test_answers_are_bounded(registry: FakeRegistry, client: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.answers = {"/schemas/ids/1": {"schema": "x" * json_over_http.RESPONSE_BYTES_MAX}}
-    with pytest.raises(RegistryAway, match="returned HTTP 200"):
+    with pytest.raises(RegistryUnavailable, match="returned HTTP 200"):
         client.schema(1)
     registry.answers = {"/schemas/ids/1": {"schema": '"int"'}}
     monkeypatch.setattr(json_over_http, "TIMEOUT_S", 0.2)
     registry.pause_s = 0.5
-    with pytest.raises(RegistryAway, match="does not respond"):
+    with pytest.raises(RegistryUnavailable, match="does not respond"):
         client.schema(1)
 
 
 def test_one_that_is_not_there() -> None:
-    with pytest.raises(RegistryAway, match=r"127\.0\.0\.1 does not respond"):
+    with pytest.raises(RegistryUnavailable, match=r"127\.0\.0\.1 does not respond"):
         RegistryClient("http://ann:secret@127.0.0.1:1").schema(1)

@@ -14,7 +14,7 @@ from odradek.pipelines.spark.exactly_once import driver, task
 from odradek.pipelines.spark.exactly_once.driver import Generation, Report
 from odradek.pipelines.spark.exactly_once.requests import (
     BatchLost,
-    EndedOtherwise,
+    EndedDifferently,
     EndTransaction,
     Fenced,
     FindOpen,
@@ -22,10 +22,10 @@ from odradek.pipelines.spark.exactly_once.requests import (
     ListOpen,
     NextTicket,
     NotDecided,
-    NotMyTurn,
     OutcomeUnknown,
     ReadState,
     Request,
+    Superseded,
     TakeTicket,
     WriteRows,
     WriteState,
@@ -83,7 +83,7 @@ class Brokers:
             self._quietly(*self.late.pop())
 
     def _quietly(self, request: Request, rows: list[Row]) -> None:
-        with suppress(Fenced, EndedOtherwise):
+        with suppress(Fenced, EndedDifferently):
             self._do(request, rows)
 
     def _do(self, request: Request, rows: list[Row]) -> Any:
@@ -145,7 +145,7 @@ class Brokers:
             return one.producer
         if producer == one.producer or producer == one.producer._replace(epoch=one.last_epoch):
             if one.was_committed is not committed or producer == one.producer:
-                raise EndedOtherwise
+                raise EndedDifferently
             return one.producer
         raise Fenced
 
@@ -185,7 +185,7 @@ class Process:
             return
         try:
             answer = self._brokers.handle(self._pending, self._rows)
-        except (Fenced, EndedOtherwise, OutcomeUnknown) as error:
+        except (Fenced, EndedDifferently, OutcomeUnknown) as error:
             failure = error
             self._resume(lambda: self._steps.throw(failure))
         else:
@@ -196,7 +196,7 @@ class Process:
             self._pending = advance()
         except StopIteration as end:
             self.is_over, self.result = True, end.value
-        except (Fenced, EndedOtherwise, OutcomeUnknown, NotMyTurn, NotDecided, BatchLost) as error:
+        except (Fenced, EndedDifferently, OutcomeUnknown, Superseded, NotDecided, BatchLost) as error:
             self.is_over, self.failure = True, error
 
 
@@ -261,7 +261,7 @@ class Spark:
             reports = yield from self._tasks(generation, batch)
             try:
                 yield from driver.commit(generation, batch, reports)
-            except (Fenced, NotMyTurn, NotDecided, OutcomeUnknown):
+            except (Fenced, Superseded, NotDecided, OutcomeUnknown):
                 yield from driver.abort(generation, batch, reports)
                 return
             self.done.add(batch)
@@ -367,7 +367,7 @@ def test_a_name_that_another_query_has() -> None:
         begun.step()
     other = Process(spark.brokers, write_batch(begun.result, 0, "query-2", 0, has_rows=True))
     other.step()
-    assert isinstance(other.failure, NotMyTurn)
+    assert isinstance(other.failure, Superseded)
     assert "belongs to another query" in str(other.failure)
 
 
@@ -406,7 +406,7 @@ def test_ids_given_away_again_after_a_driver_died_are_found(monkeypatch: pytest.
     original = driver.begin
 
     def generous(sink: str) -> Iterator[Any]:
-        before = yield from driver.until_known(ReadState(sink))
+        before = yield from driver.retry_until_known(ReadState(sink))
         generation = yield from original(sink)
         pool = before.pool if isinstance(before, driver.Begun) else generation.pool
         return replace(generation, pool=pool)
@@ -417,7 +417,7 @@ def test_ids_given_away_again_after_a_driver_died_are_found(monkeypatch: pytest.
 
 def test_a_driver_that_aborts_its_successors_transactions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(sink: str, decided: Any) -> Iterator[Any]:
-        for one in (yield from driver.until_known(ListOpen(driver.names_of(sink)))):
+        for one in (yield from driver.retry_until_known(ListOpen(driver.task_id_prefix(sink)))):
             if one not in decided.winners:
                 yield from driver._abort_one(one)
 
@@ -431,14 +431,14 @@ def test_a_driver_that_aborts_its_successors_transactions_is_found(monkeypatch: 
 
 
 def test_a_name_that_is_asked_for_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "fresh_name", lambda sink, number, *others: f"{sink}.task.{number}.{others[0] % 3}")
+    monkeypatch.setattr(task, "new_task_id", lambda sink, number, *others: f"{sink}.task.{number}.{others[0] % 3}")
     assert find()
 
 
 def test_asking_again_for_an_id_without_an_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def insistent(generation: Generation, attempt: int) -> Iterator[Any]:
-        name = task.fresh_name(generation.sink, generation.number, attempt, 0)
-        return Prepared(name, (yield from task.until_known(InitProducer(name))))
+        name = task.new_task_id(generation.sink, generation.number, attempt, 0)
+        return Prepared(name, (yield from task.retry_until_known(InitProducer(name))))
 
     monkeypatch.setattr(task, "_take_id", insistent)
     assert find()
@@ -451,5 +451,5 @@ def test_two_attempts_with_one_entry_of_the_pool_are_found(monkeypatch: pytest.M
         yield TakeTicket(generation.sink)
         return generation.pool[-1] if generation.pool else None
 
-    monkeypatch.setattr(task, "_listed", by_partition)
+    monkeypatch.setattr(task, "_take_pooled_id", by_partition)
     assert find()

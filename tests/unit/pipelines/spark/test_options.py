@@ -18,9 +18,9 @@ from odradek.pipelines.spark.options import (
     read_options,
 )
 from odradek.pipelines.spark.row_schema import row_schema
-from odradek.pipelines.spark.same_version import OtherVersion
 from odradek.pipelines.spark.source import OdradekSource
 from odradek.pipelines.spark.topics import open_cluster
+from odradek.pipelines.spark.version_check import VersionMismatch
 
 pytestmark = pytest.mark.needs("pyspark")
 
@@ -145,7 +145,7 @@ def test_a_task_of_another_version_does_nothing() -> None:
     client = client_options({"kafka.bootstrap.servers": "localhost:9092"})
     other = replace(client, version="0.0.1")
     with pytest.raises(
-        OtherVersion, match=r"This executor has odradek .* but the driver has 0\.0\.1\. Install the same"
+        VersionMismatch, match=r"This executor has odradek .* but the driver has 0\.0\.1\. Install the same"
     ):
         open_cluster(other, is_known=True)
     open_cluster(client, is_known=True).close()

@@ -12,24 +12,30 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from odradek.pipelines.spark.pushdown import EVERYTHING, Wanted, wanted_by
+from odradek.pipelines.spark.pushdown import EVERYTHING, Wanted, parse_filters
 
 pytestmark = pytest.mark.needs("pyspark")
 
 
 def test_what_filters_leave() -> None:
-    assert wanted_by([IsNotNull(("value",)), Not(EqualTo(("partition",), 1)), EqualTo(("topic",), "t")]) == EVERYTHING
-    assert wanted_by([In(("partition",), (1, 2)), EqualTo(("partition",), 2)]).partitions == {2}
-    assert wanted_by([EqualTo(("partition",), 1), EqualTo(("partition",), 2)]).partitions == frozenset()
-    assert wanted_by([GreaterThan(("offset",), 4), LessThan(("offset",), 9)]) == Wanted(first_offset=5, last_offset=8)
-    assert wanted_by(
+    assert (
+        parse_filters([IsNotNull(("value",)), Not(EqualTo(("partition",), 1)), EqualTo(("topic",), "t")]) == EVERYTHING
+    )
+    assert parse_filters([In(("partition",), (1, 2)), EqualTo(("partition",), 2)]).partitions == {2}
+    assert parse_filters([EqualTo(("partition",), 1), EqualTo(("partition",), 2)]).partitions == frozenset()
+    assert parse_filters([GreaterThan(("offset",), 4), LessThan(("offset",), 9)]) == Wanted(
+        first_offset=5, last_offset=8
+    )
+    assert parse_filters(
         [GreaterThanOrEqual(("offset",), 4), LessThanOrEqual(("offset",), 9), EqualTo(("offset",), 6)]
     ) == (Wanted(first_offset=6, last_offset=6))
     moment = datetime(2024, 1, 1, tzinfo=UTC)
-    wanted = wanted_by([GreaterThan(("timestamp",), moment + timedelta(microseconds=1500)), LessThan(("offset",), 0)])
+    wanted = parse_filters(
+        [GreaterThan(("timestamp",), moment + timedelta(microseconds=1500)), LessThan(("offset",), 0)]
+    )
     assert wanted.first_timestamp_ms == round(moment.timestamp() * 1000) + 1
     # A time of no zone says nothing of a moment.
-    assert wanted_by([EqualTo(("timestamp",), datetime(2024, 1, 1))]) == EVERYTHING
+    assert parse_filters([EqualTo(("timestamp",), datetime(2024, 1, 1))]) == EVERYTHING
 
 
 def test_ranges_get_smaller_and_never_longer() -> None:

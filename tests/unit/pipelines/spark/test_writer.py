@@ -9,7 +9,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.client.errors import UnknownPartition
 from odradek.client.produce import Producer
-from odradek.pipelines.spark.columns import gathered_batches, send_columns
+from odradek.pipelines.spark.columns import merge_batches, send_columns
 from odradek.pipelines.spark.options import ClientOptions
 from odradek.pipelines.spark.writer import TopicRows
 
@@ -105,5 +105,5 @@ def test_columns_are_sent_by_topic_and_partition() -> None:
 
 def test_small_batches_are_put_together() -> None:
     small = pa.record_batch({"value": pa.array(["x" * 100] * 1000)})
-    gathered = list(gathered_batches([small, small.slice(0, 0), *[small] * 100]))
+    gathered = list(merge_batches([small, small.slice(0, 0), *[small] * 100]))
     assert [one.num_rows for one in gathered] == [81_000, 20_000]

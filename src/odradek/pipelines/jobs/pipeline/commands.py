@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from odradek.client.cluster import Cluster
-from odradek.pipelines.jobs.commands import INTERRUPTED, SparkSettings, passing_session
+from odradek.pipelines.jobs.commands import INTERRUPTED, SparkSettings, temporary_session
 from odradek.pipelines.jobs.interruption import stop_requests
-from odradek.pipelines.jobs.lock import held, holder
+from odradek.pipelines.jobs.lock import find_holder, hold_lock
 from odradek.pipelines.jobs.pipeline.definition import Pipeline
 from odradek.pipelines.jobs.pipeline.display import pipeline_display, show_status
 from odradek.pipelines.jobs.pipeline.example import example
@@ -32,7 +32,7 @@ def init(file: Path, bootstrap: str) -> None:
 def validate(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: OutputFormat) -> None:
     check_topics(cluster, pipeline)
     load_functions(pipeline.transformations)
-    with passing_session(f"validate {pipeline.name}", spark) as session:
+    with temporary_session(f"validate {pipeline.name}", spark) as session:
         columns = PipelineQueries(session, pipeline).check()
     if format is OutputFormat.JSON:
         print_json({"name": pipeline.name, "views": columns})
@@ -46,7 +46,7 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
     pipeline.state.mkdir(parents=True, exist_ok=True)
     refusal = f"Pipeline {pipeline.name!r} is already running. Stop it with `odradek pipeline stop`."
     log_file = pipeline.state / "spark.log"
-    with held(lock_file(pipeline), refusal), stop_requests() as should_stop:
+    with hold_lock(lock_file(pipeline), refusal), stop_requests() as should_stop:
         check_identity(pipeline)
         check_topics(cluster, pipeline)
         load_functions(pipeline.transformations)
@@ -64,7 +64,7 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
 
 def status(pipeline: Pipeline, format: OutputFormat) -> int:
     """0: it runs, or has done its work. 1: it does not run, and did not end well."""
-    found, runs = PipelineStatus.read(pipeline.state), holder(lock_file(pipeline)) is not None
+    found, runs = PipelineStatus.read(pipeline.state), find_holder(lock_file(pipeline)) is not None
     show_status(pipeline.name, found, runs=runs, format=format)
     return 0 if runs or (found is not None and found.state in (DONE, STOPPED)) else 1
 

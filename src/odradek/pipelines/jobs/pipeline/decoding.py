@@ -9,7 +9,7 @@ import odradek
 from odradek.pipelines.jobs.columns import ORIGIN, columns_text, parse_columns
 from odradek.pipelines.jobs.pipeline.source_values import SourceValues
 from odradek.pipelines.jobs.rows import NewFields, RowDecoder
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.spark.version_check import check_version
 
 # Of a record that is no row: what a dead letter is made of.
 _LETTER: Final = pa.schema(

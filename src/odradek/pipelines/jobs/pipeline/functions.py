@@ -46,7 +46,7 @@ def load_function(function: PythonFunction) -> Callable[..., Any]:
     """Runs its file. Raises UserError."""
     try:
         module = _module(function.file, function.file.stat().st_mtime_ns)
-    # Whatever a user's file raises is said in a line, also that it wants to exit.
+    # Whatever a user's file raises is reason in a line, also that it wants to exit.
     except (Exception, SystemExit) as error:  # noqa: BLE001
         raise UserError(as_sentence(error_line(error, [function.file]))) from None
     found = getattr(module, function.name, None)
@@ -70,12 +70,12 @@ def load_functions(transformations: Mapping[str, str | PythonFunction]) -> dict[
 
 
 def error_line(error: BaseException, files: Iterable[Path]) -> str:
-    """In one line, with the last line of these files that it came through."""
+    """In one line, with the last line of these files that it frames through."""
     known = {str(one) for one in files}
-    came = [one for one in traceback.extract_tb(error.__traceback__) if one.filename in known]
-    where = f"{Path(came[-1].filename).name}, line {came[-1].lineno}: " if came else ""
-    said = " ".join(str(error).split())
-    return f"{where}{type(error).__name__}" + (f": {said}" if said else "")
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename in known]
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
+    reason = " ".join(str(error).split())
+    return f"{where}{type(error).__name__}" + (f": {reason}" if reason else "")
 
 
 def _file(named: str, directory: Path) -> Path:

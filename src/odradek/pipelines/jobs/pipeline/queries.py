@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from odradek.client.security import NOTHING, Security
 from odradek.pipelines.jobs.broker_options import broker_options
 from odradek.pipelines.jobs.dead_letters import JOB, TOPIC, as_letters
-from odradek.pipelines.jobs.once import SinkBatch, write_once
+from odradek.pipelines.jobs.exactly_once_write import SinkBatch, write_once
 from odradek.pipelines.jobs.pipeline.checkpoint import query_of
 from odradek.pipelines.jobs.pipeline.decoding import LETTER_COLUMNS, SOURCE_COLUMNS, decode_task, decoded_schema
 from odradek.pipelines.jobs.pipeline.definition import Pipeline, Sink, Source

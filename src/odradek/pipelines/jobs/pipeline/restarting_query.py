@@ -21,7 +21,7 @@ class RestartingQuery:
         self._starts = 1
         self.running = start()
 
-    def starts_again(self) -> bool:
+    def restart_if_slow(self) -> bool:
         """Raises UserError for what it failed with. Started again it goes on from its checkpoint, each row once."""
         failure = self.running.exception()
         if failure is None:

@@ -11,7 +11,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownTopic
 from odradek.client.explain import explain_unknown_topic
 from odradek.client.security import NOTHING, Security
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.pipeline.definition import Pipeline
 from odradek.pipelines.jobs.pipeline.queries import PipelineQueries
 from odradek.pipelines.jobs.pipeline.restarting_query import RestartingQuery
@@ -22,7 +22,7 @@ from odradek.text.errors import UserError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_S: Final = 0.5
+_POLL_S: Final = 0.5
 # How old a status may be while nothing happens.
 _KEEP_S: Final = 5.0
 # A batch that takes longer is cut off: it is done again the next time.
@@ -60,7 +60,7 @@ def check_identity(pipeline: Pipeline) -> None:
                 "another directory with `state`."
             )
         return
-    write_whole(file, identity)
+    write_atomically(file, identity)
 
 
 def run_pipeline(
@@ -87,29 +87,29 @@ def run_pipeline(
             queries[name], watches[name] = RestartingQuery(name, start), QueryWatch(name)
         while True:
             active = any(query.running.isActive for query in queries.values())
-            news = _look(queries, watches)
+            news = _update_watches(queries, watches)
             if news:
                 on_status(status(RUNNING))
             if news or time.monotonic() > kept_at + _KEEP_S:
                 status(RUNNING).keep(pipeline.state)
                 kept_at = time.monotonic()
             # After the look at who is active: whoever had ended by then has said why.
-            active |= any(query.starts_again() for query in queries.values())
+            active |= any(query.restart_if_slow() for query in queries.values())
             if not active or should_stop():
                 break
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         state, failure = (STOPPED if should_stop() and active else DONE), None
     except UserError as error:
         failure = str(error)
         raise
     finally:
         _stop(queries, wait=failure is None)
-        _look(queries, watches)
+        _update_watches(queries, watches)
         status(state, failure).keep(pipeline.state)
     return status(state)
 
 
-def _look(queries: Mapping[str, RestartingQuery], watches: Mapping[str, QueryWatch]) -> bool:
+def _update_watches(queries: Mapping[str, RestartingQuery], watches: Mapping[str, QueryWatch]) -> bool:
     news = [
         watches[name].take([json.loads(one.json) for one in query.running.recentProgress])
         for name, query in queries.items()
@@ -121,5 +121,5 @@ def _stop(queries: Mapping[str, RestartingQuery], *, wait: bool) -> None:
     until = time.monotonic() + (_BATCH_S_MAX if wait else 0.0)
     for query in (one.running for one in queries.values()):
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
-            time.sleep(_LOOK_S / 10)
+            time.sleep(_POLL_S / 10)
         query.stop()

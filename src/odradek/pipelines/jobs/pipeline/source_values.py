@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from odradek.pipelines.jobs.kept_schemas import WITHOUT_ID
 from odradek.pipelines.jobs.rows import ReadFields, read_json
 from odradek.pipelines.jobs.schema_supply import given_schemas, open_registry
+from odradek.pipelines.jobs.stored_schemas import WITHOUT_ID
 from odradek.pipelines.jobs.values import ValueKind, framed_reader, plain_reader
-from odradek.pipelines.schemas.registry import RegistryAway, RegistryClient
+from odradek.pipelines.schemas.registry import RegistryClient, RegistryUnavailable
 from odradek.pipelines.schemas.schema import Schema, Undecodable
 from odradek.text.errors import UserError
 
@@ -55,7 +55,7 @@ class SourceValues:
                 raise SchemaMissing(f"Schema {schema_id} of a record is unknown. Add it with schema_file.")
             try:
                 return registry.schema(schema_id)
-            except (RegistryAway, Undecodable) as error:
+            except (RegistryUnavailable, Undecodable) as error:
                 raise SchemaMissing(f"Cannot get schema {schema_id} of a record: {error}.") from None
 
         return find

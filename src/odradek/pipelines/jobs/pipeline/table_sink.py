@@ -17,7 +17,7 @@ from odradek.pipelines.jobs.ingest_task import REPORT_SCHEMA, TaskReport
 from odradek.pipelines.jobs.pipeline.checkpoint import query_of
 from odradek.pipelines.jobs.state import JobState
 from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, Table
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.spark.version_check import check_version
 from odradek.text.errors import UserError
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from odradek.pipelines.jobs.rewrite.rules import Rules
 from odradek.pipelines.jobs.rewrite.task import COUNT
 from odradek.pipelines.jobs.row_hashes import row_hashes
 from odradek.pipelines.jobs.state import JobState
-from odradek.pipelines.jobs.topic_range import TopicRange, limited, source_options
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.jobs.topic_range import TopicRange, limit_batch, source_options
+from odradek.pipelines.spark.version_check import check_version
 from odradek.text.errors import UserError
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ class RewriteAudit:
             for one, offset in self._start.partitions()
             if offset > began.get(one, offset)
         )
-        self._end: Final = limited(self._start, dict(reached.partitions()), _NO_LIMIT)
+        self._end: Final = limit_batch(self._start, dict(reached.partitions()), _NO_LIMIT)
         written = TopicRange(cluster, target, skip_lost=True)
         self._target_start: Final = written.first("beginning")
         ends = history.ends() or written.latest(written.partitions())
-        self._target_end: Final = limited(self._target_start, ends, _NO_LIMIT)
+        self._target_end: Final = limit_batch(self._target_start, ends, _NO_LIMIT)
 
     def run(self, spark: "SparkSession") -> RewriteFindings:
         expected, found = self._expected(spark).cache(), self._found(spark).cache()
@@ -144,7 +144,7 @@ class RewriteAudit:
         """Partition and offset are the source's."""
         if self._end is None:
             return spark.createDataFrame([], _HASHED)
-        made = self._rows.rewritten(self._rows.records(spark, self._start, self._end)).where(f"partition != {COUNT}")
+        made = self._rows.rewrite(self._rows.records(spark, self._start, self._end)).where(f"partition != {COUNT}")
         task = _hash_task(odradek.__version__, "source_partition", "source_offset")
         return made.mapInArrow(task, _HASHED)
 

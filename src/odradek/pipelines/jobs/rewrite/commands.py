@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.client.cluster import Cluster
-from odradek.pipelines.jobs.commands import NOT_EXACT, SparkSettings, passing_session, run_batches
-from odradek.pipelines.jobs.lock import holder
+from odradek.pipelines.jobs.commands import NOT_EXACT, SparkSettings, run_batches, temporary_session
+from odradek.pipelines.jobs.lock import find_holder
 from odradek.pipelines.jobs.rewrite.audit import RewriteAudit
 from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.pipelines.jobs.rewrite.job import RewriteJob, RewriteSettings
@@ -39,7 +39,7 @@ def run_rewrite(
     state = JobState(settings.state, settings.name)
     what = f"{settings.source} → {settings.target}"
 
-    def name_places(session: "SparkSession") -> None:
+    def report_erased_keys(session: "SparkSession") -> None:
         erased = settings.rules.erased
         if erased is None or not search.is_on:
             return
@@ -56,7 +56,7 @@ def run_rewrite(
         lambda: RewriteJob(cluster, settings, state),
         spark,
         format,
-        when_done=name_places,
+        when_done=report_erased_keys,
     )
 
 
@@ -64,17 +64,17 @@ def switch(state: JobState, name: str, timeout_s: float) -> None:
     """Lets a run that follows its source end for good: when it has everything, and nothing comes any more."""
     if not state.exists or state.identity().get("job") != "rewrite":
         raise UserError(f"{str(state.directory.parent)!r} has no rewrite job {name!r}. Check --state and --name.")
-    running = holder(state.lock)
+    running = find_holder(state.lock)
     if running is None:
         raise UserError(f"Job {name} is not running. Run it without --follow to copy the remaining records.")
-    asked = Switch(state)
-    asked.ask()
+    request = Switch(state)
+    request.request()
     if not wait_for_holder(state.lock, running, timeout_s):
         raise UserError(
             f"Job {name} has not ended within {timeout_s:.0f} s. It ends when no more records arrive. Stop the "
             "producers of the source topic."
         )
-    if asked.is_asked:
+    if request.is_requested:
         raise UserError(f"Job {name} ended before the switch. Check its output, then start it again.")
     say(f"Job {name} has copied everything and ended. Switch the clients to the new topic.")
 
@@ -91,7 +91,7 @@ def audit_rewritten(
     format: OutputFormat,
 ) -> int:
     audit = RewriteAudit(cluster, bootstrap, source, target, state, name, erased)
-    with passing_session(f"audit {name}", spark) as session:
+    with temporary_session(f"audit {name}", spark) as session:
         findings = audit.run(session)
     report_rewritten(findings, format)
     return 0 if findings.is_exact else NOT_EXACT

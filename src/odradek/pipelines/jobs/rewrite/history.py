@@ -8,10 +8,10 @@ from typing import Final
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownTopic
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.rewrite.target import TargetTopic
 from odradek.pipelines.jobs.state import JobState, Plan
-from odradek.pipelines.spark.exactly_once.names import names_of
+from odradek.pipelines.spark.exactly_once.names import task_id_prefix
 from odradek.pipelines.spark.exactly_once.states import NO_BATCH, last_finished
 from odradek.pipelines.spark.options import DEFAULT_DECISION_TOPIC
 from odradek.pipelines.spark.sink.decision_log import DecisionLog
@@ -59,7 +59,7 @@ class RewriteHistory:
     def keep_ends(self, batch: int, ends: Mapping[TopicPartition, int]) -> None:
         """Where the target ended behind a batch: what comes later is not the job's."""
         form = {"batch": batch, "ends": {str(one.partition): offset for one, offset in ends.items()}}
-        write_whole(self._ends_file, json.dumps(form, sort_keys=True) + "\n")
+        write_atomically(self._ends_file, json.dumps(form, sort_keys=True) + "\n")
 
     def ends(self) -> dict[TopicPartition, int] | None:
         """None: not known, since a run died just then."""
@@ -78,6 +78,6 @@ class RewriteHistory:
 def sink_name(name: str, job_id: str) -> str:
     """Raises UserError for a name that a sink cannot have."""
     found = f"odradek.{name}.{job_id}"
-    if names_of("") in found:
-        raise UserError(f"--name {name!r} is invalid. It must not contain {names_of('')!r}.")
+    if task_id_prefix("") in found:
+        raise UserError(f"--name {name!r} is invalid. It must not contain {task_id_prefix('')!r}.")
     return found

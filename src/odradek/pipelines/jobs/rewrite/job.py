@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.pipelines.jobs.broker_options import broker_options
+from odradek.pipelines.jobs.exactly_once_write import SinkBatch, write_once
 from odradek.pipelines.jobs.interruption import wait
-from odradek.pipelines.jobs.once import SinkBatch, write_once
 from odradek.pipelines.jobs.progress import Pace, Progress
 from odradek.pipelines.jobs.rewrite.history import RewriteHistory, sink_name
 from odradek.pipelines.jobs.rewrite.rows import RewrittenRows, check_sql
@@ -24,7 +24,7 @@ from odradek.pipelines.jobs.rewrite.switch import Switch
 from odradek.pipelines.jobs.rewrite.target import Target
 from odradek.pipelines.jobs.rewrite.task import COUNT
 from odradek.pipelines.jobs.state import JobState, Plan
-from odradek.pipelines.jobs.topic_range import TopicRange, limited
+from odradek.pipelines.jobs.topic_range import TopicRange, limit_batch
 from odradek.pipelines.spark.topic_offsets import Positions
 from odradek.text.errors import UserError
 
@@ -76,7 +76,7 @@ class RewriteJob:
         self._history: RewriteHistory | None = None
         if state.exists:
             self._check_identity()
-            self._go_on()
+            self._resume()
         else:
             sink_name(settings.name, "")
             self._new_target.check_new(settings.partitions)
@@ -102,11 +102,11 @@ class RewriteJob:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Progress:
-        """Until the end that was found at the start, or with `follow` until the switch; or stopping is asked for,
+        """Until the end that was found at the start, or with `follow` until the switch; or stopping is requested for,
         which takes effect after a batch.
         """
         check_sql(spark, self._settings.rules)
-        history = self._history or self._begin()
+        history = self._history or self._start()
         rows = RewrittenRows(
             self._cluster,
             self._settings.bootstrap,
@@ -120,7 +120,7 @@ class RewriteJob:
             if plan is not None:
                 self._run_batch(spark, rows, history, plan)
                 on_progress(self.progress())
-            elif not self._settings.follow or self._is_switched():
+            elif not self._settings.follow or self._should_switch():
                 break
             else:
                 wait(self._settings.interval_s, should_stop)
@@ -128,7 +128,7 @@ class RewriteJob:
 
     # ---- what was before
 
-    def _begin(self) -> RewriteHistory:
+    def _start(self) -> RewriteHistory:
         """The first run. What it takes down has been checked before."""
         settings = self._settings
         made = self._new_target.make(settings.partitions)
@@ -141,7 +141,7 @@ class RewriteJob:
                 "partitions": str(made.partitions),
             }
         )
-        self._go_on()
+        self._resume()
         assert self._history is not None
         return self._history
 
@@ -152,12 +152,12 @@ class RewriteJob:
     def _check_identity(self) -> None:
         """Raises UserError unless this is the same command: also what is left away now has been part of it."""
         known, settings = self._state.identity(), self._settings
-        asked = self._identity()
+        requested = self._identity()
         if settings.start is not None:
-            asked["from"] = settings.start
+            requested["from"] = settings.start
         if settings.partitions is not None:
-            asked["partitions"] = str(settings.partitions)
-        for key, value in asked.items():
+            requested["partitions"] = str(settings.partitions)
+        for key, value in requested.items():
             if known.get(key) != value:
                 what = "other --without-keys" if key == "erased" else f"{key} {known.get(key)!r}"
                 raise UserError(
@@ -165,7 +165,7 @@ class RewriteJob:
                     "new job with another --name and topic."
                 )
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         history = RewriteHistory(self._cluster, self._state, self._settings.name)
         self._new_target.check_same(history.target)
         self._reached, self._interrupted = history.reached()
@@ -187,7 +187,7 @@ class RewriteJob:
         if settings.follow:
             self._target = self._range.last(None)
         start = self._range.next(self._reached)
-        end = limited(start, self._target, settings.batch_records)
+        end = limit_batch(start, self._target, settings.batch_records)
         if end is None:
             return None
         last = self._state.last_plan()
@@ -204,7 +204,7 @@ class RewriteJob:
         # Offsets mean other records in a topic of the same name.
         self._range.check_same(plan.end)
         # Counted after they are written; on the disk, where they go to be sorted anyway.
-        made = rows.rewritten(rows.records(spark, plan.start, plan.end)).persist(StorageLevel.DISK_ONLY)
+        made = rows.rewrite(rows.records(spark, plan.start, plan.end)).persist(StorageLevel.DISK_ONLY)
         try:
             write_once(
                 self._in_order(made.where(f"partition != {COUNT}"), plan, history.target.partitions),
@@ -226,13 +226,13 @@ class RewriteJob:
 
     # ---- the end of the tail
 
-    def _is_switched(self) -> bool:
+    def _should_switch(self) -> bool:
         """Asked for, and the source has been silent since then: also of what is undecided nothing is left."""
-        if not self._switch.is_asked:
+        if not self._switch.is_requested:
             return False
         reached = dict(self._reached.partitions())
         found = self._admin.offsets(dict.fromkeys(self._range.partitions(), LATEST))
-        return self._switch.is_silent(
+        return self._switch.is_idle(
             {one: offset for one, offset in found.items() if offset}, {one: at for one, at in reached.items() if at}
         )
 

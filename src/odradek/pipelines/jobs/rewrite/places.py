@@ -20,7 +20,7 @@ from odradek.client.groups import Groups
 from odradek.pipelines.jobs.broker_options import broker_options
 from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.pipelines.jobs.rewrite.tables import TableCopies, table_copies
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.spark.version_check import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -43,14 +43,14 @@ class RewrittenRows:
         if self._rules.window_ms is None:
             return self._read(spark, start, end)
         before = self._window_start(spark, start, end)
-        marked = self._marked(self._read(spark, before, end))
+        marked = self._mark_duplicates(self._read(spark, before, end))
         if before == start:
             return marked
         # Records that are only looked back at are another batch's.
         firsts = F.create_map(*(F.lit(part) for one, offset in start.partitions() for part in (one.partition, offset)))
         return marked.where(F.col("offset") >= firsts[F.col("partition")])
 
-    def rewritten(self, records: "DataFrame") -> "DataFrame":
+    def rewrite(self, records: "DataFrame") -> "DataFrame":
         """What of `records` goes to the target, with partition and origin, in no order, and rows that count them."""
         from pyspark.sql import functions as F
 
@@ -78,7 +78,7 @@ class RewrittenRows:
             .load()
         )
 
-    def _marked(self, records: "DataFrame") -> "DataFrame":
+    def _mark_duplicates(self, records: "DataFrame") -> "DataFrame":
         """Whether the same record was there so shortly before: by what came just before it, so that batches do not
         matter.
         """
@@ -108,8 +108,8 @@ class RewrittenRows:
             .collect()
         )
         # Below zero are not times but words of the protocol.
-        asked = {TopicPartition(self._topic, row.partition): max(row.time_ms - window_ms, 0) for row in earliest}
-        found = self._admin.offsets(asked) if asked else {}
+        timestamps = {TopicPartition(self._topic, row.partition): max(row.time_ms - window_ms, 0) for row in earliest}
+        found = self._admin.offsets(timestamps) if timestamps else {}
         before = Positions()
         for one, offset in start.partitions():
             earlier = found.get(one, -1)

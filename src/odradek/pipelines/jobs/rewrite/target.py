@@ -71,19 +71,19 @@ class Target:
                     if one.source == _OWN_CONFIG and one.value is not None and one.name not in _NOT_COPIED
                 },
             )
-            found = self._cluster.retry(f"looking up topic {self._name!r}", self._when_known)
+            found = self._cluster.retry(f"looking up topic {self._name!r}", self._require_topic)
         return TargetTopic(self._name, id_text(found.id), len(found.partitions))
 
-    def check_same(self, begun: TargetTopic) -> None:
+    def check_same(self, original: TargetTopic) -> None:
         """Raises UserError if it is not any more what it was."""
         found = self._find()
-        if found is None or id_text(found.id) != begun.id:
+        if found is None or id_text(found.id) != original.id:
             what = "was deleted" if found is None else "was deleted and recreated"
             raise UserError(f"Topic {self._name!r} {what} since the job started. Start a new job with its own --name.")
-        if len(found.partitions) != begun.partitions:
+        if len(found.partitions) != original.partitions:
             raise UserError(
                 f"Topic {self._name!r} has {len(found.partitions)} partitions, but the job started with "
-                f"{begun.partitions}. Records with the same key would be in two partitions. Start a new job with "
+                f"{original.partitions}. Records with the same key would be in two partitions. Start a new job with "
                 "another "
                 "topic."
             )
@@ -94,7 +94,7 @@ class Target:
         except UnknownTopic:
             return None
 
-    def _when_known(self) -> TopicLayout:
+    def _require_topic(self) -> TopicLayout:
         found = self._find()
         if found is None:
             raise NotYet(f"topic {self._name!r} does not exist yet")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.pipelines.jobs.rewrite.rules import Keyless
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.spark.version_check import check_version
 
 # What comes in: the source's columns, the new key if there is to be one, and whether it is a duplicate, if those are
 # looked for.

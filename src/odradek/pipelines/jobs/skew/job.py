@@ -11,9 +11,9 @@ from odradek.client.cluster import Cluster
 from odradek.pipelines.jobs.broker_options import broker_options
 from odradek.pipelines.jobs.skew.advice import SkewFindings, judge
 from odradek.pipelines.jobs.skew.summary import COLUMNS, Summary
-from odradek.pipelines.jobs.topic_range import TopicRange, limited, source_options
-from odradek.pipelines.spark.same_version import check_version
+from odradek.pipelines.jobs.topic_range import TopicRange, limit_batch, source_options
 from odradek.pipelines.spark.topic_offsets import Positions
+from odradek.pipelines.spark.version_check import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ class SkewJob:
         range_ = TopicRange(cluster, settings.topic, skip_lost=True)
         self._partition_count: Final = len(range_.partitions())
         self._start: Final = range_.first(settings.start or "beginning")
-        self._end: Final[Positions | None] = limited(self._start, range_.last(settings.end), _ALL)
+        self._end: Final[Positions | None] = limit_batch(self._start, range_.last(settings.end), _ALL)
 
     @property
     def has_work(self) -> bool:

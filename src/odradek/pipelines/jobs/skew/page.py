@@ -63,8 +63,8 @@ def _bars(findings: SkewFindings) -> str:
         records = tallies[number].records if number in tallies else 0
         height = _HEIGHT * records / most
         size = format_bytes(tallies[number].bytes) if number in tallies else "0 B"
-        told = f"partition {number}: {records:,} records, {size}"
-        drawn.append(_rect(place * width, _HEIGHT - height, max(0.5, width - 1), height, _LINES[0], 1.0, told))
+        label = f"partition {number}: {records:,} records, {size}"
+        drawn.append(_rect(place * width, _HEIGHT - height, max(0.5, width - 1), height, _LINES[0], 1.0, label))
     at = _HEIGHT - _HEIGHT * mean / most
     line = f'<line x1="0" x2="{_WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#c8553d" stroke-dasharray="4"/>'
     left = "" if len(shown) == findings.partition_count else f", largest {len(shown)} only"
@@ -83,16 +83,16 @@ def _heat(findings: SkewFindings) -> str:
         for row, partition in enumerate(shown):
             records = window.partitions.get(partition, 0)
             if records:
-                told = f"{_time(number, findings)}, partition {partition}: {records:,} records"
+                label = f"{_time(number, findings)}, partition {partition}: {records:,} records"
                 strength = min(1.0, records / mean / _FULL_COLOUR)
                 x, y = (number - first) * width, row * _ROW_HEIGHT
-                drawn.append(_rect(x, y, width, _ROW_HEIGHT - 1, _LINES[1], strength, told))
-    told = (
+                drawn.append(_rect(x, y, width, _ROW_HEIGHT - 1, _LINES[1], strength, label))
+    label = (
         f"From {_time(first, findings)} to {_time(last + 1, findings)} in intervals of "
         f"{findings.summary.window_ms / 1000:,.0f} s. Rows are partitions {shown[0]} to {shown[-1]}. Full colour means "
         f"{_FULL_COLOUR:.0f} times the mean of the interval or more."
     )
-    return _svg(len(shown) * _ROW_HEIGHT, drawn) + f"<p>{told}</p>"
+    return _svg(len(shown) * _ROW_HEIGHT, drawn) + f"<p>{label}</p>"
 
 
 def _lines(findings: SkewFindings) -> str:
@@ -142,10 +142,10 @@ def _time(number: int, findings: SkewFindings) -> str:
         return f"second {seconds:,.0f}"
 
 
-def _rect(x: float, y: float, width: float, height: float, colour: str, strength: float, told: str) -> str:
+def _rect(x: float, y: float, width: float, height: float, colour: str, strength: float, label: str) -> str:
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}" '
-        f'fill-opacity="{strength:.2f}"><title>{escape(told)}</title></rect>'
+        f'fill-opacity="{strength:.2f}"><title>{escape(label)}</title></rect>'
     )
 
 

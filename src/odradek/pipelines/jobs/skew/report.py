@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.skew.advice import SkewFindings, key_text
 from odradek.pipelines.jobs.skew.page import page
 from odradek.text.amounts import format_bytes
@@ -17,7 +17,7 @@ _KEYS_PRINTED: Final = 10
 
 def report_skew(findings: SkewFindings, format: OutputFormat, file: Path | None) -> None:
     if file is not None:
-        write_whole(file, page(findings, datetime.now(UTC)))
+        write_atomically(file, page(findings, datetime.now(UTC)))
     if format is OutputFormat.JSON:
         print_json(_form(findings))
         return

@@ -21,7 +21,7 @@ from requests import RequestException
 from odradek.pipelines.jobs.tables.table import one_line
 from odradek.text.errors import UserError
 
-UNANSWERED: Final = (
+UNKNOWN_OUTCOMES: Final = (
     CommitStateUnknownException,
     ServerError,
     ServiceUnavailableError,
@@ -30,28 +30,28 @@ UNANSWERED: Final = (
 )
 """Whether it was done is not known, or it could not be done just then: to be looked up, and asked again."""
 
-_UNTRUSTED: Final = (AuthorizationExpiredError, ForbiddenError, OAuthError, UnauthorizedError)
+_ACCESS_ERRORS: Final = (AuthorizationExpiredError, ForbiddenError, OAuthError, UnauthorizedError)
 _SECRET: Final = re.compile("token|credential|secret|password|header|key", re.IGNORECASE)
 # Shorter ones are parts of words, and no secrets.
 _SECRET_CHARACTERS_MIN: Final = 4
 # Whatever answers in the place of a catalog may answer with a page.
-_SAID_CHARACTERS_MAX: Final = 300
+_TEXT_CHARACTERS_MAX: Final = 300
 
 
 @contextmanager
-def explained(catalog: str, secrets: Iterable[str]) -> Iterator[None]:
+def explain_catalog_errors(catalog: str, secrets: Iterable[str]) -> Iterator[None]:
     """Raises UserError for what a catalog, or the way to it, is the reason of."""
     try:
         yield
-    except UNANSWERED as error:
+    except UNKNOWN_OUTCOMES as error:
         advice = "Check that it is running and its address is correct, then run the job again."
-        raise UserError(f"Catalog {catalog} does not respond ({_said(error, secrets)}). {advice}") from None
-    except _UNTRUSTED as error:
+        raise UserError(f"Catalog {catalog} does not respond ({_describe(error, secrets)}). {advice}") from None
+    except _ACCESS_ERRORS as error:
         advice = "Check the token or credential in PyIceberg's settings (PYICEBERG_CATALOG__ODRADEK__TOKEN)."
-        raise UserError(f"Catalog {catalog} denied access ({_said(error, secrets)}). {advice}") from None
+        raise UserError(f"Catalog {catalog} denied access ({_describe(error, secrets)}). {advice}") from None
     except (RESTError, NotImplementedError) as error:
         raise UserError(
-            f"Catalog {catalog} rejected the request ({_said(error, secrets)}). Check its address."
+            f"Catalog {catalog} rejected the request ({_describe(error, secrets)}). Check its address."
         ) from None
 
 
@@ -67,9 +67,9 @@ def secrets_of(settings: Mapping[str, Any], *, is_secret: bool = False) -> list[
     return sorted((one for one in found if len(one) >= _SECRET_CHARACTERS_MIN), key=len, reverse=True)
 
 
-def _said(error: Exception, secrets: Iterable[str]) -> str:
+def _describe(error: Exception, secrets: Iterable[str]) -> str:
     """A server may repeat what it was asked with."""
     text = one_line(error)
     for one in secrets:
         text = text.replace(one, "***")
-    return text if len(text) <= _SAID_CHARACTERS_MAX else f"{text[:_SAID_CHARACTERS_MAX]}…"
+    return text if len(text) <= _TEXT_CHARACTERS_MAX else f"{text[:_TEXT_CHARACTERS_MAX]}…"

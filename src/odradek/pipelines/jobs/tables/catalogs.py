@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.state import DIRECTORY
 from odradek.pipelines.jobs.tables.table import one_line
 from odradek.text.errors import UserError, as_sentence
@@ -32,31 +32,32 @@ class CatalogPlace:
     """NAMESPACE.NAME; None: by the directory."""
 
     @classmethod
-    def of(cls, directory: Path, asked: "CatalogPlace | None") -> "CatalogPlace":
-        """As it was kept when the table was new. Raises UserError if something else is asked for."""
-        asked = asked or cls()
-        if asked.address is not None and _holds_secret(asked.address):
+    def of(cls, directory: Path, requested: "CatalogPlace | None") -> "CatalogPlace":
+        """As it was kept when the table was new. Raises UserError if something else is requested for."""
+        requested = requested or cls()
+        if requested.address is not None and _holds_secret(requested.address):
             raise UserError(
                 "The catalog's address is stored with the table and must not contain a password. Set "
                 f"PYICEBERG_CATALOG__{_NAME.upper()}__TOKEN or __CREDENTIAL instead."
             )
-        if asked.table is not None and not all(asked.table.rpartition(".")):
-            raise UserError(f"--catalog-table {asked.table!r} has no namespace. Write NAMESPACE.NAME.")
+        if requested.table is not None and not all(requested.table.rpartition(".")):
+            raise UserError(f"--catalog-table {requested.table!r} has no namespace. Write NAMESPACE.NAME.")
         file = directory / DIRECTORY / _FILE
         if not file.is_file():
             return cls(
-                asked.address, asked.table or f"{_NAMESPACE}.{_NOT_IN_NAMES.sub('_', directory.absolute().name)}"
+                requested.address,
+                requested.table or f"{_NAMESPACE}.{_NOT_IN_NAMES.sub('_', directory.absolute().name)}",
             )
         known = cls(**json.loads(file.read_text()))
         for name in ("address", "table"):
-            if (given := getattr(asked, name)) not in (None, getattr(known, name)):
+            if (given := getattr(requested, name)) not in (None, getattr(known, name)):
                 raise UserError(f"The table is {known}, not {given}. Remove --catalog and --catalog-table.")
         return known
 
     def keep(self, directory: Path) -> None:
         file = directory / DIRECTORY / _FILE
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps({"address": self.address, "table": self.table}) + "\n")
+        write_atomically(file, json.dumps({"address": self.address, "table": self.table}) + "\n")
 
     @property
     def identifier(self) -> str:
@@ -74,7 +75,7 @@ class CatalogPlace:
 def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
     from pyiceberg.catalog import load_catalog
 
-    from odradek.pipelines.jobs.tables.catalog_errors import explained, secrets_of
+    from odradek.pipelines.jobs.tables.catalog_errors import explain_catalog_errors, secrets_of
 
     address = place.address
     if address is None:
@@ -83,7 +84,7 @@ def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
         address = f"sqlite:///{file}"
     name, settings = catalog_settings(address)
     try:
-        with explained(address, secrets_of(settings)):
+        with explain_catalog_errors(address, secrets_of(settings)):
             if settings.get("type") == "rest":
                 from odradek.pipelines.jobs.tables.rest_catalog import BoundedRestCatalog
 

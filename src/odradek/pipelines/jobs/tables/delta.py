@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, missing_columns, one_line, taken_by_another
+from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, committed_by_another_run, missing_columns, one_line
 from odradek.text.errors import UserError
 
 # Others may commit to the table at the same time; each try begins with what they left.
@@ -85,7 +85,7 @@ class DeltaLakeTable:
                 )
             if _marker(table, job) >= batch:
                 if files and not self._has(files[0]):
-                    raise taken_by_another(job, batch)
+                    raise committed_by_another_run(job, batch)
                 return
             try:
                 table.create_write_transaction(added, "append", table.schema(), commit_properties=properties)

@@ -20,17 +20,17 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table as CatalogTable
 from pyiceberg.table import TableProperties
 
-from odradek.pipelines.jobs.tables.catalog_errors import UNANSWERED, explained, secrets_of
+from odradek.pipelines.jobs.tables.catalog_errors import UNKNOWN_OUTCOMES, explain_catalog_errors, secrets_of
 from odradek.pipelines.jobs.tables.catalogs import CatalogPlace, catalog_settings, open_catalog
-from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, missing_columns, one_line, taken_by_another
+from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, committed_by_another_run, missing_columns, one_line
 from odradek.text.errors import UserError
 
 # Others may commit to the table at the same time; each try begins with what they left.
 _CONFLICTS_MAX: Final = 50
 _PAUSE_S: Final = 0.1
 # A catalog that is started again does not answer for a while.
-_SILENCES_MAX: Final = 10
-_SILENCE_S: Final = 1.0
+_NO_RESPONSE_MAX: Final = 10
+_NO_RESPONSE_PAUSE_S: Final = 1.0
 _LOCAL: Final = "file://"
 
 
@@ -42,7 +42,7 @@ class IcebergTable:
         self._opened: Catalog | None = None
 
     def check_new(self) -> None:
-        if self._look() is None and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
+        if self._find() is None and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
             raise UserError(
                 f"{str(self._directory)!r} contains Parquet files but is not the Iceberg table {self._place}. Choose "
                 "another directory."
@@ -50,7 +50,7 @@ class IcebergTable:
         self._place.keep(self._directory)
 
     def last_batch(self, job: str) -> int:
-        table = self._look()
+        table = self._find()
         return NO_BATCH if table is None else _marker(table, job)
 
     def shape(self, columns: Any) -> None:
@@ -77,32 +77,32 @@ class IcebergTable:
                 )
             if _marker(table, job) >= batch:
                 if paths and paths[0].removeprefix(_LOCAL) not in _files(table):
-                    raise taken_by_another(job, batch)
+                    raise committed_by_another_run(job, batch)
                 return
             # On the version that was looked at, or not at all: what others did meanwhile may be this very batch, and
             # the library would put these files behind it. Said to what was loaded; the table keeps what it says.
             table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
-            told = {"odradek.job": job, "odradek.batch": str(batch)}
+            marker = {"odradek.job": job, "odradek.batch": str(batch)}
             with table.transaction() as change:
                 change.set_properties({_property(job): str(batch)})
                 if paths:
-                    change.add_files(paths, snapshot_properties=told, check_duplicate_files=False)
+                    change.add_files(paths, snapshot_properties=marker, check_duplicate_files=False)
                 else:
                     # A REST catalog compares the snapshot and not the version: without one, a marker that comes late
                     # would be set in the place of a later batch's.
-                    with change.update_snapshot(snapshot_properties=told).fast_append():
+                    with change.update_snapshot(snapshot_properties=marker).fast_append():
                         pass
 
         self._repeat(attempt, f"Cannot commit batch {batch}")
 
     def files(self) -> list[str]:
-        table = self._look()
+        table = self._find()
         if table is None:
             raise UserError(f"Iceberg table {self._place} does not exist. Check the directory.")
         return _files(table)
 
     def columns(self) -> Any | None:
-        table = self._look()
+        table = self._find()
         return None if table is None else _arrow(table)
 
     def _create(self, columns: Any) -> None:
@@ -118,8 +118,8 @@ class IcebergTable:
 
     def _repeat(self, attempt: Callable[[], None], problem: str) -> None:
         """Each time on what is there then: others may have committed, and what was not answered may have been done."""
-        conflicts = silences = 0
-        with self._explained():
+        conflicts = no_responses = 0
+        with self._explain_errors():
             while True:
                 try:
                     attempt()
@@ -129,18 +129,18 @@ class IcebergTable:
                     if conflicts == _CONFLICTS_MAX:
                         raise UserError(f"{problem} ({one_line(error)}). Run the job again.") from None
                     time.sleep(_PAUSE_S)
-                except UNANSWERED:
-                    silences += 1
-                    if silences == _SILENCES_MAX:
+                except UNKNOWN_OUTCOMES:
+                    no_responses += 1
+                    if no_responses == _NO_RESPONSE_MAX:
                         raise
-                    time.sleep(_SILENCE_S)
+                    time.sleep(_NO_RESPONSE_PAUSE_S)
 
-    def _look(self) -> CatalogTable | None:
-        with self._explained():
+    def _find(self) -> CatalogTable | None:
+        with self._explain_errors():
             return self._load()
 
-    def _explained(self) -> AbstractContextManager[None]:
-        return explained(self._place.address or "in the table's directory", self._secrets)
+    def _explain_errors(self) -> AbstractContextManager[None]:
+        return explain_catalog_errors(self._place.address or "in the table's directory", self._secrets)
 
     @cached_property
     def _secrets(self) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
 
-from odradek.pipelines.jobs.durable import write_new
-from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, taken_by_another
+from odradek.pipelines.jobs.atomic_files import write_new
+from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, committed_by_another_run
 from odradek.text.errors import UserError
 
 _LOG: Final = "_spark_metadata"
@@ -52,7 +52,7 @@ class ParquetTable:
         last = self.last_batch(job)
         if last >= batch:
             if files and str((self._directory / files[0].name).absolute()) not in self.files():
-                raise taken_by_another(job, batch)
+                raise committed_by_another_run(job, batch)
             return
         if last != batch - 1:
             raise UserError(
@@ -68,7 +68,7 @@ class ParquetTable:
         try:
             write_new(self._log / name, "\n".join([_VERSION, *lines]))
         except FileExistsError:
-            raise taken_by_another(job, batch) from None
+            raise committed_by_another_run(job, batch) from None
 
     def files(self) -> list[str]:
         if not self._log.is_dir():

@@ -86,7 +86,7 @@ def missing_columns(present: Any, wanted: Any, is_same: Callable[[Any, Any], boo
     return missing
 
 
-def taken_by_another(job: str, batch: int) -> UserError:
+def committed_by_another_run(job: str, batch: int) -> UserError:
     return UserError(
         f"Another run of job {job!r} has committed batch {batch}. Nothing was written twice. Keep only one run."
     )

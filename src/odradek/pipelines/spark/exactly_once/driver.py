@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.pipelines.spark.exactly_once.names import names_of, number_of
+from odradek.pipelines.spark.exactly_once.names import number_of, task_id_prefix
 from odradek.pipelines.spark.exactly_once.requests import (
     BatchLost,
-    EndedOtherwise,
+    EndedDifferently,
     EndTransaction,
     Fenced,
     FindOpen,
@@ -15,11 +15,11 @@ from odradek.pipelines.spark.exactly_once.requests import (
     ListOpen,
     NextTicket,
     NotDecided,
-    NotMyTurn,
     ReadState,
     Steps,
+    Superseded,
     WriteState,
-    until_known,
+    retry_until_known,
 )
 from odradek.pipelines.spark.exactly_once.states import (
     Begun,
@@ -54,8 +54,8 @@ class Generation:
 
 def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
     """Steps 1 to 3. `reuse_ids`: EndTxn raises epochs here (transaction.version 2)."""
-    producer: Producer = yield from until_known(InitProducer(sink))
-    state: State | None = yield from until_known(ReadState(sink))
+    producer: Producer = yield from retry_until_known(InitProducer(sink))
+    state: State | None = yield from retry_until_known(ReadState(sink))
     if isinstance(state, Decided):
         producer, state = yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
     begun = Begun(
@@ -67,21 +67,21 @@ def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
     # Before anything is aborted: only who could write this was not replaced, and what it read is still so.
     producer = yield WriteState(sink, producer, begun)
     yield from _abort_older(sink, begun)
-    first_ticket: int = yield from until_known(NextTicket(sink))
+    first_ticket: int = yield from retry_until_known(NextTicket(sink))
     return Generation(sink, begun.number, producer, begun.pool, begun.after, first_ticket)
 
 
 def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reuse_ids: bool = True) -> Steps[None]:
     """Steps 7 to 9, with a report for each partition, in their order.
 
-    Raises Fenced, NotMyTurn, NotDecided or OutcomeUnknown: the next driver knows what was done. Raises BatchLost.
+    Raises Fenced, Superseded, NotDecided or OutcomeUnknown: the next driver knows what was done. Raises BatchLost.
     """
     sink = generation.sink
-    state: State | None = yield from until_known(ReadState(sink))
+    state: State | None = yield from retry_until_known(ReadState(sink))
     if last_finished(state) >= batch:
         return
     if state is None or state.number != generation.number:
-        raise NotMyTurn(f"Another driver has taken over sink {sink}.")
+        raise Superseded(f"Another driver has taken over sink {sink}.")
     producer = generation.producer
     if isinstance(state, Begun):
         state = Decided(
@@ -100,11 +100,11 @@ def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reu
 def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Steps[None]:
     """Gives up the batch, unless it is decided. Spark calls it also after `commit` raised."""
     sink = generation.sink
-    if not _is_begun((yield from until_known(ReadState(sink))), generation):
+    if not _is_begun((yield from retry_until_known(ReadState(sink))), generation):
         return
     # A decision without an answer may still be on its way. From here on none can come.
-    yield from until_known(InitProducer(sink))
-    if not _is_begun((yield from until_known(ReadState(sink))), generation):
+    yield from retry_until_known(InitProducer(sink))
+    if not _is_begun((yield from retry_until_known(ReadState(sink))), generation):
         return
     for report in reports:
         if report.prepared is not None:
@@ -114,7 +114,7 @@ def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Step
 def _check_open(decided: Decided) -> Steps[None]:
     """Where transactions have timeouts this is the last moment at which one that has passed does no harm."""
     names = tuple(winner.transactional_id for winner in decided.winners)
-    found = yield from until_known(FindOpen(names))
+    found = yield from retry_until_known(FindOpen(names))
     for winner in decided.winners:
         if winner not in found:
             raise NotDecided(decided.batch, winner.transactional_id)
@@ -141,11 +141,11 @@ def _finish(sink: str, producer: Producer, decided: Decided, *, reuse_ids: bool)
 
 def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
     try:
-        following = yield from until_known(EndTransaction(*winner, True))
-    except (EndedOtherwise, Fenced) as error:
+        following = yield from retry_until_known(EndTransaction(*winner, True))
+    except (EndedDifferently, Fenced) as error:
         # One that was replaced finds the id used again by its successor: the state tells.
-        if last_finished((yield from until_known(ReadState(sink)))) >= batch:
-            raise NotMyTurn(f"Another driver has taken over sink {sink}.") from error
+        if last_finished((yield from retry_until_known(ReadState(sink)))) >= batch:
+            raise Superseded(f"Another driver has taken over sink {sink}.") from error
         raise BatchLost(batch, winner.transactional_id) from error
     return Prepared(winner.transactional_id, following)
 
@@ -154,7 +154,7 @@ def _abort_others(sink: str, decided: Decided) -> Steps[None]:
     """What a driver may abort after its decision, seen from a time at which it may have been replaced."""
     given = set(decided.pool)
     pooled = {one.transactional_id for one in decided.pool}
-    for one in (yield from until_known(ListOpen(names_of(sink)))):
+    for one in (yield from retry_until_known(ListOpen(task_id_prefix(sink)))):
         number = number_of(sink, one.transactional_id)
         if number == decided.number:
             is_mine = one.producer.epoch == 0
@@ -169,14 +169,14 @@ def _abort_others(sink: str, decided: Decided) -> Steps[None]:
 def _abort_older(sink: str, begun: Begun) -> Steps[None]:
     """What nobody is given any more, now that this driver has begun."""
     kept = {one.transactional_id for one in begun.pool}
-    for one in (yield from until_known(ListOpen(names_of(sink)))):
+    for one in (yield from retry_until_known(ListOpen(task_id_prefix(sink)))):
         if number_of(sink, one.transactional_id) < begun.number and one.transactional_id not in kept:
             yield from _abort_one(one)
 
 
 def _abort_one(one: Prepared) -> Steps[None]:
     try:
-        yield from until_known(EndTransaction(*one, False))
-    except (EndedOtherwise, Fenced):
+        yield from retry_until_known(EndTransaction(*one, False))
+    except (EndedDifferently, Fenced):
         # Somebody else has ended it meanwhile.
         return

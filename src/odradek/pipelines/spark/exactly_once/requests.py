@@ -87,7 +87,7 @@ class Fenced(Exception):
     """The producer's epoch is over: somebody else has its place."""
 
 
-class EndedOtherwise(Exception):
+class EndedDifferently(Exception):
     """The transaction is ended, and not as asked for."""
 
 
@@ -118,11 +118,11 @@ class NotDecided(Exception):
         )
 
 
-class NotMyTurn(Exception):
+class Superseded(Exception):
     """Another driver has taken over, or another query has the sink's name."""
 
 
-def until_known(request: Request) -> Steps[Any]:
+def retry_until_known(request: Request) -> Steps[Any]:
     """For what may be repeated."""
     while True:
         try:

@@ -3,16 +3,16 @@
 from itertools import count
 
 from odradek.pipelines.spark.exactly_once.driver import Generation, Report
-from odradek.pipelines.spark.exactly_once.names import fresh_name
+from odradek.pipelines.spark.exactly_once.names import new_task_id
 from odradek.pipelines.spark.exactly_once.requests import (
     InitProducer,
-    NotMyTurn,
     OutcomeUnknown,
     ReadState,
     Steps,
+    Superseded,
     TakeTicket,
     WriteRows,
-    until_known,
+    retry_until_known,
 )
 from odradek.pipelines.spark.exactly_once.states import Begun, Decided, Prepared, Producer, State, last_finished
 
@@ -23,16 +23,16 @@ def write_batch(generation: Generation, batch: int, query: str, attempt: int, *,
     Raises Fenced if the batch went on without this attempt.
     """
     sink = generation.sink
-    state: State | None = yield from until_known(ReadState(sink))
+    state: State | None = yield from retry_until_known(ReadState(sink))
     if state is not None and state.query not in (None, query):
-        raise NotMyTurn(
+        raise Superseded(
             f"Sink {sink} belongs to another query, {state.query}. Choose another kafka.transactional.id, or use that "
             "query's checkpoint."
         )
     if last_finished(state) >= batch or (isinstance(state, Decided) and state.batch == batch):
         return Report(None, query)
     if not isinstance(state, Begun) or state.number != generation.number:
-        raise NotMyTurn(f"Another driver has taken over sink {sink}.")
+        raise Superseded(f"Another driver has taken over sink {sink}.")
     if not has_rows:
         return Report(None, query)
     prepared = yield from _take_id(generation, attempt)
@@ -42,11 +42,11 @@ def write_batch(generation: Generation, batch: int, query: str, attempt: int, *,
 
 
 def _take_id(generation: Generation, attempt: int) -> Steps[Prepared]:
-    listed = yield from _listed(generation)
-    if listed is not None:
-        return listed
+    pooled = yield from _take_pooled_id(generation)
+    if pooled is not None:
+        return pooled
     for attempted in count():
-        name = fresh_name(generation.sink, generation.number, attempt, attempted)
+        name = new_task_id(generation.sink, generation.number, attempt, attempted)
         try:
             producer: Producer = yield InitProducer(name)
         except OutcomeUnknown:
@@ -56,7 +56,7 @@ def _take_id(generation: Generation, attempt: int) -> Steps[Prepared]:
     raise AssertionError("unreachable")
 
 
-def _listed(generation: Generation) -> Steps[Prepared | None]:
+def _take_pooled_id(generation: Generation) -> Steps[Prepared | None]:
     """The entry of the pool whose number was drawn. Of two attempts at the same rows each draws its own."""
     if not generation.pool:
         return None

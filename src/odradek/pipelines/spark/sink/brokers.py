@@ -12,9 +12,9 @@ from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, Unreachabl
 from odradek.client.producer_transactions import TransactionHandle, TransactionTerms, end_transaction, init_producer
 from odradek.client.transactions import TransactionDescription, Transactions
 from odradek.core.transactions.commands import ProducerIdentity
-from odradek.pipelines.spark.exactly_once.names import is_name
+from odradek.pipelines.spark.exactly_once.names import is_task_id
 from odradek.pipelines.spark.exactly_once.requests import (
-    EndedOtherwise,
+    EndedDifferently,
     EndTransaction,
     Fenced,
     FindOpen,
@@ -49,38 +49,38 @@ _ENDED: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.transaction_ab
 # What a partition says to one whose transaction it knows nothing of any more.
 _FORGOTTEN: Final = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
 
-# For so long no answer is no reason to give up.
+# For so long no result is no reason to give up.
 PATIENCE_S: Final = 120.0
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 
 
 def drive(steps: Steps[T], handle: Callable[[Request], Any], *, patience_s: float = PATIENCE_S) -> T:
-    """Runs the steps to their end. Raises what they raise, and OutcomeUnknown if there is no answer for too long: then
+    """Runs the steps to their end. Raises what they raise, and OutcomeUnknown if there is no result for too long: then
     it is as if this process had died, and the next driver goes on.
     """
-    answer: Any = None
+    result: Any = None
     failure: Exception | None = None
-    pause_s, silent_since = _FIRST_PAUSE_S, time.monotonic()
+    pause_s, failing_since = _FIRST_PAUSE_S, time.monotonic()
     while True:
         try:
-            request = steps.send(answer) if failure is None else steps.throw(failure)
+            request = steps.send(result) if failure is None else steps.throw(failure)
         except StopIteration as end:
-            result: T = end.value
-            return result
-        answer, failure = None, None
+            final: T = end.value
+            return final
+        result, failure = None, None
         try:
-            answer = handle(request)
-        except (Fenced, EndedOtherwise) as error:
+            result = handle(request)
+        except (Fenced, EndedDifferently) as error:
             failure = error
         except OutcomeUnknown as error:
-            if time.monotonic() - silent_since > patience_s:
+            if time.monotonic() - failing_since > patience_s:
                 raise
             failure = error
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             continue
-        pause_s, silent_since = _FIRST_PAUSE_S, time.monotonic()
+        pause_s, failing_since = _FIRST_PAUSE_S, time.monotonic()
 
 
 class Brokers:
@@ -102,7 +102,7 @@ class Brokers:
         self._write_rows: Final = write_rows
 
     def handle(self, request: Request) -> Any:
-        """Raises Fenced, EndedOtherwise and OutcomeUnknown, which are part of the protocol; other failures are not."""
+        """Raise Fenced, EndedDifferently or OutcomeUnknown, which the protocol handles. Other errors end the query."""
         try:
             return self._handle(request)
         except (ConnectionFailed, Unreachable, NotYet, TimedOut) as error:
@@ -116,16 +116,16 @@ class Brokers:
                 return self._log.read()
             case WriteState(sink, producer, state):
                 member = self._member(sink, producer)
-                with _fenced(_REPLACED | _ENDED | _FORGOTTEN):
+                with _raise_fenced(_REPLACED | _ENDED | _FORGOTTEN):
                     self._log.write(member, state)
                     following = end_transaction(self._cluster, member, commits=True)
                 return Producer(*following, written=0 if self._terms.epochs_rise else producer.written + 1)
             case ListOpen(prefix):
-                return self._find_open(self._listed(prefix))
+                return self._find_open(self._list_open_ids(prefix))
             case FindOpen(names):
                 return self._find_open(names)
             case EndTransaction(name, producer, committed):
-                with _fenced(_REPLACED), _ended():
+                with _raise_fenced(_REPLACED), _raise_ended():
                     return Producer(*end_transaction(self._cluster, self._member(name, producer), commits=committed))
             case NextTicket():
                 return self._log.next_ticket()
@@ -133,7 +133,7 @@ class Brokers:
                 return self._log.take_ticket()
             case WriteRows(name, producer):
                 assert self._write_rows is not None, "a driver has no rows"
-                with _fenced(_REPLACED | _ENDED | _FORGOTTEN):
+                with _raise_fenced(_REPLACED | _ENDED | _FORGOTTEN):
                     self._write_rows(self._member(name, producer))
                 return None
 
@@ -153,10 +153,10 @@ class Brokers:
             raise
         return Producer(*found)
 
-    def _listed(self, prefix: str) -> list[str]:
+    def _list_open_ids(self, prefix: str) -> list[str]:
         """Brokers that cannot match patterns list all there are."""
         found = Transactions(self._cluster).listings(states=[_ONGOING], pattern=re.escape(prefix) + ".*")
-        return [one.transactional_id for one in found if is_name(prefix, one.transactional_id)]
+        return [one.transactional_id for one in found if is_task_id(prefix, one.transactional_id)]
 
     def _find_open(self, names: Iterable[str]) -> list[Prepared]:
         return [
@@ -175,7 +175,7 @@ class Brokers:
 
 
 @contextmanager
-def _fenced(codes: frozenset[ErrorCode]) -> Iterator[None]:
+def _raise_fenced(codes: frozenset[ErrorCode]) -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
@@ -185,10 +185,10 @@ def _fenced(codes: frozenset[ErrorCode]) -> Iterator[None]:
 
 
 @contextmanager
-def _ended() -> Iterator[None]:
+def _raise_ended() -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
         if error.code not in _ENDED:
             raise
-        raise EndedOtherwise(str(error)) from error
+        raise EndedDifferently(str(error)) from error

@@ -49,7 +49,7 @@ class DecisionLog:
             found = self._layout(self._cluster.topics)
         except UnknownTopic:
             self._create(topic)
-            found = self._layout(self._when_known)
+            found = self._layout(self._require_topic)
         if len(found.partitions) < PARTITIONS:
             raise OptionError(
                 f"Option decisionTopic: topic {topic!r} has {len(found.partitions)} partitions but needs {PARTITIONS}. "
@@ -58,12 +58,12 @@ class DecisionLog:
 
     def read(self) -> State | None:
         """The last committed state, of all that is there when this is called."""
-        end = self._settled_end()
+        end = self._wait_for_stable_end()
         earliest = self._offset(EARLIEST)
         span = _FIRST_LOOK_OFFSETS
         while True:
             start = max(earliest, end - span)
-            found = self._last_between(start, end)
+            found = self._find_last(start, end)
             if found is not None or start == earliest:
                 return None if found is None else from_json(found)
             span *= _NEXT_LOOK_FACTOR
@@ -74,7 +74,7 @@ class DecisionLog:
 
     def next_ticket(self) -> int:
         # The marker of a decision has a number too, and may come after the decision's answer.
-        self._settled_end()
+        self._wait_for_stable_end()
         return self._offset(LATEST)
 
     def take_ticket(self) -> int:
@@ -90,17 +90,17 @@ class DecisionLog:
     def _offset(self, which: int, *, read_committed: bool = False) -> int:
         return self._admin.offsets({self._partition: which}, read_committed=read_committed)[self._partition]
 
-    def _settled_end(self) -> int:
+    def _wait_for_stable_end(self) -> int:
         """The end of the log, once everything before it is decided."""
         end = self._offset(LATEST)
-        self._cluster.retry(f"waiting for open transactions in {self._partition}", lambda: self._until_stable(end))
+        self._cluster.retry(f"waiting for open transactions in {self._partition}", lambda: self._check_stable(end))
         return end
 
-    def _until_stable(self, end: int) -> None:
+    def _check_stable(self, end: int) -> None:
         if self._offset(LATEST, read_committed=True) < end:
             raise NotYet("a transaction is still open")
 
-    def _last_between(self, start: int, end: int) -> bytes | None:
+    def _find_last(self, start: int, end: int) -> bytes | None:
         consumer = Consumer(self._cluster, {self._partition: start}, read_committed=True)
         last = None
         while (position := consumer.positions[self._partition]) < end:
@@ -112,11 +112,11 @@ class DecisionLog:
                 break
         return last
 
-    def _layout(self, ask: Callable[[list[str]], dict[str, TopicLayout]]) -> TopicLayout:
+    def _layout(self, query: Callable[[list[str]], dict[str, TopicLayout]]) -> TopicLayout:
         topic = self._partition.topic
-        return self._cluster.retry(f"looking up topic {topic!r}", lambda: ask([topic])[topic])
+        return self._cluster.retry(f"looking up topic {topic!r}", lambda: query([topic])[topic])
 
-    def _when_known(self, names: list[str]) -> dict[str, TopicLayout]:
+    def _require_topic(self, names: list[str]) -> dict[str, TopicLayout]:
         try:
             return self._cluster.topics(names)
         except UnknownTopic as error:

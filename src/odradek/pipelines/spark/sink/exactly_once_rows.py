@@ -32,7 +32,7 @@ _BATCH_JOBS: Final = "batch jobs"
 
 
 @dataclass(frozen=True, slots=True)
-class BegunBatch:
+class StartedBatch:
     """Travels to the tasks, and with their messages back."""
 
     generation: Generation
@@ -41,7 +41,7 @@ class BegunBatch:
 
 @dataclass(frozen=True, slots=True)
 class TaskDone(WriterCommitMessage):
-    begun: BegunBatch
+    begun: StartedBatch
     batch: int
     report: Report
 
@@ -52,27 +52,27 @@ class ExactlyOnceRows:
     def __init__(self, options: ExactlyOnceOptions, rows: TopicRows) -> None:
         self._options = options
         self._rows = rows
-        self._begun: BegunBatch | None = None
+        self._begun: StartedBatch | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._begun is None:
             self._begun = self._begin()
         return self.__dict__
 
-    def _begin(self) -> BegunBatch:
+    def _begin(self) -> StartedBatch:
         with open_cluster(self._options.client, is_known=True) as cluster:
             terms = replace(transaction_terms(cluster), in_two_phases=self._options.in_two_phases)
             if self._options.timeout_ms is not None:
                 terms = replace(terms, timeout_ms_max=self._options.timeout_ms)
             self._decision_log(cluster).ensure()
             steps = begin(self._options.sink, reuse_ids=terms.epochs_rise)
-            return BegunBatch(self._drive(cluster, terms, steps), terms)
+            return StartedBatch(self._drive(cluster, terms, steps), terms)
 
     def write(self, batches: Iterator[Any]) -> TaskDone:
         """In a task."""
         begun, context = self._begun, TaskContext.get()
         assert begun is not None and context is not None
-        query, batch = self._whose(context, begun.generation)
+        query, batch = self._query_and_batch(context, begun.generation)
         first = next((one for one in batches if one.num_rows), None)
         steps = write_batch(begun.generation, batch, query, context.taskAttemptId(), has_rows=first is not None)
         with open_cluster(self._options.client, is_known=True) as cluster:
@@ -86,7 +86,7 @@ class ExactlyOnceRows:
             pass
         return TaskDone(begun, batch, report)
 
-    def _whose(self, context: TaskContext, generation: Generation) -> tuple[str, int]:
+    def _query_and_batch(self, context: TaskContext, generation: Generation) -> tuple[str, int]:
         """The query, and its batch."""
         if self._options.query is not None and self._options.batch is not None:
             return self._options.query, self._options.batch
@@ -95,7 +95,7 @@ class ExactlyOnceRows:
         return context.getLocalProperty(_QUERY_PROPERTY) or _BATCH_JOBS, batch
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        done = _done(messages)
+        done = _finished_tasks(messages)
         if not done:
             # A batch without a single task.
             return
@@ -106,7 +106,7 @@ class ExactlyOnceRows:
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Who has heard nothing of any task leaves the rest to the next batch, which aborts what is open."""
-        done = _done(messages)
+        done = _finished_tasks(messages)
         if not done:
             return
         begun, reports = done[0].begun, [one.report for one in done]
@@ -132,5 +132,5 @@ class ExactlyOnceRows:
         return DecisionLog(cluster, self._options.decision_topic, self._options.sink)
 
 
-def _done(messages: Sequence[WriterCommitMessage | None]) -> list[TaskDone]:
+def _finished_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[TaskDone]:
     return [one for one in messages if isinstance(one, TaskDone)]

@@ -12,7 +12,7 @@ from odradek.records.decode import decode_batch
 from odradek.storage.log.transaction_index import AbortedTransaction
 
 
-class Decided(NamedTuple):
+class TransactionOutcomes(NamedTuple):
     aborted: list[AbortedTransaction]
     first_open_offset: int | None
     """Of the transactions without an end, the begin of the first: readers of what is committed stop here."""
@@ -25,7 +25,7 @@ class ScannedBatch(NamedTuple):
     """The whole batch, its CRC checked, if it is one of control records."""
 
 
-def find_decided(batches: Iterable[ScannedBatch], log_start: int) -> Decided:
+def find_outcomes(batches: Iterable[ScannedBatch], log_start: int) -> TransactionOutcomes:
     begun: dict[int, int] = {}
     aborted: list[AbortedTransaction] = []
     end_offset = log_start
@@ -39,7 +39,7 @@ def find_decided(batches: Iterable[ScannedBatch], log_start: int) -> Decided:
         first_offset = begun.pop(header.producer_id, None)
         if _is_abort(control) and first_offset is not None:
             aborted.append(AbortedTransaction(header.producer_id, first_offset, header.base_offset, 0))
-    return Decided(aborted, min(begun.values(), default=None), end_offset)
+    return TransactionOutcomes(aborted, min(begun.values(), default=None), end_offset)
 
 
 def _is_abort(control: bytes) -> bool:

@@ -3,13 +3,13 @@
 import odradek
 
 
-class OtherVersion(RuntimeError):
+class VersionMismatch(RuntimeError):
     """An executor has another one."""
 
 
 def check_version(drivers: str) -> None:
     if odradek.__version__ != drivers:
-        raise OtherVersion(
+        raise VersionMismatch(
             f"This executor has odradek {odradek.__version__} but the driver has {drivers}. Install the same version "
             "on all machines."
         )

@@ -141,7 +141,7 @@ def _open(file: LeasedFile) -> Segment:
     return Segment(_LeasedDisk(file.size), file.path, file.base_offset, file.limit)
 
 
-class HeldWhileReading:
+class LeaseHolder:
     """The leases of one reading that goes from partition to partition, all of them until its end."""
 
     def __init__(self, cluster: Cluster, credentials: LeaseCredentials, *, read_committed: bool) -> None:

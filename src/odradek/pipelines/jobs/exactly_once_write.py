@@ -20,5 +20,5 @@ class SinkBatch(NamedTuple):
 
 def write_once(rows: "DataFrame", options: Mapping[str, str], batch: SinkBatch) -> None:
     """Returns when all rows are visible."""
-    told = {"kafka.transactional.id": batch.sink, "queryId": batch.job_id, "batchId": str(batch.batch)}
-    rows.write.format("odradek").options(**options, **told).mode("append").save()
+    identity = {"kafka.transactional.id": batch.sink, "queryId": batch.job_id, "batchId": str(batch.batch)}
+    rows.write.format("odradek").options(**options, **identity).mode("append").save()

@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import uuid4
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_atomically(file: Path, text: str) -> None:
     """Replaces what was there."""
     _draft(file, text).replace(file)
     fsync_directory(file.parent)

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.schemas.schema import Reference, Schema
 
 WITHOUT_ID: Final = -1
 """Of records without a frame."""
 
 
-class KeptSchemas:
+class StoredSchemas:
     def __init__(self, directory: Path) -> None:
         self.directory: Final = directory
 
@@ -29,7 +29,7 @@ class KeptSchemas:
 
     def keep(self, schema_id: int, schema: Schema) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        write_whole(self._file(schema_id), json.dumps(asdict(schema)) + "\n")
+        write_atomically(self._file(schema_id), json.dumps(asdict(schema)) + "\n")
 
     def _file(self, schema_id: int) -> Path:
         return self.directory / f"{'plain' if schema_id == WITHOUT_ID else schema_id}.json"
