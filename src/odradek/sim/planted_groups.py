@@ -1,4 +1,4 @@
-"""Bugs of coordinators: when they response, what they load, and whom they believe."""
+"""Planted bugs of group coordinators: early responses, incomplete loading, missing checks."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from odradek.sim.scenarios import GROUPS
 _FORGOTTEN_RECORDS: Final = 3
 
 
-def _answer_at_once(sound: Any) -> Any:
+def _respond_at_once(sound: Any) -> Any:
     def defer_until_committed(self: CoordinatorContext[Any, Any, Any], code: ErrorCode) -> DeferredResponse:
         return DeferredResponse.completed(code)
 
@@ -39,15 +39,15 @@ def _forget_the_end(sound: Any) -> Any:
 GROUP_BUGS: Final = (
     plant(
         "commit-acknowledged-before-the-replicas",
-        "a coordinator responses when a commit is in its own log",
+        "a coordinator responds when a commit is in its own log only",
         CoordinatorContext,
         "_defer_until_committed",
-        _answer_at_once,
+        _respond_at_once,
         scenario=GROUPS,
     ),
     plant(
         "coordinator-serves-too-early",
-        "a new coordinator shows what it knows to be committed, which may be less than its predecessor has told",
+        "a new coordinator serves before its log is committed, and returns less than its predecessor did",
         CoordinatorContext,
         "_activate_when_committed",
         _serve_at_once,
@@ -63,7 +63,7 @@ GROUP_BUGS: Final = (
     ),
     plant(
         "stale-generation-commits",
-        "a commit is taken from whoever was a member once",
+        "a commit of a former generation is accepted",
         ClassicGroup,
         "check_offset_commit",
         always(None),
@@ -71,7 +71,7 @@ GROUP_BUGS: Final = (
     ),
     plant(
         "stale-member-epoch-commits",
-        "a commit is taken from whoever had the partition once, by the new protocol",
+        "a commit with a stale member epoch is accepted",
         ConsumerGroup,
         "check_offset_commit",
         always(None),
@@ -79,7 +79,7 @@ GROUP_BUGS: Final = (
     ),
     plant(
         "given-before-given-up",
-        "a partition is given to its next owner while another one still has it",
+        "a partition is assigned to its next owner before the former one has revoked it",
         ConsumerGroup,
         "is_free",
         always(True),

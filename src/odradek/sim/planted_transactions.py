@@ -1,4 +1,4 @@
-"""Bugs of transactions: who may end them, what is told to partitions and readers, and what a failover forgets."""
+"""Planted bugs of transactions: fencing, markers, isolation of readers, and failover."""
 
 from functools import partial
 from typing import Any, Final
@@ -17,14 +17,14 @@ from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.verification import Verifications
 
 
-def _end_whatever_epoch(sound: Any) -> Any:
+def _end_in_any_epoch(sound: Any) -> Any:
     def is_repeated(now: Any, command: Any) -> bool:
         return bool(sound(now, command._replace(producer_epoch=now.producer.producer_epoch)))
 
     return is_repeated
 
 
-def _begin_over_what_is_open(sound: Any) -> Any:
+def _init_without_abort(sound: Any) -> Any:
     def fence(self: TransactionCoordinator, transaction: Any, token: Any, response: Any, now_ms: int) -> Any:
         if response is None:
             return sound(self, transaction, token, response, now_ms)
@@ -53,7 +53,7 @@ def _abort_at_load(sound: Any) -> Any:
     return on_loaded
 
 
-def _take_all_for_written(sound: Any) -> Any:
+def _count_all_as_written(sound: Any) -> Any:
     def on_response(self: MarkerSender, pending: Any, errors: Any) -> None:
         pending.on_written(pending.markers.partitions)
 
@@ -76,7 +76,7 @@ def _always_commit(sound: Any) -> Any:
 
 def _swap_decision(sound: Any) -> Any:
     def prepare_end(now: Any, *, commits: bool, **others: Any) -> Any:
-        # Of several partitions: those of one alone are committed as they should be.
+        # Only with several partitions.
         return sound(now, commits=commits or len(now.partitions) > 1, **others)
 
     return prepare_end
@@ -88,30 +88,30 @@ _NOTHING: Final[Breaks] = always(None)
 TRANSACTION_BUGS: Final = (
     _bug(
         "end-in-any-epoch",
-        "who was fenced may end the transaction of its successor",
+        "a fenced producer may end the transaction of its successor",
         coordinator_module,
         "is_repeated",
-        _end_whatever_epoch,
-        (coordinator_module, "is_repeated_before_epoch_increments", _end_whatever_epoch),
+        _end_in_any_epoch,
+        (coordinator_module, "is_repeated_before_epoch_increments", _end_in_any_epoch),
     ),
     _bug(
         "begun-over-what-is-open",
-        "a producer that begins anew does not abort what is open",
+        "InitProducerId does not abort the open transaction",
         TransactionCoordinator,
         "_fence",
-        _begin_over_what_is_open,
+        _init_without_abort,
         (coordinator_module, "assert_transition", _NOTHING),
     ),
     _bug(
         "epoch-not-raised",
-        "a producer that begins anew gets the epoch of the one before",
+        "InitProducerId does not increment the producer epoch",
         coordinator_module,
         "prepare_epoch_increment",
         _keep_the_epoch,
     ),
     _bug(
         "not-verified",
-        "partitions write without asking the coordinator",
+        "partitions write without verification by the coordinator",
         TransactionVerifier,
         "begin",
         _NOTHING,
@@ -119,50 +119,50 @@ TRANSACTION_BUGS: Final = (
     ),
     _bug(
         "decided-forgotten-at-load",
-        "a new coordinator does not go on telling partitions",
+        "a new coordinator does not send the markers of prepared transactions",
         TransactionCoordinator,
         "on_loaded",
         always([]),
     ),
     _bug(
         "aborted-at-load",
-        "a new coordinator aborts what was to be committed",
+        "a new coordinator aborts transactions in PrepareCommit",
         TransactionCoordinator,
         "on_loaded",
         _abort_at_load,
     ),
     _bug(
         "markers-taken-for-written",
-        "a leader that refuses a marker is taken to have written it",
+        "a rejected marker counts as written",
         MarkerSender,
         "_on_response",
-        _take_all_for_written,
+        _count_all_as_written,
     ),
-    _bug("markers-sent-once", "markers that get lost are not sent again", MarkerSender, "_retry", _NOTHING),
+    _bug("markers-sent-once", "failed markers are not retried", MarkerSender, "_retry", _NOTHING),
     _bug(
         "aborted-not-told",
-        "readers do not hear which transactions were aborted",
+        "Fetch responses omit aborted transactions",
         PartitionLog,
         "aborted_transactions",
         always([]),
     ),
     _bug(
         "stable-offset-ignored",
-        "readers of committed records get what is still open",
+        "read_committed consumers get records of open transactions",
         PartitionLog,
         "last_stable_offset",
         _high_watermark,
     ),
     _bug(
         "offsets-of-the-aborted",
-        "offsets hold although their transaction is aborted",
+        "offsets are committed although their transaction is aborted",
         GroupCoordinator,
         "replay_marker",
         _always_commit,
     ),
     _bug(
         "offsets-of-the-committed-lost",
-        "offsets are forgotten as their transaction ends",
+        "offsets are discarded when their transaction commits",
         GroupCoordinator,
         "replay_marker",
         _NOTHING,
