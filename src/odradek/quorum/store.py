@@ -224,7 +224,7 @@ class QuorumStore:
             self._disk.remove(path)
 
     def load_pieces(self, snapshot_id: SnapshotId, now_ms: int) -> tuple[ClusterImage, Quorum, int]:
-        """Puts the finished snapshot in the place of the log, durably. Returns what it says, and its size.
+        """Replaces the log with the downloaded snapshot, durably. Returns its image, its voters and its size.
 
         Raises ValueError or CorruptBatch where the pieces are no snapshot; then nothing has changed.
         """
@@ -298,7 +298,7 @@ def _reaches(log: PartitionLog, snapshot_id: SnapshotId) -> bool:
 def _first_after(start_offset: int, snapshots: Iterable[SnapshotId]) -> int:
     ends = [one.end_offset for one in snapshots if one.end_offset >= start_offset]
     if not ends:
-        raise ValueError(f"it begins at offset {start_offset}, and there is no snapshot of what was before")
+        raise ValueError(f"it starts at offset {start_offset} without a snapshot of the records before")
     return min(ends)
 
 

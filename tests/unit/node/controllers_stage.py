@@ -1,4 +1,4 @@
-"""Controllers on virtual machines, real listeners in front of one real `Controller`, and a broker that looks for it."""
+"""Simulated controller nodes with real listeners and one shared `Controller`, and a broker that connects to it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -37,7 +37,7 @@ class Address(NamedTuple):
 
 
 class SeenQuorum:
-    """What the broker believes of the quorum."""
+    """The quorum as the broker sees it."""
 
     def __init__(self) -> None:
         self.is_leader = False
@@ -136,7 +136,7 @@ class Stage:
         return program
 
     def activate(self, name: str | None) -> None:
-        """It alone decides; the broker does not know yet."""
+        """Makes it the active controller; the broker does not know yet."""
         for other, node in self.nodes.items():
             node.controller.run = self.run if other == name else not_controller
 
@@ -145,7 +145,7 @@ class Stage:
         return self.cluster.take(command(self.cluster.controller))
 
     def hang_up(self, name: str) -> None:
-        """The controller closes its connections, and lives."""
+        """The controller closes its connections but keeps running."""
 
         def close() -> None:
             for connection in self.limits[name].connections():
@@ -182,7 +182,7 @@ class Stage:
         self.world.run_for(0.002)
 
     def see(self, name: str | None) -> None:
-        """The broker hears who leads."""
+        """The broker learns of this leader."""
 
         def hear() -> None:
             self.quorum.leader = None if name is None else Address(name, PORT)
@@ -196,7 +196,7 @@ class Stage:
         self.see(name)
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> "Outcome":
-        """Work of the broker's."""
+        """Runs this on the broker."""
         outcome = Outcome()
 
         async def run() -> None:

@@ -1,4 +1,4 @@
-"""The way to the active controller, through everything that can happen on it."""
+"""Requests to the active controller through failovers, timeouts and disconnects."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""A quorum of one on real files, with a clock that goes by hand and an executor whose syncs can be counted or fail."""
+"""A quorum of one node on real files, with a manual clock and an executor whose syncs can be counted or fail."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 class StillClock:
-    """The calendar stands still; time passes all the same."""
+    """Wall time is fixed; monotonic time passes."""
 
     def __init__(self) -> None:
         self.now_ms = 1_700_000_000_000
@@ -37,7 +37,7 @@ class StillClock:
 
 
 class LoopExecutor:
-    """Runs the work on the loop, after giving others a turn, as a thread would."""
+    """Runs the work on the event loop, after other callbacks."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -51,7 +51,7 @@ class LoopExecutor:
 
 
 class Host:
-    """The directory and everything around it; `open` gives a quorum that serves."""
+    """The directory and its configuration; `open` returns a running quorum."""
 
     def __init__(self, directory: Path, *, is_standalone: bool = True, **settings: str) -> None:
         self.directory = directory / "data"
@@ -83,7 +83,7 @@ class Host:
         self.directory_id = meta.directory_id
 
     async def open(self) -> Quorum:
-        """Once it is active, with what a new cluster begins with."""
+        """Returns once the controller is active and has applied the bootstrap records."""
         assert self.directory_id is not None
         quorum = await Quorum.open(
             self.config,

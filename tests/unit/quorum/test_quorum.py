@@ -319,7 +319,7 @@ def test_kraft_version_can_be_upgraded(tmp_path: Path) -> None:
 
 
 class TestDiskErrors:
-    """Whoever waits is told, and the node can be stopped."""
+    """Pending requests fail, and the node can be stopped."""
 
     def test_disk_error_during_append_fails_the_quorum(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         host = Host(tmp_path)

@@ -1,4 +1,4 @@
-"""Values that nobody in his right mind sends: refused, or handed on harmlessly, and never an error of another kind."""
+"""Invalid values in messages are rejected or harmless, and never raise another error."""
 
 import random
 import struct

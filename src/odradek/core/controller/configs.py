@@ -61,7 +61,7 @@ class Configs:
         resource = (RESOURCE_TOPIC, name)
         records = [_config_record(resource, key, value) for key, value in dict(configs).items()]
         self._check(resource, records, is_new=True)
-        return [*records, *self._forgotten_elrs(records)]
+        return [*records, *self._clear_elrs(records)]
 
     def effective_of_topic(self, settings: Mapping[str, str]) -> list[ConfigEntry]:
         return [
@@ -98,7 +98,7 @@ class Configs:
             else:
                 results[resource] = None
                 records.extend(changed)
-        records.extend(self._forgotten_elrs(records))
+        records.extend(self._clear_elrs(records))
         records.check()
         return ControllerResult(() if validate_only else tuple(records), results)
 
@@ -148,11 +148,11 @@ class Configs:
             if not is_known and node_id != self._state.config.node_id:
                 raise KafkaError(ErrorCode.broker_id_not_registered, f"No node with id {node_id} found.")
 
-    def _forgotten_elrs(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-        """Who is eligible was decided under the old minimum: under a lower one the leader may go on without them.
+    def _clear_elrs(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
+        """A changed min.insync.replicas clears the ELR: under a lower minimum the leader may commit without it.
 
-        Where nobody leads, nobody goes on: those who are eligible there still have everything. Apache Kafka forgets
-        them too, and with them everybody who may lead.
+        The ELR of a partition without a leader stays, since its members still have all committed records. Apache Kafka
+        clears that too, and with it every possible leader.
         """
         if not self._state.elr_enabled:
             return []

@@ -1,4 +1,4 @@
-"""The features of a cluster and their levels: what this release supports, and what each release brought.
+"""The features of a cluster and their levels: what this release supports, and the defaults of each release.
 
 A cluster's finalized levels are in its image; `metadata.version` is the one that decides which record versions may be
 written. `kraft.version` is not kept as a record but in the log's control records.
@@ -40,7 +40,7 @@ IV_3_7_DIRECTORIES: Final = 17
 IV_4_0_ELIGIBLE_LEADER_REPLICAS: Final = 23
 IV_4_3_CORDONED_DIRECTORIES: Final = 30
 EPOCH_BUMP_ON_ISR_SHRINK_BEFORE: Final = 12
-"""Below this level an ISR that shrinks begins a new leader epoch."""
+"""Below this level a shrinking ISR starts a new leader epoch."""
 
 
 class VersionRange(NamedTuple):
@@ -73,7 +73,7 @@ _DEFAULT_SINCE: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "transaction.version": ((24, 2),),
     KRAFT_VERSION: ((21, 1),),
 }
-"""Of each feature: from which metadata version a new cluster gets which level, unless asked otherwise."""
+"""Per feature: the default level of a new cluster, by metadata version."""
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:

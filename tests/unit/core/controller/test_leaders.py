@@ -29,8 +29,8 @@ def code_of(error: KafkaError | None) -> ErrorCode:
     return ErrorCode.none if error is None else error.code
 
 
-def come_back(cluster: Cluster, *broker_ids: int) -> None:
-    """Fenced and heard of again: out of the lead, and in sync once more."""
+def restart(cluster: Cluster, *broker_ids: int) -> None:
+    """Fences and unfences the broker: it is in sync again, but not the leader."""
     for broker_id in broker_ids:
         cluster.beat(broker_id, want_fence=True)
         cluster.beat(broker_id)
@@ -46,7 +46,7 @@ def cluster() -> Cluster:
 
 class TestPreferred:
     def test_preferred_leader_is_elected(self, cluster: Cluster) -> None:
-        come_back(cluster, 1)
+        restart(cluster, 1)
         before = cluster.partition(ORDERS)
         assert before.leader == 2
         assert elect_one(cluster, PREFERRED) is None
@@ -85,7 +85,7 @@ class TestPreferred:
         assert code_of(elect_one(cluster, PREFERRED)) is ErrorCode.preferred_leader_not_available
 
     def test_preferred_leader_in_controlled_shutdown_is_not_elected(self, cluster: Cluster) -> None:
-        come_back(cluster, 1)
+        restart(cluster, 1)
         cluster.create("other", assignments={0: (1,)})
         cluster.beat(1, want_shutdown=True)
         assert cluster.image.brokers[1].in_controlled_shutdown
@@ -117,7 +117,7 @@ class TestPreferred:
         assert messages[2:] == ["No such partition as orders-2", "No such partition as orders--1"]
 
     def test_partition_named_twice_is_elected_once(self, cluster: Cluster) -> None:
-        come_back(cluster, 1)
+        restart(cluster, 1)
         epoch = cluster.partition(ORDERS).leader_epoch
         ((_, elections),) = elect(cluster, PREFERRED, [(ORDERS, (0, 0))])
         assert [code_of(one.error) for one in elections] == [ErrorCode.none, ErrorCode.election_not_needed]
@@ -126,7 +126,7 @@ class TestPreferred:
     def test_election_of_all_partitions_omits_those_that_need_none(self, cluster: Cluster) -> None:
         cluster.create("quiet", assignments={0: (2, 1)})
         cluster.create("stuck", assignments={0: (3, 2), 1: (2, 3)})
-        come_back(cluster, 1)
+        restart(cluster, 1)
         cluster.beat(3, want_fence=True)
         results = dict(elect(cluster, PREFERRED, None))
         assert results[ORDERS] == [PartitionElection(0, None)]
@@ -142,7 +142,7 @@ class TestPreferred:
     def test_too_many_elections_in_one_request_are_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         cluster = Cluster(brokers=2)
         cluster.create(ORDERS, assignments=dict.fromkeys(range(3), (1, 2)))
-        come_back(cluster, 1)
+        restart(cluster, 1)
         monkeypatch.setattr("odradek.core.controller.bounded_records.RECORDS_MAX", 2)
         for topics in (None, [(ORDERS, (0, 1, 2))]):
             with pytest.raises(KafkaError, match="Unable to perform excessively large batch operation") as raised:
@@ -173,7 +173,7 @@ class TestUnclean:
         assert partition.last_known_elr == ()
 
     def test_unclean_election_keeps_an_existing_leader(self, cluster: Cluster) -> None:
-        come_back(cluster, 1)
+        restart(cluster, 1)
         assert cluster.partition(ORDERS).leader == 2
         assert code_of(elect_one(cluster, UNCLEAN)) is ErrorCode.election_not_needed
 
@@ -198,8 +198,8 @@ class TestUnclean:
 
 class TestBalance:
     def test_balance_returns_all_partitions_to_preferred_leaders(self, cluster: Cluster) -> None:
-        come_back(cluster, 1, 2)
-        come_back(cluster, 1)
+        restart(cluster, 1, 2)
+        restart(cluster, 1)
         led = {index: one.leader for index, one in cluster.image.topics_by_name[ORDERS].partitions.items()}
         assert led != {0: 1, 1: 2}
         assert cluster.take(cluster.controller.balance_leaders()) is False
@@ -217,7 +217,7 @@ class TestBalance:
         monkeypatch.setattr(leaders, "ELECTIONS_MAX", 2)
         cluster = Cluster(brokers=2)
         cluster.create(ORDERS, assignments=dict.fromkeys(range(5), (1, 2)))
-        come_back(cluster, 1)
+        restart(cluster, 1)
         turns = []
         while True:
             result = cluster.controller.balance_leaders()
@@ -232,7 +232,7 @@ class TestBalance:
         cluster = Cluster(brokers=3)
         cluster.create("stuck", assignments=dict.fromkeys(range(3), (3, 2)))
         cluster.create(ORDERS, assignments={0: (1, 2)})
-        come_back(cluster, 1)
+        restart(cluster, 1)
         cluster.beat(3, want_fence=True)
         assert cluster.take(cluster.controller.balance_leaders()) is True
         assert cluster.partition(ORDERS).leader == 1

@@ -84,7 +84,7 @@ class TestProgress:
         assert ways(cluster) == {}
 
     def test_remaining_leader_starts_a_new_epoch(self, cluster: Cluster) -> None:
-        """Whoever was removed must not be heard of by it any more."""
+        """The new epoch fences the removed replica."""
         move(cluster, 4, 2, 1)
         result = in_sync(cluster, 1, 2, 3, 4)
         assert isinstance(result, PartitionImage)

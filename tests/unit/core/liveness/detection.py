@@ -1,4 +1,4 @@
-"""The detection of dead processes on a clock of its own: brokers whose doors can be shut, and what came of it."""
+"""The detection of dead brokers with a simulated clock and simulated ports."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,32 +47,32 @@ def broker(broker_id: int, epoch: int = 10, *, fenced: bool = False) -> BrokerIm
 
 
 class Detection:
-    """Doors answer after `latency`, and where there is no door, no answer comes in time."""
+    """Ports respond after `latency`; unreachable ports respond after the timeout."""
 
     def __init__(self, broker_count: int = 3, *, grace: float = GRACE, own_id: int = CONTROLLER_ID) -> None:
         self.now = 1000.0
         self.brokers = {one: broker(one) for one in range(1, broker_count + 1)}
         self.has_majority = True
-        self.machine = DeadBrokerDetector(
+        self.detector = DeadBrokerDetector(
             DetectionSettings(grace, SESSION, own_id, "PLAINTEXT"),
             lambda: self.brokers,
             self._majority_fetched_within,
         )
-        self.asked_within: list[float] = []
+        self.queried_seconds: list[float] = []
         self.fetched_at: float | None = None
-        """When a majority of the voters fetched last; None: `has_majority` says it all."""
-        self.roused = 0
-        self.door: dict[int, ProbeResult] = {}
-        """Of each broker; those that are missing are open."""
+        """When a majority of the voters fetched last. None: `has_majority` alone decides."""
+        self.no_ops = 0
+        self.ports: dict[int, ProbeResult] = {}
+        """Probe result per broker; by default the port accepts connections."""
         self.latency = 0.001
         self.fences: list[tuple[float, FenceBroker]] = []
         self.probes: list[tuple[float, Probe]] = []
         self.on_fence: Callable[[FenceBroker], None] = self._fence
         self._wake_at: float | None = None
-        self._coming: list[tuple[float, Event]] = []
+        self._due: list[tuple[float, Event]] = []
 
     def _majority_fetched_within(self, seconds: float) -> bool:
-        self.asked_within.append(seconds)
+        self.queried_seconds.append(seconds)
         return self.has_majority and (self.fetched_at is None or self.now - self.fetched_at <= seconds)
 
     def _fence(self, fence: FenceBroker) -> None:
@@ -83,7 +83,7 @@ class Detection:
         return [fence.broker_id for _, fence in self.fences]
 
     def happen(self, event: Event) -> None:
-        for effect in self.machine.step(event, self.now):
+        for effect in self.detector.step(event, self.now):
             self._do(effect)
 
     def _do(self, effect: Effect) -> None:
@@ -91,7 +91,7 @@ class Detection:
             case WakeAt(moment):
                 self._wake_at = moment
             case WriteNoOp():
-                self.roused += 1
+                self.no_ops += 1
                 if self.fetched_at is not None:
                     self.fetched_at = self.now
             case FenceBroker():
@@ -99,9 +99,9 @@ class Detection:
                 self.on_fence(effect)
             case Probe():
                 self.probes.append((self.now, effect))
-                answer = self.door.get(effect.broker_id, ProbeResult.CONNECTED)
-                delay = effect.timeout_seconds if answer is ProbeResult.UNREACHABLE else self.latency
-                self._coming.append((self.now + delay, ProbeCompleted(effect.broker_id, effect.attempt, answer)))
+                result = self.ports.get(effect.broker_id, ProbeResult.CONNECTED)
+                delay = effect.timeout_seconds if result is ProbeResult.UNREACHABLE else self.latency
+                self._due.append((self.now + delay, ProbeCompleted(effect.broker_id, effect.attempt, result)))
 
     def beat(self, broker_id: int, connection: int | None = None) -> None:
         number = broker_id if connection is None else connection
@@ -115,31 +115,31 @@ class Detection:
         self.happen(Activated())
 
     def serve(self) -> None:
-        """An active controller that has heard of everybody."""
+        """An active controller with a heartbeat of every broker."""
         self.activate()
         self.all_beat()
 
     def die(self, broker_id: int, connection: int | None = None) -> None:
-        """The process: its port is shut, its connection breaks."""
-        self.door[broker_id] = ProbeResult.REFUSED
+        """The process dies: its port refuses connections, and its connection closes."""
+        self.ports[broker_id] = ProbeResult.REFUSED
         self.happen(ConnectionClosed(broker_id if connection is None else connection, by_us=False))
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
         while True:
-            self._coming.sort(key=lambda one: one[0])
-            next_answer = self._coming[0][0] if self._coming else None
-            moments = [moment for moment in (next_answer, self._wake_at) if moment is not None and moment <= until]
+            self._due.sort(key=lambda one: one[0])
+            next_result = self._due[0][0] if self._due else None
+            moments = [moment for moment in (next_result, self._wake_at) if moment is not None and moment <= until]
             if not moments:
                 break
             self.now = max(self.now, min(moments))
-            if next_answer is not None and next_answer <= self.now:
-                self.happen(self._coming.pop(0)[1])
+            if next_result is not None and next_result <= self.now:
+                self.happen(self._due.pop(0)[1])
             else:
                 self._wake_at = None
                 self.happen(TimePassed())
         self.now = until
 
     def stall(self, seconds: float) -> None:
-        """Nothing is noticed until then."""
+        """The process stalls."""
         self.now += seconds

@@ -1,4 +1,4 @@
-"""Every rule by which a broker is taken for dead before its session ends, and by which it is not."""
+"""The rules of the early detection of dead brokers."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -19,7 +19,7 @@ from odradek.core.liveness.dead_brokers import (
 from tests.unit.core.liveness.detection import GRACE, SESSION, Detection, broker, endpoint
 
 TO_FENCE = GRACE + GRACE / 6
-"""From the end of the connection: a moment for the port to close too, then the grace."""
+"""From the closed connection: the delay of the first probe, then the grace period."""
 
 
 class TestDeadProcess:
@@ -54,14 +54,14 @@ class TestDeadProcess:
         count = len(detection.probes)
         detection.pass_time(100)
         assert len(detection.probes) == count
-        assert detection.machine.step(TimePassed(), detection.now) == ()
+        assert detection.detector.step(TimePassed(), detection.now) == ()
 
     def test_port_that_closes_after_the_connection_counts_as_refused(self) -> None:
         detection = Detection()
         detection.serve()
         detection.happen(ConnectionClosed(2, by_us=False))
         detection.pass_time(GRACE / 10)
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
@@ -108,10 +108,10 @@ class TestNoRefusal:
         detection.serve()
         detection.die(2)
         detection.pass_time(moment)
-        detection.door[2] = answer
+        detection.ports[2] = answer
         detection.pass_time(0.2)
         # Too late: what was seen once cannot be unseen.
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.pass_time(SESSION)
         assert detection.fences == []
 
@@ -145,7 +145,7 @@ class TestHeartbeat:
         detection.beat(2, connection=22)
         detection.pass_time(SESSION)
         assert detection.fences == []
-        assert detection.machine.suspected_ids == ()
+        assert detection.detector.suspected_ids == ()
 
     def test_heartbeat_of_an_older_registration_does_not_end_the_suspicion(self) -> None:
         detection = Detection()
@@ -159,7 +159,7 @@ class TestHeartbeat:
         detection = Detection()
         detection.serve()
         detection.beat(2, connection=22)
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.happen(ConnectionClosed(2, by_us=False))
         detection.pass_time(1)
         assert detection.probes == []
@@ -168,7 +168,7 @@ class TestHeartbeat:
         detection = Detection(own_id=2)
         detection.activate()
         detection.happen(HeartbeatAccepted(2, 10, None))
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.beat(1)
         detection.beat(3)
         detection.pass_time(2)
@@ -179,7 +179,7 @@ class TestConnection:
     def test_connection_closed_by_the_controller_is_no_evidence(self) -> None:
         detection = Detection()
         detection.serve()
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.happen(ConnectionClosed(2, by_us=True))
         # The other end notices too, later.
         detection.happen(ConnectionClosed(2, by_us=False))
@@ -190,7 +190,7 @@ class TestConnection:
         detection = Detection()
         detection.serve()
         detection.happen(ConnectionClosed(77, by_us=False))
-        assert detection.machine.suspected_ids == ()
+        assert detection.detector.suspected_ids == ()
 
     def test_connection_of_a_fenced_broker_is_no_evidence(self) -> None:
         detection = Detection()
@@ -224,7 +224,7 @@ class TestRegistration:
             del detection.brokers[2]
         detection.pass_time(1)
         assert detection.fences == []
-        assert detection.machine.suspected_ids == ()
+        assert detection.detector.suspected_ids == ()
 
     def test_fence_is_for_the_probed_registration(self) -> None:
         detection = Detection()
@@ -238,7 +238,7 @@ class TestRegistration:
 class TestAfterActivation:
     def test_broker_without_heartbeat_is_suspected_after_the_grace_period(self) -> None:
         detection = Detection()
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.activate()
         detection.beat(1)
         detection.beat(3)
@@ -266,7 +266,7 @@ class TestAfterActivation:
 
     def test_own_broker_is_never_suspected(self) -> None:
         detection = Detection(own_id=2)
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.activate()
         detection.pass_time(1)
         assert 2 not in {probe.broker_id for _, probe in detection.probes}
@@ -332,7 +332,7 @@ class TestStall:
 
     def test_stall_after_activation_restarts_the_grace_period(self) -> None:
         detection = Detection()
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.activate()
         detection.stall(GRACE * 3)
         detection.happen(TimePassed())
@@ -370,7 +370,7 @@ class TestControllerWithoutMajority:
         detection.die(2)
         detection.pass_time(2)
         assert detection.fences == []
-        assert set(detection.asked_within) == {GRACE, GRACE / 2}
+        assert set(detection.queried_seconds) == {GRACE, GRACE / 2}
         detection.has_majority = True
         detection.pass_time(GRACE / 6 + 0.01)
         assert detection.fenced_ids == [2]
@@ -384,7 +384,7 @@ class TestControllerWithoutMajority:
         detection.pass_time(1)
         ((fenced_at, _),) = detection.fences
         assert fenced_at < died_at + TO_FENCE + 0.02
-        assert detection.roused == 1
+        assert detection.no_ops == 1
 
     def test_no_op_record_is_written_at_most_once(self) -> None:
         detection = Detection(5)
@@ -392,13 +392,13 @@ class TestControllerWithoutMajority:
         detection.has_majority = False
         detection.die(2)
         detection.pass_time(2)
-        assert detection.roused == 1
+        assert detection.no_ops == 1
         detection.has_majority = True
         detection.pass_time(SESSION)
         detection.die(3)
         detection.pass_time(1)
         assert detection.fenced_ids == [2, 3]
-        assert detection.roused == 1
+        assert detection.no_ops == 1
 
     def test_open_port_ends_the_suspicion_while_waiting_for_the_majority(self) -> None:
         detection = Detection()
@@ -406,10 +406,10 @@ class TestControllerWithoutMajority:
         detection.has_majority = False
         detection.die(2)
         detection.pass_time(2)
-        del detection.door[2]
+        del detection.ports[2]
         detection.pass_time(0.1)
         detection.has_majority = True
-        detection.door[2] = ProbeResult.REFUSED
+        detection.ports[2] = ProbeResult.REFUSED
         detection.pass_time(2)
         assert detection.fences == []
 
@@ -440,7 +440,7 @@ class TestMinority:
         detection.die(2)
         detection.pass_time(1)
         detection.brokers[2] = broker(2)
-        detection.door.clear()
+        detection.ports.clear()
         detection.beat(2, connection=22)
         detection.die(3)
         detection.pass_time(1)
@@ -460,7 +460,7 @@ class TestMinority:
         detection.pass_time(1)
         # Until it serves again two of three would be away.
         assert detection.fenced_ids == [2]
-        detection.door.clear()
+        detection.ports.clear()
         detection.brokers[2] = broker(2, epoch=20)
         detection.beat(2, connection=22)
         detection.beat(3, connection=33)
@@ -474,7 +474,7 @@ class TestMinority:
         detection.die(2)
         detection.pass_time(1)
         detection.brokers[2] = broker(2)
-        detection.door.clear()
+        detection.ports.clear()
         detection.beat(2, connection=22)
         detection.pass_time(SESSION)
         detection.die(3)
@@ -488,7 +488,7 @@ def test_grace_period_of_zero_disables_the_detection() -> None:
     detection.die(2)
     detection.pass_time(100)
     assert (detection.probes, detection.fences) == ([], [])
-    assert detection.machine.step(Activated(), detection.now) == ()
+    assert detection.detector.step(Activated(), detection.now) == ()
 
 
 happenings = st.one_of(
@@ -504,12 +504,12 @@ happenings = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(happenings, max_size=40))
 def test_reachable_broker_is_never_fenced(life: list[tuple[str, float]]) -> None:
-    """Whoever is fenced was silent, shut and of the same registration for at least the grace; and few are."""
+    """A fenced broker was unresponsive and refused connections for at least the grace period."""
     detection = Detection(5)
     last_sign = dict.fromkeys(detection.brokers, detection.now)
 
     def check(fence: FenceBroker) -> None:
-        assert detection.door.get(fence.broker_id) is ProbeResult.REFUSED
+        assert detection.ports.get(fence.broker_id) is ProbeResult.REFUSED
         assert detection.now - last_sign[fence.broker_id] >= GRACE
         assert fence.broker_epoch == detection.brokers[fence.broker_id].epoch
         assert detection.has_majority
@@ -531,11 +531,11 @@ def test_reachable_broker_is_never_fenced(life: list[tuple[str, float]]) -> None
             case "beat":
                 last_sign[broker_id] = detection.now
                 detection.beat(broker_id)
-            case "shut" if detection.door.get(broker_id) is not ProbeResult.REFUSED:
+            case "shut" if detection.ports.get(broker_id) is not ProbeResult.REFUSED:
                 last_sign[broker_id] = detection.now
-                detection.door[broker_id] = ProbeResult.REFUSED
+                detection.ports[broker_id] = ProbeResult.REFUSED
             case "open" | "silent":
-                detection.door[broker_id] = ProbeResult.CONNECTED if what == "open" else ProbeResult.UNREACHABLE
+                detection.ports[broker_id] = ProbeResult.CONNECTED if what == "open" else ProbeResult.UNREACHABLE
             case "restart":
                 last_sign[broker_id] = detection.now
                 detection.brokers[broker_id] = broker(broker_id, epoch=100 + number)

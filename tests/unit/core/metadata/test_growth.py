@@ -30,7 +30,7 @@ def image_of(partitions: int) -> ClusterImage:
 
 
 def milliseconds_per_change(image: ClusterImage, change: str) -> float:
-    """The median: whoever else uses the processor meanwhile does not count."""
+    """The median, so that other load does not matter."""
     random = Random(1)
     directories = [broker.directories[0] for broker in image.brokers.values()]
     topic_ids = sorted(image.topics_by_id, key=lambda topic_id: topic_id.int)

@@ -1,4 +1,4 @@
-"""A leader whose port refuses connections, and one that is only silent."""
+"""A leader whose port refuses connections."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Leading: what is written first, who is told, when it is given up."""
+"""Leadership: the first records, BeginQuorumEpoch, and resignation."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def leader(*, kraft_version: int = 1, is_confirmed: bool = True, **fields: objec
 
 
 def fetch(single: Single, replica: int) -> None:
-    """As somebody that has everything."""
+    """Fetches at the log end."""
     single.receive(fetch_request(replica=replica, epoch=single.machine.epoch, end=single.end, max_wait_ms=0))
 
 
@@ -181,7 +181,7 @@ def test_last_voter_cannot_be_removed() -> None:
 
 
 def test_voter_with_an_uncommitted_removal_may_be_elected() -> None:
-    """Its log may be the only one with the record: without it the others would elect nobody."""
+    """Its log may be the only one with the record, and the others could not elect a leader without it."""
     single = leader(voters=(1, 2))
     single.receive(remove(1))
     single.sync()

@@ -1,4 +1,4 @@
-"""What controllers answer on their listeners. Refusals are those of Apache Kafka 4.3.1, asked the same."""
+"""The APIs on controller listeners. Error responses equal those of Apache Kafka 4.3.1."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Requests that brokers hand on. What comes back for a broken one is what Apache Kafka 4.3.1 says to the same bytes."""
+"""Forwarded requests. Error responses equal those of Apache Kafka 4.3.1 for the same bytes."""
 
 import asyncio
 import struct
