@@ -101,8 +101,6 @@ class ClassicGroup:
     # ---- members
 
     def add(self, member: ClassicMember) -> None:
-        assert member.member_id not in self.members, f"member {member.member_id} joins twice"
-        assert member.session_timeout_ms > 0, f"session timeout of {member.session_timeout_ms} ms"
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members, f"two members with instance id {member.instance_id}"
             self.static_members[member.instance_id] = member.member_id

@@ -110,6 +110,7 @@ class ClassicJoin:
             awaiting_join=token,
             is_new=True,
         )
+        assert member_id not in group.members, f"member {member_id} joins {group.group_id} twice"
         if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
             group.new_member_added = True
         group.add(member)

@@ -1,10 +1,10 @@
-"""Assertions of groups: a partition has one owner, and generations and members are valid."""
+"""Assertions of groups: a partition has one owner, a generation a leader, and state transitions are valid."""
 
 from uuid import UUID
 
 import pytest
 
-from odradek.core.groups.classic_group import ClassicGroup
+from odradek.core.groups.classic_group import ClassicGroup, State
 from odradek.core.groups.classic_member import ClassicMember
 from odradek.core.groups.commands import MemberProtocol
 from odradek.core.groups.consumer_target import assert_single_owners
@@ -12,9 +12,9 @@ from odradek.core.groups.consumer_target import assert_single_owners
 TOPIC = UUID(int=1)
 
 
-def member(member_id: str = "m", session_timeout_ms: int = 1000) -> ClassicMember:
+def member() -> ClassicMember:
     protocols = (MemberProtocol("range", b""),)
-    return ClassicMember(member_id, None, "client", "/host", 1000, session_timeout_ms, "consumer", protocols)
+    return ClassicMember("m", None, "client", "/host", 1000, 1000, "consumer", protocols)
 
 
 def test_target_assignment_with_two_owners_is_asserted() -> None:
@@ -23,13 +23,14 @@ def test_target_assignment_with_two_owners_is_asserted() -> None:
         assert_single_owners({"a": {TOPIC: {0, 1}}, "b": {TOPIC: {1}}})
 
 
-def test_member_that_joins_twice_is_asserted() -> None:
-    group = ClassicGroup("g", 0)
+def test_generation_with_an_unknown_leader_is_asserted() -> None:
+    group = ClassicGroup("g", 0, state=State.PREPARING_REBALANCE)
     group.add(member())
-    with pytest.raises(AssertionError, match="joins twice"):
-        group.add(member())
+    group.leader_id = "other"
+    with pytest.raises(AssertionError, match="is not a member"):
+        group.start_next_generation(0)
 
 
-def test_member_without_a_session_timeout_is_asserted() -> None:
-    with pytest.raises(AssertionError, match="session timeout"):
-        ClassicGroup("g", 0).add(member(session_timeout_ms=0))
+def test_invalid_state_transition_is_asserted() -> None:
+    with pytest.raises(AssertionError, match="invalid transition"):
+        ClassicGroup("g", 0).transition_to(State.STABLE, 0)
