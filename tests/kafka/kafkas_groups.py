@@ -1,4 +1,4 @@
-"""Apache Kafka's group coordinator, asked with our commands and answering with our responses."""
+"""Runs Apache Kafka's group coordinator with our commands, and returns our responses."""
 
 import base64
 import json
@@ -324,7 +324,7 @@ def _topics(topics: Any) -> list[dict[str, Any]]:
     ]
 
 
-# ---- Kafka's responses to responses
+# ---- from Kafka's responses
 
 
 def _answer(command: Command, told: dict[str, Any]) -> Response:

@@ -189,7 +189,7 @@ class ClassicJoin:
                     ),
                 )
             case State.STABLE:
-                cause = f"Group's selectedProtocol will change because static member {new_id} joined anew; {reason}"
+                cause = f"Group's selectedProtocol will change because static member {new_id} rejoined; {reason}"
                 self._rebalance.prepare(group, cause, now_ms, result)
             case State.COMPLETING_REBALANCE:
                 cause = f"Updating metadata for static member {new_id} with instance id {command.instance_id}; {reason}"

@@ -23,7 +23,7 @@ class GroupConfigs:
         configs_of: Callable[[str], Mapping[str, str]] = lambda _: _NONE,
         assignment_interval_ms: Callable[[], int] | None = None,
     ) -> None:
-        """`configs_of` gives those that are set of a group, whose values the controller has checked;
+        """`configs_of` returns the configs that are set for a group, which the controller has validated;
         `assignment_interval_ms` the broker's, which may change while it runs."""
         self._settings = settings
         self._configs_of = configs_of

@@ -46,7 +46,7 @@ class Read(NamedTuple):
 
 
 class Clear(NamedTuple):
-    """Every name gets a record, in as many batches as it try_add."""
+    """Writes a record for every name."""
 
     is_atomic: bool
 

@@ -79,7 +79,7 @@ class _Deaf(bytearray):
 
 
 def test_verification_does_not_wait_for_markers_of_other_transactions() -> None:
-    """A marker waits for the replicas of its partition, perhaps for as long as it try_add to miss one of them."""
+    """A marker waits for the replicas of its partition, possibly until one of them leaves the ISR."""
 
     async def work() -> None:
         async with ScriptedNode() as scripted:

@@ -64,7 +64,7 @@ class CoordinatorHarness:
             self.take(result)
 
     def failover(self, *, committed_only: bool = True) -> "CoordinatorHarness":
-        """Another harness that leads the partition now, with the log as it is."""
+        """A new coordinator that has loaded the same log."""
         log = self.log[: self.committed] if committed_only else self.log
         return CoordinatorHarness(
             self.settings,
@@ -85,7 +85,7 @@ class CoordinatorHarness:
         return chosen
 
     def execute(self, command: Command) -> Response:
-        """With everything committed, so that the response is there, or has to wait for others."""
+        """Commits everything, so that the response is complete unless it waits for other members."""
         token = self.send(command)
         self.commit()
         return self.responses[token]

@@ -1,4 +1,4 @@
-"""Commands that no coordinator try_add: what Kafka responses instead."""
+"""Error responses to commands that no coordinator executes equal Kafka's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One result of a member towards its assignment."""
+"""One step of a member towards its target assignment."""
 
 from uuid import UUID
 
