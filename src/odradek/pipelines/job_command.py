@@ -1,4 +1,4 @@
-"""A job as named by its command line: its kind, topic and table, and where its state lies."""
+"""A job's command line: its kind, topic, table and state directory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,12 @@ LOAD: Final = "load"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCommand:
     arguments: tuple[str, ...]
-    """What stands behind `odradek job`. It may hold secrets, as Spark's settings do: not to be shown."""
+    """The arguments of `odradek job`. Never display them: Spark settings may contain secrets."""
     kind: str
     name: str
     topic: str
     table: Path
-    """Beside which the state is kept; of a load, the directory of its state."""
+    """The table, which also contains the job's state. For a load, the state directory."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

@@ -7,7 +7,7 @@ from odradek.text.errors import UserError
 
 
 def jobs_module(name: str) -> Any:
-    """A module of `odradek.pipelines.jobs`. It lies above this package, and wants more than the base install has."""
+    """Import a module of `odradek.pipelines.jobs`. Raises UserError if a dependency is not installed."""
     try:
         return import_module(f"odradek.pipelines.jobs.{name}")
     except ModuleNotFoundError as error:

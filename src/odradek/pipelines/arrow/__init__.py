@@ -1,5 +1,5 @@
-"""Topics as Arrow columns: from log directories and from brokers, by compiled code.
+"""Reads topics from log directories or brokers as Arrow columns, with compiled kernels.
 
-An ordinary client: it knows the wire and the files, and nothing of nodes. Needs `pip install odradek[arrow]`, and is
-imported on first need, since numba and pyarrow take a second.
+It is an ordinary client and does not depend on nodes. It needs `pip install odradek[arrow]` and is imported on first
+use, because numba and pyarrow take a second to import.
 """

@@ -1,7 +1,6 @@
-"""From the payloads of record batches to Arrow record batches of bounded size.
+"""Converts the payloads of record batches to Arrow record batches of bounded size.
 
-Works on payloads whose CRC is checked, of one partition at a time. Every buffer handed out is new, and belongs to who
-got it; what is used again (where the rows lie) never leaves this module.
+The payloads are of one partition, and their CRCs have been checked. Returned buffers are never reused.
 """
 
 from collections.abc import Iterator
@@ -18,21 +17,21 @@ from odradek.records.record import InvalidRecords
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 16 * 1024 * 1024
-# Offsets of Arrow's binary columns have 31 bits; a batch may grow beyond its bytes by one record.
+# Offsets of Arrow's binary columns have 31 bits, and a batch may exceed its size by one record.
 BATCH_BYTES_MAX = 512 * 1024 * 1024
 
 _MICROSECONDS = 1_000
 
 
 class Payload(NamedTuple):
-    """Records as they lie: bytes, and for every batch in them a row of `kernels.BATCH_FIELDS` numbers."""
+    """The bytes of some batches, and for each batch a row of `kernels.BATCH_FIELDS` numbers."""
 
     data: Any
     batches: Any
 
 
 class _Piece(NamedTuple):
-    """Rows of one payload; `last` is the first row that is no longer in it."""
+    """Rows of one payload. `last` is exclusive."""
 
     data: Any
     first: int
@@ -40,7 +39,7 @@ class _Piece(NamedTuple):
 
 
 class Assembler:
-    """`schema`: the columns wanted, of those that `arrow_schema` knows; timestamps may be in milli- or microseconds."""
+    """`schema` has a subset of the columns of `arrow_schema`. Timestamps are in milliseconds or microseconds."""
 
     def __init__(
         self,
@@ -65,14 +64,14 @@ class Assembler:
         self._starts = {name: numpy.empty(rows_max, numpy.int64) for name in (KEY, VALUE, HEADERS)}
         self._lengths = {name: numpy.empty(rows_max, numpy.int32) for name in (KEY, VALUE)}
         self._pieces: list[_Piece] = []
-        # The same for every row: made once, and cut to length for each batch.
+        # Every row has the same value: build the column once and slice it for each batch.
         self._constants = {
             TOPIC: pa.repeat(pa.scalar(partition.topic, pa.string()), rows_max if TOPIC in schema.names else 0),
             PARTITION: pa.repeat(pa.scalar(partition.partition, pa.int32()), rows_max),
         }
 
     def add(self, payload: Payload) -> Iterator[Any]:
-        """Takes the records in, and yields the batches that are full. Raises InvalidRecords."""
+        """Add the records and yield the batches that become full. Raises InvalidRecords."""
         cursor = self._cursor
         cursor[: kernels.AT_DELTA + 1] = 0
         while True:
@@ -102,7 +101,7 @@ class Assembler:
             yield self._take()
 
     def finish(self) -> Iterator[Any]:
-        """The last batch, if anything is left for one."""
+        """Yield the last, incomplete batch, if there is one."""
         if self._cursor[kernels.FILLED_ROWS]:
             yield self._take()
 
@@ -140,7 +139,7 @@ class Assembler:
         return pa.Array.from_buffers(kind, rows, [_validity(is_there), pa.py_buffer(ends), output])
 
     def _headers(self, kind: Any, rows: int) -> Any:
-        """A record without headers has none, which is null and not an empty list."""
+        """Records without headers have null, not an empty list."""
         starts = self._starts[HEADERS]
         counts = numpy.empty(rows, numpy.int32)
         totals = numpy.zeros(3, numpy.int64)
@@ -199,7 +198,7 @@ class Assembler:
 
 
 def _numbers(values: Any, kind: Any) -> Any:
-    """A copy: what was given is used again."""
+    """Copy the values, because the caller reuses its buffer."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values.tobytes())])
 
 
@@ -218,7 +217,7 @@ def _validity(is_there: Any) -> Any:
 
 
 def _text(names: Any) -> Any:
-    """As Java reads strings: what is not UTF-8 is replaced, not refused."""
+    """Replace invalid UTF-8, as Java does."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

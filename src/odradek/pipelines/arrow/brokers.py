@@ -1,4 +1,4 @@
-"""A partition read from its leader, by Fetch: the next response is on its way while the last one is decoded."""
+"""Fetches a partition from its leader. The next Fetch is in flight while the last response is decoded."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _WAIT_MS: Final = 500
 
 
 OnLoss = Callable[[Exception, int], int]
-"""Takes the error and the offset at which it came."""
+"""Receives the error and its offset, and returns the offset to continue from."""
 
 
 class TopicRecreated(ClientError):
@@ -40,7 +40,7 @@ class _SentFetch(NamedTuple):
 
 
 class PartitionFetch:
-    """A PartitionSource. Uses the cluster's connections, and must be the only one that does while `chunks` runs."""
+    """A PartitionSource. Only one may use the cluster's connections while `chunks` runs."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class PartitionFetch:
         topic_id: UUID | None = None,
         on_loss: OnLoss | None = None,
     ) -> None:
-        """`on_loss` is told when records are gone, and says where to go on; without it that is an error."""
+        """`on_loss` is called if records no longer exist. Without it, that is an error."""
         self.partition: Final = partition
         self.earliest_offset: Final = earliest_offset
         self.end_offset: Final = end_offset
@@ -80,7 +80,7 @@ class PartitionFetch:
                 data = memoryview(response.records or b"")
                 headers = parse_batches(data, allow_partial_tail=True)
                 if headers and headers[-1].next_offset > position:
-                    # The position also moves over what compaction took away: only the header tells.
+                    # Compaction may have removed records, so only the header has the next offset.
                     position = headers[-1].next_offset
                     progress_at = time.monotonic()
                 elif time.monotonic() - progress_at > self._cluster.timeout_s:
@@ -90,7 +90,7 @@ class PartitionFetch:
                 yield Chunk(data, headers, self._filter(response))
         finally:
             if sent is not None:
-                # An response that nobody waits for would be taken for the next one's.
+                # Otherwise the next request on this connection would receive this response.
                 self._cluster.forget(sent.address)
 
     def _after_loss(self, error: KafkaError | TopicRecreated, position: int) -> int:
@@ -162,7 +162,7 @@ class PartitionFetch:
         return response
 
     def _topic(self) -> TopicLayout:
-        """Raises TopicRecreated when the name belongs to another topic than before."""
+        """Raises TopicRecreated if the topic ID has changed."""
         if self._layout is None:
             found = self._cluster.topics([self.partition.topic])[self.partition.topic]
             if self.topic_id is None:

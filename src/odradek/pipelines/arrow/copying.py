@@ -1,7 +1,7 @@
-"""Copying runs of bytes within compiled code: memcpy, which numba does not offer.
+"""memcpy for compiled code, which numba does not provide.
 
-A loop over bytes is ten times slower for records of a hundred. Nothing is checked here: both runs must lie within their
-arrays, as they do once a record was read to its end.
+For records of 100 bytes it is ten times faster than a loop over bytes. It does not check bounds: the caller must have
+parsed the whole record.
 """
 
 from typing import Any
@@ -31,5 +31,5 @@ def _copy_bytes(typing_context: Any, output: Any, at: Any, data: Any, start: Any
     return types.void(output, types.int64, data, types.int64, types.int64), generate
 
 
-# Called with the five values behind the context, which only the compiler knows.
+# The compiler passes the typing context; callers pass the other five arguments.
 copy_bytes: Any = intrinsic(_copy_bytes)

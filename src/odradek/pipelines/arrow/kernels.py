@@ -1,7 +1,7 @@
-"""Compiled loops from the bytes of record batches to the buffers of Arrow columns.
+"""Compiled loops that copy record batches to the buffers of Arrow columns.
 
-Records are walked once, to know where their parts lie (`index_rows`); then each wanted column is copied by itself. They
-know flat arrays only. Imports numba.
+`index_rows` walks the records once to locate their fields; then each selected column is copied separately. The loops
+use flat arrays only. Imports numba.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ MAX_TIMESTAMP = 6
 IS_APPEND_TIME = 7
 BATCH_FIELDS = 8
 
-# Fields of the cursor, which says where the walk stands: it may stop in the middle of a batch.
+# Fields of the cursor: the walk may pause in the middle of a batch.
 AT_BATCH = 0
 AT_RECORD = 1
 AT_POSITION = 2
@@ -62,9 +62,9 @@ def index_rows(
     value_lengths: Any,
     header_starts: Any,
 ) -> int:
-    """Fills rows with where the records lie that are within the offsets; stops after the row that fills the measure.
+    """Locate the records within the offsets, up to the row that reaches `rows_max` or `bytes_max`.
 
-    What counts against `bytes_max` is the records' whole length, whichever part of them is wanted.
+    `bytes_max` counts whole records, even if only some columns are selected.
     """
     row = cursor[FILLED_ROWS]
     filled = cursor[FILLED_BYTES]
@@ -136,9 +136,9 @@ def index_rows(
 
 @_compiled
 def copy_parts(data: Any, starts: Any, lengths: Any, first: int, last: int, ends: Any, output: Any, filled: int) -> int:
-    """Copies one part of the rows from `first` to `last` one behind the other; how far the output is filled then.
+    """Append keys or values of the rows from `first` to `last` to the output, and return its new length.
 
-    `ends` is an Arrow offsets buffer: of row i, entry i + 1. A null part, of length -1, takes nothing.
+    `ends` is an Arrow offsets buffer: entry i + 1 belongs to row i. Null has length -1.
     """
     for row in range(first, last):
         length = lengths[row]
@@ -151,7 +151,7 @@ def copy_parts(data: Any, starts: Any, lengths: Any, first: int, last: int, ends
 
 @_compiled
 def measure_headers(data: Any, header_starts: Any, first: int, last: int, counts: Any, totals: Any) -> None:
-    """The number of headers of every row, and in totals the sums: headers, bytes of names, bytes of values."""
+    """Count the headers of every row, and add up headers, name bytes and value bytes in `totals`."""
     size = len(data)
     for row in range(first, last):
         count, position = read_varint(data, header_starts[row], size)
@@ -179,7 +179,7 @@ def copy_headers(
     value_is_there: Any,
     at: int,
 ) -> int:
-    """Copies the headers of the rows, of which the first is number `at` of all; the number that follows the last."""
+    """Copy the headers of the rows, starting with entry `at`, and return the next entry."""
     size = len(data)
     named = name_ends[at]
     valued = value_ends[at]

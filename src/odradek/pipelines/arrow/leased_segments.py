@@ -1,7 +1,7 @@
-"""A partition read from its leader's files as far as a lease goes, and from brokers behind that, or instead.
+"""Reads a partition from its leader's segment files up to the end of a lease, and the rest from brokers.
 
-What a file gives is checked before it is handed on: it is the file that was leased, unchanged, its batches are whole
-and of no later leader. Whatever is not as it should be ends the reading of files, not of the partition.
+Files are validated: the file is the leased one and unchanged, and its batches are complete and of no later leader
+epoch. If a check fails, the rest of the partition is fetched from brokers.
 """
 
 import logging
@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 
 class FileChanged(OSError):
-    """Not what was leased, or not any more."""
+    """The file is not, or no longer, the leased file."""
 
 
 class _WatchedFile(HostFile):
-    """A file that nobody may write to."""
+    """Raises FileChanged if the file is modified while it is read."""
 
     __slots__ = ("_as_opened",)
 
@@ -38,7 +38,7 @@ class _WatchedFile(HostFile):
 
     def read(self, position: int, size: int) -> bytes:
         data = super().read(position, size)
-        # Behind the bytes: had somebody cut or written it before they were read, it would show by now.
+        # After the read: a truncation or write before the read is visible by now.
         if self._state() != self._as_opened:
             raise FileChanged(f"{self.path} was modified")
         return data
@@ -49,7 +49,7 @@ class _WatchedFile(HostFile):
 
 
 class _LeasedDisk(ReadOnlyDisk):
-    """Has one file."""
+    """A disk with the one leased file."""
 
     __slots__ = ("_size",)
 
@@ -58,7 +58,7 @@ class _LeasedDisk(ReadOnlyDisk):
         self._size = size
 
     def size(self, path: str) -> int:
-        """As leased: were it asked for, a file that was emptied would be one without records."""
+        """Return the leased size: with the current size, a truncated file would look like one without records."""
         return self._size
 
     def open(self, path: str, *, create: bool = False, read_only: bool = True) -> HostFile:
@@ -68,7 +68,7 @@ class _LeasedDisk(ReadOnlyDisk):
 
 
 class LeasedSegments:
-    """A PartitionSource. `brokers` is used from where the files end, or cannot be read; `keep` is called meanwhile."""
+    """A PartitionSource. `brokers` serves what the files do not. `keep` is called repeatedly to renew the lease."""
 
     def __init__(
         self,
@@ -109,11 +109,11 @@ class LeasedSegments:
             yield from self._brokers.chunks(position, to_offset)
 
     def _file_end(self, from_offset: int) -> int:
-        """How far files go without a gap; offsets behind a file's last batch are empty, and need no look elsewhere."""
+        """Return the end of the files. There are no records between a file's last batch and its limit."""
         return self._held.files[-1].limit if self._begins_in_files(from_offset) else from_offset
 
     def _begins_in_files(self, offset: int) -> bool:
-        """What the log had forgotten when the lease was granted is still in its first file, and not to be read."""
+        """The first file may start before the log start offset, and those records must not be read."""
         return max(self._held.log_start_offset, self._held.files[0].base_offset) <= offset
 
     def _from_files(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
@@ -142,7 +142,7 @@ def _open(file: LeasedFile) -> Segment:
 
 
 class LeaseHolder:
-    """The leases of one reading that goes from partition to partition, all of them until its end."""
+    """Holds the leases of one `read_topic` until it ends."""
 
     def __init__(self, cluster: Cluster, credentials: LeaseCredentials, *, read_committed: bool) -> None:
         self._leases: Final = LeaseClient(cluster, credentials)
@@ -151,7 +151,7 @@ class LeaseHolder:
         self._held: Final[list[Lease]] = []
 
     def source(self, brokers: PartitionFetch, start: int, end: int) -> PartitionSource:
-        """What reads from files as far as a lease was to be had."""
+        """Return a source that reads from files if a lease is granted, otherwise the brokers."""
         try:
             held = self._leases.request(
                 brokers.partition,

@@ -1,7 +1,7 @@
-"""From bytes of a log to the payloads of the batches whose records are wanted.
+"""Selects the payloads of the batches within some offsets.
 
-Every batch is checked against its CRC, also those that are then left out: markers of transactions, and with an
-`AbortedFilter` what was aborted. Knows no files and no brokers.
+Checks the CRC of every batch, including those that are skipped: control batches, and aborted batches if there is an
+`AbortedFilter`. Independent of files and brokers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from odradek.records.decode import records_payload
 from odradek.records.kernels import INT64_MAX
 from odradek.records.record import InvalidRecords
 
-# Length, attributes, two deltas, two lengths and a count take a byte each, at least.
+# Length, attributes, two deltas, two lengths and a count take at least one byte each.
 _RECORD_BYTES_MIN: Final = 7
 
 
@@ -32,7 +32,7 @@ def select_payloads(
     aborted: AbortedFilter | None,
     is_checked: bool = False,
 ) -> Iterator[Payload]:
-    """In the order of the log. Batches that are not compressed lie in `data` together, and make one payload."""
+    """Yield payloads in log order. Adjacent uncompressed batches share one payload."""
     together: list[tuple[int, ...]] = []
     plain = numpy.frombuffer(data.toreadonly(), numpy.uint8) if headers else None
     for header in headers:
@@ -89,5 +89,5 @@ def _table(rows: list[tuple[int, ...]]) -> Any:
 
 
 def _as_array(view: memoryview) -> Any:
-    # numpy refuses an empty buffer; read-only whatever it was, for one compilation to serve all.
+    # numpy rejects an empty buffer. Always read-only, so that the kernels are compiled only once.
     return numpy.frombuffer(view.toreadonly() if view.nbytes else b"\0", numpy.uint8)[: view.nbytes]

@@ -1,4 +1,4 @@
-"""`read_topic`: a topic as a stream of Arrow record batches, for Polars, DuckDB, pandas and all who read Arrow."""
+"""`read_topic`: a topic as a stream of Arrow record batches for Polars, DuckDB, pandas and other Arrow readers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -42,18 +42,18 @@ def read_topic(
     batch_bytes: int = BATCH_BYTES,
     timeout_s: float = TIMEOUT_S,
 ) -> Any:
-    """A pyarrow.RecordBatchReader over the topic as it is now, partition after partition, in the order of offsets.
+    """Return a pyarrow.RecordBatchReader over the current records of a topic, by partition and offset.
 
-    Either from brokers (`bootstrap_servers`) or from the log directories of a node that does not run (`directory`).
-    `start` and `end` (exclusive) are offsets, for all partitions or by partition; without them all there is. Only the
-    columns named are made. With `read_committed` records of aborted transactions are left out, and reading ends where
-    one is still open; control records are never among the rows.
+    Reads either from brokers (`bootstrap_servers`) or from the log directories of a stopped node (`directory`). `start`
+    and `end` (exclusive) are offsets, for all partitions or by partition; the default is everything. With
+    `read_committed`, aborted records are skipped and reading ends at the first open transaction. Control records are
+    never returned.
 
-    With a `lease`, the name and the secret of a principal that the brokers know, closed segments are read from the
-    leaders' log directories where these can be read from here, while the brokers run; all else is fetched.
+    `lease` is the name and secret of a principal. With it, closed segments are read from the leaders' log directories
+    if these are accessible, while the brokers run; the rest is fetched.
 
-    Memory stays at a few batches, whatever the topic's size. What cannot be read raises; nothing is ever left out or
-    made up: CorruptBatch and InvalidRecords for damaged data, OffsetsNotThere for offsets that are gone or to come.
+    Memory is limited to a few batches, whatever the size of the topic. Raises CorruptBatch or InvalidRecords for
+    damaged data, and OffsetsNotThere for offsets that were deleted or do not exist yet.
     """
     schema = arrow_schema(columns)
     if (bootstrap_servers is None) == (directory is None):
@@ -86,7 +86,7 @@ def read_topic(
                 yield from record_batches(source, schema, first, last, rows_max=batch_rows, bytes_max=batch_bytes)
 
     reading = batches()
-    # What is wrong is said now, and what is held is given back although nobody may ever read.
+    # Raise errors now. Closing the generator releases connections and leases even if it is never read.
     next(reading)
     return pa.RecordBatchReader.from_batches(schema, reading)
 
@@ -100,7 +100,7 @@ def record_batches(
     rows_max: int = BATCH_ROWS,
     bytes_max: int = BATCH_BYTES,
 ) -> Iterator[Any]:
-    """The records of one partition within the offsets, as batches of the schema."""
+    """Yield the records of one partition within the offsets."""
     assembler = Assembler(
         schema,
         source.partition,

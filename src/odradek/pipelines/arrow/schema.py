@@ -1,4 +1,4 @@
-"""The columns of a record, named and typed as Spark's Kafka connector has them, so that queries move unchanged."""
+"""The columns of a record, with the names and types of Spark's Kafka connector."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +17,7 @@ HEADERS = "headers"
 DEFAULT_COLUMNS = (KEY, VALUE, TOPIC, PARTITION, OFFSET, TIMESTAMP, TIMESTAMP_TYPE)
 ALL_COLUMNS = (*DEFAULT_COLUMNS, HEADERS)
 
-# 0: the time that the producer gave, 1: the time at which the broker appended the record.
+# Values of timestampType.
 CREATE_TIME = 0
 APPEND_TIME = 1
 
@@ -34,7 +34,7 @@ _TYPES = {
 
 
 def arrow_schema(columns: Iterable[str] = DEFAULT_COLUMNS) -> Any:
-    """A pyarrow.Schema of these columns in their order. Raises ValueError with a sentence for who named them."""
+    """Return a pyarrow.Schema of these columns in their order. Raises ValueError with a message for the user."""
     names = tuple(columns)
     for name in names:
         if name not in _TYPES:

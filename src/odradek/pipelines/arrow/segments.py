@@ -1,7 +1,7 @@
-"""A topic's partitions in log directories that no broker uses: the segments' files, read in pieces of bounded size.
+"""Reads a topic's partitions from log directories that no broker uses, in chunks of bounded size.
 
-Nothing is written or repaired here. What a broker would have to recover first (a batch that was cut, an unfinished
-compaction) is an error that says so.
+Never writes or repairs anything. What a broker would have to recover first (a truncated batch, an unfinished
+compaction) raises an error.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,18 +33,18 @@ _REPAIR_ADVICE: Final = "Start the directory's broker once to repair it, or read
 
 
 class ReadOnlyDisk(HostDisk):
-    """Opens files for who may read them, and no more."""
+    """Opens files read-only."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = True) -> HostFile:
         return super().open(path, create=create, read_only=True)
 
 
 class DirectoryInUse(Exception):
-    """A broker is running on the directory: its topics are read through it."""
+    """A running broker uses the directory. Read its topics through the broker."""
 
 
 class Segment:
-    """One `.log` file; all its offsets are at or above `base_offset` and below `limit`, where the next one begins."""
+    """One `.log` file with the offsets from `base_offset` to below `limit`, the start of the next segment."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int, limit: int) -> None:
         self.path: Final = path
@@ -53,7 +53,7 @@ class Segment:
         self._file: Final = BatchFile(disk, path, disk.size(path))
 
     def headers(self) -> Iterator[BatchHeader]:
-        """Of all batches, with their positions in the file, in the order that they must have."""
+        """Yield the headers of all batches in order, with their positions. Raises CorruptBatch."""
         expected, position = self.base_offset, 0
         for header in self._file.headers():
             self._check_order(header, position, expected)
@@ -87,7 +87,7 @@ class Segment:
                 return
 
     def read_checked(self, header: BatchHeader) -> bytes:
-        """The bytes of a batch that `headers` found."""
+        """Read a batch found by `headers` and check its CRC."""
         data = self._file.read(header.position, header.size)
         try:
             check_crc(data, parse_header(data))
@@ -96,7 +96,7 @@ class Segment:
         return data
 
     def _find(self, offset: int) -> int | None:
-        """Where the first batch lies that reaches to the offset; None: none does."""
+        """Return the position of the first batch that reaches the offset, or None."""
         try:
             return self._file.find(offset, 0)
         except CorruptBatch as error:
@@ -109,14 +109,14 @@ class Segment:
             raise self._corrupt(position, str(error)) from None
 
     def _batch_bytes(self, data: memoryview, position: int) -> int:
-        """Of a batch that is longer than a chunk, or was cut."""
+        """Return the size of a batch that is larger than a chunk. Raises CorruptBatch if it is truncated."""
         left = self._file.size - position
         if len(data) < HEADER_SIZE or parse_header(data).size > left:
             raise self._corrupt(position, f"incomplete record batch of {left} bytes")
         return parse_header(data).size
 
     def _check_order(self, header: BatchHeader, position: int, expected: int) -> None:
-        """Offsets are not covered by a batch's CRC: that they only grow is what can be known."""
+        """The CRC does not cover the base offset, so check at least that offsets increase."""
         if header.base_offset < expected or header.last_offset_delta < 0 or header.next_offset > self.limit:
             raise self._corrupt(
                 position,
@@ -129,7 +129,7 @@ class Segment:
 
 
 class PartitionSegments:
-    """A PartitionSource. With `read_committed`, all headers are looked at before the first record is read."""
+    """A PartitionSource. With `read_committed`, it reads all headers before the first record."""
 
     def __init__(
         self, partition: TopicPartition, segments: Sequence[Segment], log_start: int, *, read_committed: bool
@@ -161,7 +161,7 @@ class PartitionSegments:
         return find_outcomes(self._scan_until_damage(self._segments), self.earliest_offset)
 
     def _scan_until_damage(self, segments: Sequence[Segment]) -> Iterator[ScannedBatch]:
-        """What tells of transactions is checked whole: a wrong bit there would hide records, and not be noticed."""
+        """Check the CRC of transactional batches: a flipped bit in one could hide records."""
         try:
             for segment in segments:
                 for header in segment.headers():
@@ -184,7 +184,7 @@ class PartitionSegments:
 def open_partitions(
     disk: Disk, directories: Iterable[str], topic: str, *, read_committed: bool
 ) -> dict[int, PartitionSegments]:
-    """The partitions of a topic in these log directories, by number. Raises DirectoryInUse, CorruptBatch, OSError."""
+    """Find the partitions of a topic in these log directories. Raises DirectoryInUse, CorruptBatch, OSError."""
     found: dict[int, PartitionSegments] = {}
     for directory in directories:
         _check_unused(disk, directory)
@@ -230,5 +230,5 @@ def _check_unused(disk: Disk, directory: str) -> None:
             f"A running broker uses {directory}. Read the topic with bootstrap_servers=… instead."
         ) from None
     except PermissionError:
-        # Who may not write there can only believe that nobody else does.
+        # Without write permission the lock cannot be checked.
         return

@@ -1,4 +1,4 @@
-"""What a partition's records are read from, whichever it is: brokers or files."""
+"""The interface for reading a partition, from brokers or from files."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -9,13 +9,13 @@ from odradek.records.batch import BatchHeader
 
 
 class Chunk(NamedTuple):
-    """Whole batches one behind the other, and who tells the aborted ones among them, if they are to be left out."""
+    """Consecutive complete batches, and the filter of aborted batches if these must be skipped."""
 
     data: memoryview
     headers: list[BatchHeader]
     aborted: AbortedFilter | None
     is_checked: bool = False
-    """Whether the CRCs are known to be right."""
+    """Whether the CRCs have been checked."""
 
 
 class PartitionSource(Protocol):
@@ -27,15 +27,15 @@ class PartitionSource(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """Of what may be read: behind it lies nothing, or what is not decided. Raises if what lies there is damaged."""
+        """The end of the readable records: the log end or last stable offset. Raises if the log is damaged there."""
 
     @property
     def readable_offset(self) -> int:
-        """The same without a look at what lies behind."""
+        """The same, but ends before damage instead of raising."""
 
     def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
-        """All batches that reach into the offsets, in order; perhaps a few more. Raises where they cannot be had."""
+        """Yield all batches that overlap the offsets, and possibly a few more, in order."""
 
 
 class OffsetsNotThere(Exception):
-    """Offsets were asked for that the partition does not have (any more, or yet)."""
+    """The partition no longer has, or does not yet have, the requested offsets."""

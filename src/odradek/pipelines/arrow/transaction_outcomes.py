@@ -1,6 +1,6 @@
-"""Which transactions of a log were aborted, and from where on nothing is decided: read from the log's headers alone.
+"""Finds aborted and open transactions by reading the batch headers of a log.
 
-A directory has index files that say the same, but only the log itself cannot be behind the log.
+A directory also has transaction indexes, but these may be behind the log.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from odradek.storage.log.transaction_index import AbortedTransaction
 class TransactionOutcomes(NamedTuple):
     aborted: list[AbortedTransaction]
     first_open_offset: int | None
-    """Of the transactions without an end, the begin of the first: readers of what is committed stop here."""
+    """The start of the first open transaction: read_committed readers stop here (last stable offset)."""
     end_offset: int
 
 
 class ScannedBatch(NamedTuple):
     header: BatchHeader
     control: bytes | None
-    """The whole batch, its CRC checked, if it is one of control records."""
+    """The whole batch with a checked CRC, if it is a control batch."""
 
 
 def find_outcomes(batches: Iterable[ScannedBatch], log_start: int) -> TransactionOutcomes:
@@ -44,5 +44,5 @@ def find_outcomes(batches: Iterable[ScannedBatch], log_start: int) -> Transactio
 
 def _is_abort(control: bytes) -> bool:
     records = decode_batch(control, parse_header(control))
-    # Compaction leaves of a marker that nobody needs any more an empty batch.
+    # Compaction leaves an empty batch for a marker that is no longer needed.
     return bool(records) and control_type(records[0].key) is ControlType.ABORT

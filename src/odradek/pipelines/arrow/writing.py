@@ -1,4 +1,4 @@
-"""Arrow columns as records: which partition each row goes to, and the bytes of its batches, without a row in Python."""
+"""Encodes Arrow columns as records, by partition, without creating Python objects for rows."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ NO_PARTITION = -1
 
 
 class Parts(NamedTuple):
-    """Keys or values: where each row's lies, and how long it is; -1 for null."""
+    """Keys or values: the position and length of each row's, -1 for null."""
 
     data: Any
     starts: Any
@@ -22,14 +22,14 @@ class Parts(NamedTuple):
 class EncodedRecords(NamedTuple):
     partition: int
     payload: memoryview
-    """What follows a batch's header. Valid until the next is asked for."""
+    """The records after a batch's header. Valid until the next item is requested."""
     record_count: int
     base_timestamp: int
     max_timestamp: int
 
 
 def parts_of(column: Any | None, rows: int) -> Parts:
-    """Of binary or text; without a column all are null."""
+    """Locate the values of a binary or text column. Without a column, all are null."""
     if column is None:
         return Parts(_bytes_of(None), np.zeros(rows, np.int64), np.full(rows, -1, np.int64))
     is_large = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
@@ -43,7 +43,7 @@ def parts_of(column: Any | None, rows: int) -> Parts:
 
 
 def _bytes_of(buffer: Any | None) -> Any:
-    """Never to be written to, as some of Arrow's are not: loops would be compiled once more for the others."""
+    """Always return a read-only array, so that the kernels are compiled only once."""
     found = np.frombuffer(buffer, np.uint8) if buffer else np.empty(0, np.uint8)
     found.flags.writeable = False
     return found
@@ -52,10 +52,10 @@ def _bytes_of(buffer: Any | None) -> Any:
 def encode_records(
     keys: Parts, values: Parts, times: Any, partitions: Any, partition_count: int, unkeyed: int, *, bytes_max: int
 ) -> Iterator[EncodedRecords]:
-    """Batches of about `bytes_max`, those of a partition in the order of their rows. `times`: in ms, one for each row.
+    """Yield batches of about `bytes_max`, which keep the order of rows per partition. `times` has ms for each row.
 
-    `partitions`: one for each row, or NO_PARTITION: then the key chooses, and those without one go to `unkeyed`. It is
-    filled in.
+    `partitions` has a partition for each row, or NO_PARTITION: then the key determines it, and rows without a key go to
+    `unkeyed`. It is modified in place.
     """
     partitions_of_keys(keys.data, keys.starts, keys.lengths, partition_count, partitions)
     partitions[partitions < 0] = unkeyed

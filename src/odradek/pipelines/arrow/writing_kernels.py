@@ -1,4 +1,4 @@
-"""Compiled loops from Arrow columns to the records of batches. They know flat arrays only. Imports numba."""
+"""Compiled loops that encode Arrow columns as records. They use flat arrays only. Imports numba."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from odradek.pipelines.arrow.copying import copy_bytes
 
 _compiled = numba.njit(cache=True, nogil=True)
 
-# Lengths, deltas, attributes and the number of headers of one record, at their longest.
+# The maximum size of lengths, deltas, attributes and header count of one record.
 RECORD_OVERHEAD_BYTES_MAX = 32
 
 _SEED = 0x9747B28C
@@ -18,7 +18,7 @@ _MASK = 0xFFFFFFFF
 
 @_compiled
 def partitions_of_keys(data: Any, starts: Any, lengths: Any, count: int, partitions: Any) -> None:
-    """Fills in those that are below zero and have a key: where Kafka's Java client puts it."""
+    """Set the partition of rows that have a key but no partition, as Kafka's Java client does."""
     for row in range(len(partitions)):
         length = lengths[row]
         if partitions[row] >= 0 or length < 0:
@@ -87,10 +87,10 @@ def write_records(
     times: Any,
     output: Any,
 ) -> tuple[int, int]:
-    """The rows from `first` on, up to the one that fills the measure: how many bytes, and the row behind it.
+    """Encode rows from `first` until `bytes_max` is reached. Returns the number of bytes and the next row.
 
-    Times are written as what they are after the first one's; there are no headers. `output` has room for one record
-    more than `bytes_max`.
+    Timestamps are deltas to the first one, and there are no headers. `output` must hold one record more than
+    `bytes_max`.
     """
     at = 0
     place = first

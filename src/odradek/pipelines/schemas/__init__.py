@@ -1,4 +1,4 @@
-"""Records that a schema describes: Avro, Protobuf and JSON, in the framing of schema registries or without it.
+"""Decodes Avro, Protobuf and JSON records, with or without the framing of schema registries.
 
-Whoever shows records and whoever makes rows of them reads them here. It knows nothing of either.
+The console and the jobs use it. It depends on neither.
 """

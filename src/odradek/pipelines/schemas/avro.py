@@ -1,4 +1,4 @@
-"""Values of Avro, by schemas of strangers. Pure."""
+"""Decodes Avro values with untrusted schemas. Pure."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from odradek.pipelines.schemas.schema import Schema, Undecodable
 
 
 class AvroReader:
-    """Raises Undecodable for a schema that cannot be used."""
+    """Raises Undecodable if the schema cannot be used."""
 
     def __init__(self, schema: Schema) -> None:
         import fastavro
@@ -30,7 +30,7 @@ class AvroReader:
         data = io.BytesIO(payload)
         try:
             found = self._read(data, self.parsed, None)
-        # Whatever bytes make of a C library: it is said, and nothing else happens.
+        # The C library may raise anything for untrusted bytes.
         except Exception as error:  # noqa: BLE001
             raise Undecodable(f"does not match its Avro schema: {type(error).__name__} {error}") from None
         rest = len(payload) - data.tell()
@@ -44,5 +44,5 @@ def _unparsed(text: str) -> Any:
 
 
 def _without_marks(form: dict[str, Any]) -> dict[str, Any]:
-    """The library takes a schema that it has marked so for one that it has checked."""
+    """Remove fastavro's internal marks: it would not validate a schema that has them."""
     return {name: value for name, value in form.items() if not name.startswith("__")}

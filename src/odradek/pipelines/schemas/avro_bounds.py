@@ -1,8 +1,7 @@
-"""What an Avro schema of a stranger can make a reader do: how deep it recurses, how many values few bytes become. Pure.
+"""Rejects untrusted Avro schemas that could exhaust the stack or the memory. Pure.
 
-Readers recurse in C, without a limit, and make values that take no byte as often as a schema says: what could end the
-process is refused before it is read. Whatever the payload, it becomes no more values than _VALUES_PER_BYTE for each of
-its bytes, and _SURPLUS_MAX besides.
+The reader recurses in C without a limit, and creates as many zero-byte values as a schema demands. With the schemas
+that pass, a payload becomes at most _VALUES_PER_BYTE values per byte plus _SURPLUS_MAX.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ _SURPLUS_MAX: Final = 1000
 class _Cost(NamedTuple):
     depth: int
     surplus: int
-    """How many values there are at most beyond those that their bytes account for; below 0 where none are."""
+    """The maximum number of values beyond those that their bytes allow for; negative if there are fewer."""
 
 
 _WEIGHTLESS: Final = _Cost(0, 1)
@@ -26,14 +25,14 @@ _OF_A_BYTE: Final = _Cost(0, 1 - _VALUES_PER_BYTE)
 
 
 class AvroBounds:
-    """Raises Undecodable for a schema that is refused."""
+    """Raises Undecodable for an unsafe schema."""
 
     def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
         self._named: Final = named
         self._open: Final[set[str]] = set()
         self._known: Final[dict[str, _Cost]] = {}
         self._is_recursive = False
-        _refuse_endless(named)
+        _reject_endless(named)
         self._depth, surplus = self._cost(schema)
         if self._depth > _DEPTH_MAX:
             raise Undecodable("its Avro schema is nested too deeply")
@@ -42,7 +41,7 @@ class AvroBounds:
 
     @property
     def payload_bytes_max(self) -> int | None:
-        """None: any number. Of a schema that names itself every byte may be a round of it."""
+        """None if unlimited. With a recursive schema every byte may be another level."""
         return _DEPTH_MAX // max(1, self._depth) if self._is_recursive else None
 
     def _cost(self, schema: Any) -> _Cost:
@@ -57,7 +56,7 @@ class AvroBounds:
                 return self._repeated(self._cost(items))
             case {"type": "map", "values": values}:
                 found = self._cost(values)
-                # Its key takes a byte.
+                # The key takes at least one byte.
                 return self._repeated(_Cost(found.depth, found.surplus + _OF_A_BYTE.surplus))
             case {"type": "record" | "error", "name": str(name)}:
                 return self._cost_of_name(name, schema)
@@ -88,14 +87,14 @@ class AvroBounds:
         return _Cost(depth, max((one.surplus for one in costs), default=0) + _OF_A_BYTE.surplus)
 
     def _repeated(self, item: _Cost) -> _Cost:
-        """How many there are tells a number, which takes a few bytes whatever it is."""
+        """The item count takes a few bytes, however large it is, so items must take bytes themselves."""
         if item.surplus > 0:
             raise Undecodable("its Avro schema has an array whose items take almost no bytes")
         return _Cost(1 + item.depth, _OF_A_BYTE.surplus)
 
 
-def _refuse_endless(named: Mapping[str, Any]) -> None:
-    """Records that hold themselves, with no union or array between them, hold themselves without end."""
+def _reject_endless(named: Mapping[str, Any]) -> None:
+    """A record that contains itself without a union or array in between has no finite value."""
     way: list[str] = []
     done: set[str] = set()
 
@@ -116,7 +115,7 @@ def _refuse_endless(named: Mapping[str, Any]) -> None:
 
 
 def _held(schema: Any) -> Iterator[str]:
-    """The names of what a record's fields are, without those of unions, arrays and maps."""
+    """Yield the named types of a record's fields, except those inside unions, arrays and maps."""
     for one in schema.get("fields", ()) if isinstance(schema, dict) else ():
         match one["type"]:
             case str(name) | {"type": "record" | "error", "name": str(name)}:

@@ -1,7 +1,6 @@
-"""Records by their schemas, as what JSON can nearly hold: for people. Pure.
+"""Decodes records by their schemas for display. Pure.
 
-Schemas and records come from strangers: what cannot be decoded is told, and nothing of it can make the process allocate
-much more than it was sent.
+Schemas and records are untrusted: decoding must not allocate much more memory than the size of the input.
 """
 
 import json
@@ -28,7 +27,7 @@ def decode_framed(data: bytes, decoders: Mapping[int, Decode]) -> Any:
 
 
 def decoder_of(schema: Schema) -> Decode:
-    """Raises Undecodable for a schema that cannot be used."""
+    """Return a decoder for the schema. Raises Undecodable if the schema cannot be used."""
     if schema.type == AVRO:
         return AvroReader(schema).read
     if schema.type == PROTOBUF:

@@ -1,13 +1,13 @@
-"""The framing of schema registries: a zero, four bytes of a schema's id, the payload.
+"""The framing of schema registries: a zero byte, a four-byte schema ID, the payload.
 
-A payload of Protobuf begins with the way to its message: zigzag varints, a count and so many places. Pure.
+A Protobuf payload starts with the message index: a count and that many positions, as zigzag varints. Pure.
 """
 
 from typing import Final
 
 from odradek.pipelines.schemas.schema import Undecodable
 
-# Java's clients take ids for signed: no registry gives out higher ones.
+# IDs are signed in Java clients, so registries assign no higher ones.
 ID_MAX: Final = 2**31 - 1
 _MAGIC: Final = 0
 _PREFIX_BYTES: Final = 5
@@ -15,7 +15,7 @@ _LEVELS_MAX: Final = 100
 
 
 def schema_id_of(data: bytes) -> int | None:
-    """None: the bytes are not framed."""
+    """Return None if the data is not framed."""
     if len(data) < _PREFIX_BYTES or data[0] != _MAGIC:
         return None
     return int.from_bytes(data[1:_PREFIX_BYTES], "big")
@@ -26,7 +26,7 @@ def payload_of(data: bytes) -> bytes:
 
 
 def message_indexes(payload: bytes) -> tuple[list[int], bytes]:
-    """Which message of its schema a payload of Protobuf is, and the message. A single 0 means the first."""
+    """Return the message index of a Protobuf payload, and the rest. A single 0 means the first message."""
     count, at = _varint(payload, 0)
     if not 0 <= count <= _LEVELS_MAX:
         raise Undecodable(f"invalid message index with {count} levels")

@@ -1,4 +1,4 @@
-"""Messages of Protobuf, by descriptors of strangers. Pure."""
+"""Decodes Protobuf messages with untrusted descriptors. Pure."""
 
 import base64
 from importlib import import_module
@@ -12,7 +12,7 @@ _WELL_KNOWN_FILES: Final = frozenset(f"google/protobuf/{name}.proto" for name in
 
 
 class ProtobufReader:
-    """Raises Undecodable for a schema that cannot be used."""
+    """Raises Undecodable if the schema cannot be used."""
 
     def __init__(self, schema: Schema) -> None:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -31,12 +31,12 @@ class ProtobufReader:
             described = self.pool.FindFileByName(own.name)
             self._messages: Final = [described.message_types_by_name[one.name] for one in own.message_type]
             self._only: Final = self.pool.FindMessageTypeByName(schema.message) if schema.message else None
-        # Descriptors of strangers: what the library makes of them is told.
+        # The library may raise anything for an untrusted descriptor.
         except Exception as error:  # noqa: BLE001
             raise Undecodable(f"invalid Protobuf schema: {error}") from None
 
     def read(self, payload: bytes) -> Any:
-        """The message of a framed record, or of one without a frame if the schema names its message."""
+        """Decode a payload with a message index, or without one if the schema names its message."""
         if self._only is not None:
             return self._parse(self._only, payload)
         indexes, rest = message_indexes(payload)
@@ -49,7 +49,7 @@ class ProtobufReader:
         return self._parse(found, rest)
 
     def as_json(self, message: Any) -> Any:
-        """What JSON can hold, as Protobuf's own mapping has it, with the names of the schema."""
+        """Convert to JSON values with Protobuf's own mapping, but the field names of the schema."""
         from google.protobuf import json_format
 
         try:
@@ -70,6 +70,6 @@ def _unfit(error: Exception) -> Undecodable:
 
 def _file(descriptors: Any, text: str, name: str) -> Any:
     file = descriptors.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    # Registries leave the name out, or call every file the same.
+    # Registries omit the name or use the same for every file.
     file.name = name
     return file

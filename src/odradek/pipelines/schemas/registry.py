@@ -1,7 +1,7 @@
-"""Schemas, asked of a registry over HTTP as Confluent's and others answer.
+"""Client of schema registries with Confluent's HTTP API. Blocking.
 
-Whether a registry knows a schema and whether it can be reached are different things: the first is about a record, the
-second about nothing but the moment. Blocks. Who asks is never in a message.
+An unknown schema makes a record undecodable; an unavailable registry is temporary, so the two raise different errors.
+Error messages never contain credentials.
 """
 
 import base64
@@ -17,19 +17,19 @@ _NOT_FOUND: Final = (40401, 40402, 40403)
 
 
 class InvalidRegistryUrl(ValueError):
-    """The message says what is wrong with its address."""
+    """The registry's URL is invalid. The message states why."""
 
 
 class RegistryUnavailable(Exception):
-    """It did not answer, or not as registries do: nothing is known about the schema. The message says how."""
+    """No response, or an invalid one: whether the schema exists is unknown. The message states why."""
 
 
 class UnknownSchema(Undecodable):
-    """The registry says that there is none."""
+    """The registry has no such schema."""
 
 
 class RegistryClient:
-    """`address`: http or https, with `user:password@` where the registry wants it."""
+    """`address` is an http or https URL, with `user:password@` if required."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -62,7 +62,7 @@ class RegistryClient:
             raise RegistryUnavailable(f"invalid response from the schema registry ({error!r})") from None
 
     def _follow(self, named: list[Any], kind: str, found: dict[str, Reference], depth: int = 0) -> None:
-        """Depth first: what a schema names has to be known before it."""
+        """Depth first: referenced schemas come before the schemas that need them."""
         for one in named:
             name = str(one["name"])
             if name in found:
@@ -82,7 +82,7 @@ class RegistryClient:
         try:
             return request_json(self._base + path, headers=self._headers)
         except HttpRequestFailed as error:
-            # Others answer 404 too, such as a server that is no registry.
+            # A server that is not a registry returns 404 too.
             if error.status == 404 and error.body.get("error_code") in _NOT_FOUND:
                 raise UnknownSchema("not found in the schema registry") from None
             raise RegistryUnavailable(f"schema registry request failed: {error}") from None

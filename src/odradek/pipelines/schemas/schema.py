@@ -1,4 +1,4 @@
-"""A schema as registries and files give it, and what is raised where one cannot be used."""
+"""Schemas from registries and files, and the error for schemas and records that cannot be decoded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ JSON = "JSON"
 
 
 class Undecodable(Exception):
-    """The message says why."""
+    """The message states why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +20,13 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """`references` are those that it names, each after those that it needs itself.
+    """`references` are in order of dependency.
 
-    The text of Protobuf is a FileDescriptorProto in base64, as registries give it with `format=serialized`.
+    The text of a Protobuf schema is a FileDescriptorProto in base64, as registries return it with `format=serialized`.
     """
 
     type: str
     text: str
     references: Sequence[Reference] = ()
     message: str | None = None
-    """Of Protobuf without a frame: the full name of the message that records are."""
+    """For Protobuf without framing: the full name of the records' message."""

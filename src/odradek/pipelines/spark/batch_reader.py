@@ -1,4 +1,4 @@
-"""`spark.read.format("odradek")`: the topics as they are when the query is planned, or the part that was asked for."""
+"""`spark.read.format("odradek")`: the records that exist when the query is planned, or a range of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -19,7 +19,7 @@ from odradek.pipelines.spark.topics import Topics
 
 class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType, credentials: LeaseCredentials | None = None) -> None:
-        """`credentials`: as whom leases are asked for; without them everything comes from brokers."""
+        """`credentials` are for requesting leases. Without them, all records are fetched from brokers."""
         self._options = options
         self._schema = schema
         self._credentials = credentials
@@ -48,7 +48,7 @@ class BatchReader(DataSourceReader):
                 start, end = self._wanted.offsets(max(start, later.get(partition, end)), end)
                 ranges.append(OffsetRange(partition, topic_id, start, end))
             held = request_leases(topics.cluster, self._credentials, ranges, read_committed=options.read_committed)
-        # Nobody hears when the last task is done: the leases end by themselves.
+        # Spark does not report the end of the last task, so the leases expire by themselves.
         return read_tasks(options, ranges, held)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -56,7 +56,7 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """Spark refuses a reader that takes filters, unless `spark.sql.python.filterPushdown.enabled` is set."""
+    """Spark rejects a reader with `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is set."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._wanted = parse_filters(filters)

@@ -1,4 +1,4 @@
-"""Rows as Spark hands them over, in Arrow columns, sent as records without a row in Python. Imports numba."""
+"""Sends Spark's Arrow columns as records without creating Python objects for rows. Imports numba."""
 
 import random
 import time
@@ -14,12 +14,12 @@ from odradek.client.errors import UnknownPartition
 from odradek.client.produce import BATCH_BYTES, Producer
 from odradek.pipelines.arrow.writing import NO_PARTITION, encode_records, parts_of
 
-# Spark's own are of ten thousand rows, which are little for each of many partitions.
+# Spark's batches of 10,000 rows are small if they are spread over many partitions.
 _GATHERED_BYTES: Final = 8 * 1024 * 1024
 
 
 def merge_batches(batches: Iterable[Any]) -> Iterator[Any]:
-    """Put together to a few megabytes: so much is sent and acknowledged before more is taken."""
+    """Merge batches to a few megabytes, which are sent and acknowledged together."""
     held: list[Any] = []
     for batch in batches:
         if not batch.num_rows:
@@ -40,7 +40,7 @@ def _one_batch(batches: list[Any]) -> Any:
 
 
 def times_ms(column: Any) -> Any:
-    """Whole numbers of ms, as records have them, of Spark's timestamps."""
+    """Convert Spark's timestamps to integer milliseconds."""
     return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
@@ -52,7 +52,7 @@ def has_headers(batch: Any) -> bool:
 
 
 def send_columns(producer: Producer, batch: Any, topic: str | None) -> None:
-    """Encoded and added; the caller flushes. `topic` goes before the column."""
+    """Add the rows to the producer; the caller flushes. `topic` takes precedence over the column."""
     if topic is not None:
         _send(producer, batch, topic)
         return
@@ -75,7 +75,7 @@ def _send(producer: Producer, batch: Any, topic: str) -> None:
 
 
 def _times(batch: Any) -> Any:
-    """In ms; now, where rows do not say it."""
+    """Return timestamps in ms. Rows without one get the current time."""
     now_ms = time.time_ns() // 1_000_000
     if "timestamp" not in batch.schema.names:
         return np.full(batch.num_rows, now_ms, np.int64)
@@ -83,7 +83,7 @@ def _times(batch: Any) -> Any:
 
 
 def _partitions(batch: Any, topic: str, count: int) -> Any:
-    """As the rows say. Raises UnknownPartition."""
+    """Return the partitions that the rows specify. Raises UnknownPartition."""
     if "partition" not in batch.schema.names:
         return np.full(batch.num_rows, NO_PARTITION, np.int64)
     column = batch.column("partition")

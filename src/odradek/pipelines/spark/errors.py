@@ -1,4 +1,4 @@
-"""What people read when a query cannot go on: one sentence with what happened and what to do."""
+"""Errors that stop a query. The message says what happened and what to do."""
 
 
 class OptionError(ValueError):
@@ -6,9 +6,9 @@ class OptionError(ValueError):
 
 
 class DataLoss(Exception):
-    """Records that the query would have read are gone, or offsets mean other records than they did.
+    """Records were deleted before the query read them, or a topic was recreated.
 
-    With `failOnDataLoss` set to false the query continues with the available records.
+    With `failOnDataLoss` set to false the query continues with the remaining data instead.
     """
 
     def __init__(self, what: str) -> None:

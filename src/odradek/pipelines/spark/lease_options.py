@@ -1,4 +1,4 @@
-"""As whom a query asks brokers to let its tasks read closed segments from their files. Pure."""
+"""The credentials for leases on closed segments. Pure."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from odradek.pipelines.spark.errors import OptionError
 
 
 def lease_options(options: Mapping[str, str]) -> LeaseCredentials | None:
-    """None: everything comes from brokers. Takes options whose names are in lower case."""
+    """Return None if all records are fetched from brokers. Option names must be in lower case."""
     principal, secret = options.get("leaseprincipal"), options.get("leasesecret")
     if not principal and not secret:
         return None

@@ -1,4 +1,4 @@
-"""Which of a query's ranges are read from files: leases asked for by the driver, and the tasks that are given them."""
+"""The driver requests leases for a query's ranges and passes them to the tasks."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ from odradek.pipelines.spark.tasks import ReadTask
 
 _log = logging.getLogger(__name__)
 
-# For fewer it is quicker to fetch them than to ask.
+# Fetching fewer records is faster than requesting a lease.
 LEASED_OFFSETS_MIN: Final = 10_000
 
 Leases = Mapping[TopicPartition, Lease]
@@ -23,7 +23,7 @@ Leases = Mapping[TopicPartition, Lease]
 def request_leases(
     cluster: Cluster, credentials: LeaseCredentials | None, ranges: Sequence[OffsetRange], *, read_committed: bool
 ) -> Leases:
-    """Those that are to be had. Where there is none, brokers are asked for the records, which is told."""
+    """Request leases. Ranges without a lease are fetched from brokers, and the reason is logged."""
     found: dict[TopicPartition, Lease] = {}
     if credentials is None:
         return found

@@ -1,7 +1,7 @@
-"""The options of Spark's Kafka connector, read and checked. Pure.
+"""Parses the options of Spark's Kafka connector. Pure.
 
-What the connector knows and this source has no use for is passed over, so that a job moves by changing one word. What
-would change the meaning, and cannot be done here, is refused.
+Irrelevant options of the connector are ignored, so that a query only has to change its format. Options that would
+change the result but are not supported are errors.
 """
 
 import json
@@ -26,7 +26,7 @@ _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribepattern")
 _DEFAULT_TIMEOUT_S: Final = 30.0
 _MAX_TRIGGER_DELAY_S: Final = 15 * 60.0
 
-# Set by the connector itself, and by this source, for whoever sets them: other values would break the query.
+# The connector and this source set these themselves.
 _SET_BY_SPARK: Final = {
     "kafka.auto.offset.reset": "Use startingOffsets",
     "kafka.key.deserializer": "Keys are bytes: cast them in the query",
@@ -40,25 +40,25 @@ _SET_BY_SPARK: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where to begin or to end: a default for all partitions, and single ones. Numbers are offsets or timestamps."""
+    """Where to start or end: a default and values by partition, which are offsets or timestamps."""
 
     default: int | None
     by_partition: Mapping[TopicPartition, int]
     is_timestamp: bool = False
     missing_is_latest: bool = False
-    """There may be no record at or after a timestamp: then the end is meant, and it is no error."""
+    """Whether a timestamp after the last record means the end of the partition instead of an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What it takes to reach the brokers."""
+    """How to connect to the brokers."""
 
     bootstrap_servers: str
     client_id: str = "odradek-spark"
     timeout_s: float = _DEFAULT_TIMEOUT_S
     security: Security = NOTHING
     version: str = odradek.__version__
-    """Of who has read the options: the driver."""
+    """The driver's version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class ReadOptions:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: tuple[TopicPartition, ...] = ()
-    """One of the three is given."""
+    """Exactly one of topics, pattern and assigned is set."""
     start: Bound
     end: Bound
     fail_on_data_loss: bool = True
@@ -82,22 +82,22 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactlyOnceOptions:
-    """A sink that writes exactly once, under a name that it keeps."""
+    """An exactly-once sink. Its name must stay the same."""
 
     client: ClientOptions
     sink: str
     decision_topic: str = DEFAULT_DECISION_TOPIC
     timeout_ms: int | None = None
-    """None: the longest that brokers allow."""
+    """None: the brokers' maximum."""
     in_two_phases: bool = True
-    """Transactions have no timeout then, where brokers allow that."""
+    """Transactions then have no timeout, if the brokers allow it."""
     query: str | None = None
     batch: int | None = None
-    """Whose batch a batch job writes, and which; None: tasks ask Spark."""
+    """The query and batch of a batch job. None: the tasks get them from Spark."""
 
 
 def client_options(options: Mapping[str, str]) -> ClientOptions:
-    """Takes options whose names are in lower case, as do the others here."""
+    """Option names must be in lower case, as for all functions here."""
     servers = options.get("kafka.bootstrap.servers")
     if not servers:
         raise OptionError("Option kafka.bootstrap.servers is missing. Set it to the host:port of one or more brokers.")
@@ -149,23 +149,23 @@ def should_push_filters(options: Mapping[str, str]) -> bool:
 
 
 def exactly_once_options(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnceOptions | None:
-    """None: at least once is enough."""
+    """Return None for an at-least-once sink."""
     sink = options.get("kafka.transactional.id")
     if sink is None:
         return None
     if not sink or task_id_prefix("") in sink:
-        # It could be taken for a task of another sink.
+        # It could be confused with a task of another sink.
         raise OptionError(
             f"Option kafka.transactional.id: {sink!r} is invalid. It must not be empty or contain '.task.'."
         )
     query, batch = options.get("queryid"), _whole(options, "batchid", least=0)
     if streaming and batch is not None:
-        # Each batch would be taken for the same one.
+        # All batches would have the same number.
         raise OptionError(
             "Option batchId is not allowed in streaming queries, because Spark numbers the batches. Remove it."
         )
     if (query is None) != (batch is None):
-        # By its number alone a batch of a new checkpoint would be taken for one of the old one's, and left out.
+        # With the number alone, batches of a new checkpoint would be skipped as already written.
         raise OptionError("Set queryId and batchId together, with a new queryId for each new checkpoint.")
     return ExactlyOnceOptions(
         client=client_options(options),
@@ -235,7 +235,7 @@ def _offset_bound(options: Mapping[str, str], name: str, default: str) -> Bound:
 
 
 def _time_bound(options: Mapping[str, str], name: str, by_partition: str, missing_is_latest: bool) -> Bound | None:
-    """The time for all goes before those of single partitions, and both before offsets, as in the connector."""
+    """A common timestamp takes precedence over timestamps by partition, and both over offsets."""
     timestamp_ms = _whole(options, name, least=0)
     if timestamp_ms is not None:
         return Bound(timestamp_ms, {}, is_timestamp=True, missing_is_latest=missing_is_latest)

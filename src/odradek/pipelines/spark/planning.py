@@ -1,4 +1,4 @@
-"""Which offsets a task reads, and how many a trigger takes. Pure."""
+"""Splits offsets into tasks and limits them per trigger. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -8,14 +8,14 @@ from odradek.base.ids import TopicPartition
 
 P = TypeVar("P")
 
-# A smaller share is not worth a task of its own.
+# The minimum size of a task.
 TASK_OFFSETS_MIN = 65_536
-# A task may be larger or smaller by this part of it to begin with a file.
+# A task's size may vary by this fraction to align it with a file.
 _NEAR_SHARE = 4
 
 
 class OffsetRange(NamedTuple):
-    """From `start`, up to `end` and without it."""
+    """`end` is exclusive."""
 
     partition: TopicPartition
     topic_id: str
@@ -35,16 +35,15 @@ def split_ranges(
     cores: int = 1,
     edges: Mapping[TopicPartition, Sequence[int]] | None = None,
 ) -> list[OffsetRange]:
-    """Cuts the ranges into what tasks read, empty ones left out.
+    """Split the ranges into tasks, without empty ranges.
 
-    `tasks_min` is the number asked for (minPartitions), `records_max` the most that one may have
-    (maxRecordsPerPartition). If nothing was asked for, a large partition is cut for all cores to have a share.
-    `edges`: where a partition is best cut, if that is near: where files begin and end.
+    `tasks_min` is minPartitions and `records_max` is maxRecordsPerPartition. By default, large partitions are split so
+    that all cores have work. `edges` are preferred split points: the starts and ends of files.
     """
     edges = edges or {}
     left = [one for one in ranges if one.size]
     if records_max is not None:
-        left = [piece for one in left for piece in _cut(one, -(-one.size // records_max), ())]
+        left = [piece for one in left for piece in _split(one, -(-one.size // records_max), ())]
     if tasks_min is None:
         tasks_min = min(cores, sum(one.size for one in left) // TASK_OFFSETS_MIN)
     if tasks_min <= len(left):
@@ -53,11 +52,11 @@ def split_ranges(
     return [
         piece
         for one in left
-        for piece in _cut(one, max(round(one.size / total * tasks_min), 1), edges.get(one.partition, ()))
+        for piece in _split(one, max(round(one.size / total * tasks_min), 1), edges.get(one.partition, ()))
     ]
 
 
-def _cut(whole: OffsetRange, pieces: int, better: Sequence[int]) -> list[OffsetRange]:
+def _split(whole: OffsetRange, pieces: int, better: Sequence[int]) -> list[OffsetRange]:
     pieces = min(pieces, whole.size)
     near = whole.size // pieces // _NEAR_SHARE
     cuts = [whole.start]
@@ -70,10 +69,9 @@ def _cut(whole: OffsetRange, pieces: int, better: Sequence[int]) -> list[OffsetR
 
 
 def limit_offsets(starts: Mapping[P, int], ends: Mapping[P, int], offsets_max: int) -> dict[P, int]:
-    """Ends at most so far behind the starts that all together are `offsets_max` offsets; shares follow the amounts.
+    """Limit the ends to `offsets_max` offsets in total, proportional to the sizes.
 
-    Every partition that has something gets something, so that none waits for ever: with more partitions than
-    `offsets_max` it is one each.
+    Every partition with records gets at least one offset, so that none starves.
     """
     sizes = {one: max(end - starts[one], 0) for one, end in ends.items()}
     total = sum(sizes.values())

@@ -1,6 +1,6 @@
-"""What a query's filters leave to be read. Pure.
+"""Derives the ranges to read from a query's filters. Pure.
 
-Only ranges get smaller by this: Spark still applies every filter to the rows. It is enough that no wanted one is gone.
+Spark still applies every filter to the rows, so the ranges may be too large, but never too small.
 """
 
 from collections.abc import Iterable
@@ -15,19 +15,19 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """None: all."""
+    """The records that may match the filters. None means no restriction."""
 
     partitions: frozenset[int] | None = None
     first_offset: int | None = None
     last_offset: int | None = None
     first_timestamp_ms: int | None = None
-    """Of the last one nothing follows: earlier records may come behind later ones."""
+    """There is no last timestamp, because earlier records may follow later ones."""
 
     def includes(self, partition: int) -> bool:
         return self.partitions is None or partition in self.partitions
 
     def offsets(self, start: int, end: int) -> tuple[int, int]:
-        """Of a range that ends before `end`."""
+        """Restrict a range. `end` is exclusive."""
         if self.first_offset is not None:
             start = max(start, self.first_offset)
         if self.last_offset is not None:
@@ -39,7 +39,7 @@ EVERYTHING: Final = Wanted()
 
 
 def parse_filters(filters: Iterable[Filter]) -> Wanted:
-    """All filters hold; those that say nothing of partitions, offsets or times are passed over."""
+    """Combine the filters on partitions, offsets and timestamps. Others are ignored."""
     wanted = EVERYTHING
     for one in filters:
         match one:

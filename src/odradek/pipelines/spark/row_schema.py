@@ -1,4 +1,4 @@
-"""The rows of Spark's Kafka connector: its names and types, or of them those that the `columns` option names."""
+"""The columns of Spark's Kafka connector, or those that the `columns` option selects."""
 
 from collections.abc import Mapping
 
@@ -44,7 +44,7 @@ def row_schema(options: Mapping[str, str]) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """A schema that the user gave must be some of the columns as they are: nothing is converted."""
+    """A user-defined schema may only select columns, because types are not converted."""
     for field in schema.fields:
         expected = _TYPES.get(field.name)
         if expected is None or field.dataType != expected or not field.nullable:

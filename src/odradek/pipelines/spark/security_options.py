@@ -1,4 +1,4 @@
-"""TLS and SASL by the names of Kafka's client configs, with `kafka.` before them, as the connector takes them. Pure."""
+"""TLS and SASL options: Kafka's client configs with the prefix `kafka.`, as in the connector. Pure."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""The data source that Spark finds: makes readers and writers from options, and checks these first."""
+"""The data source: validates options and creates readers and writers."""
 
 from collections.abc import MutableMapping
 
@@ -30,7 +30,7 @@ class OdradekSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # Names of options have no case in Spark; values have.
+        # Option names are case-insensitive in Spark.
         self._options = {name.lower(): value for name, value in options.items()}
 
     def schema(self) -> StructType:

@@ -1,7 +1,7 @@
-"""`spark.readStream.format("odradek")`: micro-batches of offsets, which Spark keeps in the query's checkpoint.
+"""`spark.readStream.format("odradek")`: micro-batches whose offsets Spark stores in the query's checkpoint.
 
-Spark calls this on the driver, one call at a time, in a process that lives as long as the query. What must survive a
-restart is in the offsets alone.
+Spark calls this on the driver, one call at a time, in a process that lives as long as the query. Only the offsets
+survive a restart.
 """
 
 import logging
@@ -37,14 +37,14 @@ _log = logging.getLogger(__name__)
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType, credentials: LeaseCredentials | None = None) -> None:
-        """`credentials`: as whom leases are asked for; without them everything comes from brokers."""
+        """`credentials` are for requesting leases. Without them, all records are fetched from brokers."""
         self._options = options
         self._schema = schema
         self._credentials = credentials
-        # Of the batch that was planned last.
+        # The leases of the last planned batch.
         self._leases: Leases = {}
         self._opened: Topics | None = None
-        # Where a query with Trigger.AvailableNow ends: what there was when it began.
+        # The end of a query with Trigger.AvailableNow: the latest offsets at its start.
         self._target: Positions | None = None
         self._latest: Positions | None = None
         self._published: Positions | None = None
@@ -57,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Only one limit can be told; the other is applied with it."""
+        """Spark accepts only one limit; `latestOffset` also applies the other."""
         if self._options.offsets_per_trigger_max is not None:
             return ReadMaxRows(self._options.offsets_per_trigger_max)
         if self._options.offsets_per_trigger_min is not None:
@@ -111,11 +111,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks get a copy, which only reads."""
+        """Tasks receive a copy without connections and leases."""
         return self.__dict__ | {"_opened": None, "_leases": {}}
 
     def _release(self) -> None:
-        """A batch is done once the next is planned, or the query hears of it; else its leases end by themselves."""
+        """Release the leases of the last batch when it is committed or the next is planned. Otherwise they expire."""
         if self._leases and self._credentials is not None:
             LeaseRenewer(self._credentials).release(list(self._leases.values()))
         self._leases = {}
@@ -136,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest
 
     def _starts(self, begun: Positions, ends: Positions) -> dict[TopicPartition, int]:
-        """Where each partition of `ends` is read from. Raises DataLoss if that is not where the query stood."""
+        """Return the start offset of each partition in `ends`. Raises DataLoss if records were skipped."""
         known = self._keep_existing(begun, ends)
         starts: dict[TopicPartition, int] = {}
         new: list[TopicPartition] = []
@@ -155,7 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return starts
 
     def _keep_existing(self, begun: Positions, ends: Positions) -> Positions:
-        """What of the query's positions still means something."""
+        """Return the positions of topics that still exist with the same ID."""
         kept = Positions()
         for topic, position in begun.items():
             if topic in ends and ends[topic].id != position.id:
@@ -175,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _limit_ends(
         self, starts: Mapping[TopicPartition, int], latest: Positions, limit: ReadLimit
     ) -> Positions | None:
-        """Where the next batch ends; None while it is worth waiting for more."""
+        """Return the end of the next batch, or None to wait for minOffsetsPerTrigger."""
         ends = dict(latest.partitions())
         available = sum(max(end - starts[partition], 0) for partition, end in ends.items())
         if not isinstance(limit, ReadAllAvailable):
@@ -198,9 +198,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limited
 
     def _publish_progress(self, done: Positions, there: Positions) -> None:
-        """Shows other tools how far the query is in what is still there. It needs none of it: a failure is said, and
-        the query goes on.
-        """
+        """Commit the offsets to a group for other tools. The query does not depend on it, so errors are only logged."""
         group_id = self._options.group_id
         if group_id is None or done == self._published:
             return

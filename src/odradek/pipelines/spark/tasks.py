@@ -1,4 +1,4 @@
-"""What a task does: it reads one range of offsets, from files that are leased or the leader, as Arrow batches."""
+"""A read task: reads one offset range from leased files or the leader, as Arrow batches."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReadTask(InputPartition):
-    """Travels from the driver to a task."""
+    """Sent from the driver to a task."""
 
     def __init__(self, offsets: OffsetRange, held: Lease | None = None) -> None:
         super().__init__(tuple(offsets))
@@ -32,9 +32,9 @@ def read_task(
     options: ReadOptions, schema: StructType, task: InputPartition, credentials: LeaseCredentials | None = None
 ) -> Iterator[Any]:
     if not isinstance(task, ReadTask):
-        # Spark's own for a query that has nothing to read.
+        # Spark's placeholder for a query without partitions.
         return
-    # With numba behind them: planning on the driver does without.
+    # These import numba, which the driver does not need.
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from odradek.pipelines.arrow.brokers import PartitionFetch
@@ -47,7 +47,8 @@ def read_task(
         def on_loss(error: Exception, position: int) -> int:
             if options.fail_on_data_loss:
                 raise DataLoss(f"Offset {position} of {offsets.partition} is no longer available ({error})") from error
-            # What is left begins behind it; or, where the log was cut or is another one, there is nothing left.
+            # After retention, continue at the start of the log. After truncation or recreation, nothing is left to
+            # read.
             earliest = Admin(cluster).offsets({offsets.partition: EARLIEST})[offsets.partition]
             is_retention = isinstance(error, KafkaError) and earliest > position
             return earliest if is_retention else offsets.end

@@ -1,9 +1,8 @@
-"""Positions in topics, as checkpoints hold them: JSON with keys in a stable order, topics with their ids. Pure.
+"""Offsets by topic and partition in the JSON form of checkpoints, with topic IDs and a stable key order. Pure.
 
     {"orders": {"id": "Y0eBZtgJRXWbpzhM1OcwUA", "offsets": {"0": 23, "1": 7}}}
 
-The id tells a topic from one of the same name that was created after it was deleted; it is empty where a broker has
-no ids.
+The ID detects a recreated topic. It is empty if the broker does not support topic IDs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,10 +18,10 @@ class TopicPosition(NamedTuple):
 
 
 class Positions(dict[str, TopicPosition]):
-    """By topic."""
+    """Positions by topic."""
 
     def to_json(self) -> dict[str, Any]:
-        """Spark compares offsets by their text: equal positions have equal texts."""
+        """Spark compares offsets as text, so equal positions must have equal text."""
         return {
             topic: {
                 "id": self[topic].id,
@@ -33,7 +32,7 @@ class Positions(dict[str, TopicPosition]):
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> "Positions":
-        """Raises ValueError for what a checkpoint of this source does not hold."""
+        """Raises ValueError if the JSON is not from a checkpoint of this source."""
         try:
             return cls(
                 (topic, TopicPosition(str(one["id"]), {int(n): int(offset) for n, offset in one["offsets"].items()}))

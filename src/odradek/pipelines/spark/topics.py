@@ -1,4 +1,4 @@
-"""What the driver asks brokers: which partitions a query has, and where they begin and end."""
+"""The driver's metadata requests: a query's partitions and their start and end offsets."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ from odradek.pipelines.spark.version_check import check_version
 from odradek.text.errors import as_sentence
 
 Partitions = dict[TopicPartition, str]
-"""With the ids of their topics."""
+"""Partitions with their topic IDs."""
 
 
 def open_cluster(options: ClientOptions, *, is_known: bool = False) -> Cluster:
-    """`is_known`: somebody has reached it before, and it is worth waiting for. Raises VersionMismatch."""
+    """`is_known`: the cluster was reachable before, so wait for it. Raises VersionMismatch."""
     check_version(options.version)
     try:
         addresses = parse_bootstrap(options.bootstrap_servers)
@@ -37,7 +37,7 @@ def open_cluster(options: ClientOptions, *, is_known: bool = False) -> Cluster:
 
 
 class Topics:
-    """The topics of one query. Holds connections until it is closed."""
+    """The topics of one query. Keeps connections open until it is closed."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options: Final = options
@@ -52,7 +52,7 @@ class Topics:
         self._cluster.close()
 
     def partitions(self, *, missing_is_none: bool = False) -> Partitions:
-        """Those that there are now. Raises UnknownTopic for one that was named, unless it may have been deleted."""
+        """Return the current partitions. Raises UnknownTopic for a missing topic unless `missing_is_none`."""
         found: Partitions = {}
         for topic in self._layouts(missing_is_none):
             for one in topic.partitions:
@@ -69,18 +69,18 @@ class Topics:
         return self._offsets(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """With read_committed, the first offset that is not decided."""
+        """Return the latest offsets; with read_committed, the last stable offsets."""
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
     def first_since(self, partitions: Iterable[TopicPartition], timestamp_ms: int | None) -> dict[TopicPartition, int]:
-        """The first offset of each partition with this time or a later one, if there is one; without a time, 0."""
+        """Return each partition's first offset at or after the timestamp, if there is one. Without a timestamp, 0."""
         if timestamp_ms is None:
             return dict.fromkeys(partitions, 0)
         found = self._offsets(dict.fromkeys(partitions, timestamp_ms))
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def resolve(self, bound: Bound, partitions: Partitions, *, name: str) -> Positions:
-        """A bound as offsets. `name`: of the option that gave it."""
+        """Convert a bound to offsets. `name` is the option, for errors."""
         unknown = [str(partition) for partition in bound.by_partition if partition not in partitions]
         if unknown:
             raise OptionError(f"Option {name}: the query does not read {', '.join(unknown)}.")

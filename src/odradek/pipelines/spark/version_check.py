@@ -1,10 +1,10 @@
-"""Driver and executors have the same odradek: what travels between them is made of its classes."""
+"""Driver and executors must have the same version, because they exchange pickled objects."""
 
 import odradek
 
 
 class VersionMismatch(RuntimeError):
-    """An executor has another one."""
+    """An executor has another version than the driver."""
 
 
 def check_version(drivers: str) -> None:

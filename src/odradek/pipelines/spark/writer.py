@@ -1,6 +1,6 @@
-"""`write.format("odradek")`: rows into topics, at least once, with the contract of Spark's Kafka sink.
+"""`write.format("odradek")`: writes rows to topics at least once, like Spark's Kafka sink.
 
-A task is done when all its records are acknowledged; one that is repeated sends them again.
+A task is done when all its records are acknowledged. A repeated task sends them again.
 """
 
 import time
@@ -43,7 +43,7 @@ _COLUMN_TYPES: dict[str, Sequence[DataType]] = {
 
 
 def check_rows(schema: StructType, topic: str | None) -> None:
-    """Raises OptionError for rows that cannot be records."""
+    """Raises OptionError if the rows cannot be written as records."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
         raise OptionError(f"Rows need a column named value. These have {', '.join(types)}.")
@@ -53,14 +53,14 @@ def check_rows(schema: StructType, topic: str | None) -> None:
         allowed = _COLUMN_TYPES.get(name)
         if allowed is None:
             raise OptionError(f"Column {name} is not part of a record. Records have {', '.join(_COLUMN_TYPES)}.")
-        # Whether parts of a header may be null makes no difference here.
+        # Ignore the nullability of header fields.
         if found.simpleString() not in [one.simpleString() for one in allowed]:
             wanted = " or ".join(one.simpleString() for one in allowed)
             raise OptionError(f"Column {name} has type {found.simpleString()} but must have type {wanted}. Cast it.")
 
 
 class TopicRows:
-    """What both writers do in a task. Travels there."""
+    """The common part of both writers. Sent to the tasks."""
 
     def __init__(self, client: ClientOptions, topic: str | None, compression: str) -> None:
         self._client = client
@@ -73,8 +73,8 @@ class TopicRows:
         return WriterCommitMessage()
 
     def send(self, cluster: Cluster, batches: Iterable[Any], transaction: TransactionHandle | None = None) -> None:
-        """Returns when all rows are stored."""
-        # With numba behind it: the driver does without.
+        """Return when all rows are acknowledged."""
+        # Imports numba, which the driver does not need.
         from odradek.pipelines.spark.columns import has_headers, merge_batches, send_columns
 
         compression = Compression.named(self._compression)
@@ -88,7 +88,7 @@ class TopicRows:
             producer.flush()
 
     def _records(self, batch: Any) -> Iterator[tuple[str, int | None, Record]]:
-        """Row by row, for those with headers."""
+        """Convert row by row, for batches with headers."""
         from odradek.pipelines.spark.columns import times_ms
 
         nothing = [None] * batch.num_rows
@@ -126,7 +126,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._rows.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All is written and acknowledged when a task ends."""
+        """Nothing to do: the tasks have written everything."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was written stays: at least once."""
+        """Nothing to do: written records stay (at least once)."""

@@ -1,5 +1,5 @@
 """Exactly-once writes from Spark: the protocol of `docs/explanation/exactly-once-sink-protocol.md`, without I/O.
 
-Drivers and tasks are generators: they yield requests and are sent the answers, or have failures thrown into them.
-Whoever runs them may stop at any yield, which is what a crash is.
+Drivers and tasks are generators that yield requests and receive results or exceptions. A crash is a generator that is
+not resumed after some yield.
 """

@@ -1,4 +1,4 @@
-"""The driver's part: beginning, committing and aborting batches. Keeps nothing but what `Generation` carries."""
+"""The driver's part of the protocol: begins, commits and aborts batches. Its only state is `Generation`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from odradek.pipelines.spark.exactly_once.states import (
 
 
 class Report(NamedTuple):
-    """What a task tells the driver. Nothing prepared: it had no rows, or its batch is done."""
+    """A task's result. `prepared` is None if the task had no rows or its batch was already done."""
 
     prepared: Prepared | None
     query: str
@@ -42,7 +42,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A driver that has begun a batch. Travels to tasks, and to the process that commits."""
+    """A driver that has begun a batch. Sent to the tasks and to the process that commits."""
 
     sink: str
     number: int
@@ -64,7 +64,7 @@ def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
         after=last_finished(state),
         pool=state.pool if isinstance(state, Finished) else (),
     )
-    # Before anything is aborted: only who could write this was not replaced, and what it read is still so.
+    # Before aborting anything: this write fails if another driver has taken over since the state was read.
     producer = yield WriteState(sink, producer, begun)
     yield from _abort_older(sink, begun)
     first_ticket: int = yield from retry_until_known(NextTicket(sink))
@@ -72,9 +72,9 @@ def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
 
 
 def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reuse_ids: bool = True) -> Steps[None]:
-    """Steps 7 to 9, with a report for each partition, in their order.
+    """Steps 7 to 9, with the reports of all partitions in order.
 
-    Raises Fenced, Superseded, NotDecided or OutcomeUnknown: the next driver knows what was done. Raises BatchLost.
+    Raises Fenced, Superseded, NotDecided or OutcomeUnknown: the next driver finds out what was done. Raises BatchLost.
     """
     sink = generation.sink
     state: State | None = yield from retry_until_known(ReadState(sink))
@@ -98,11 +98,11 @@ def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reu
 
 
 def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Steps[None]:
-    """Gives up the batch, unless it is decided. Spark calls it also after `commit` raised."""
+    """Abort the batch unless it is decided. Spark also calls this after `commit` has failed."""
     sink = generation.sink
     if not _is_begun((yield from retry_until_known(ReadState(sink))), generation):
         return
-    # A decision without an answer may still be on its way. From here on none can come.
+    # A decision without a response may still arrive. The new epoch fences it.
     yield from retry_until_known(InitProducer(sink))
     if not _is_begun((yield from retry_until_known(ReadState(sink))), generation):
         return
@@ -112,7 +112,7 @@ def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Step
 
 
 def _check_open(decided: Decided) -> Steps[None]:
-    """Where transactions have timeouts this is the last moment at which one that has passed does no harm."""
+    """Check for timed-out transactions, which are harmless until the decision is written."""
     names = tuple(winner.transactional_id for winner in decided.winners)
     found = yield from retry_until_known(FindOpen(names))
     for winner in decided.winners:
@@ -125,7 +125,7 @@ def _is_begun(state: State | None, generation: Generation) -> bool:
 
 
 def _finish(sink: str, producer: Producer, decided: Decided, *, reuse_ids: bool) -> Steps[tuple[Producer, Finished]]:
-    """Steps 8 and 9; also those of a predecessor."""
+    """Steps 8 and 9, possibly of a previous driver."""
     pool: list[Prepared] = []
     for winner in decided.winners:
         pool.append((yield from _commit_one(sink, decided.batch, winner)))
@@ -143,7 +143,7 @@ def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
     try:
         following = yield from retry_until_known(EndTransaction(*winner, True))
     except (EndedDifferently, Fenced) as error:
-        # One that was replaced finds the id used again by its successor: the state tells.
+        # If another driver has taken over, it may have reused the ID. The state shows whether it has.
         if last_finished((yield from retry_until_known(ReadState(sink)))) >= batch:
             raise Superseded(f"Another driver has taken over sink {sink}.") from error
         raise BatchLost(batch, winner.transactional_id) from error
@@ -151,7 +151,7 @@ def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
 
 
 def _abort_others(sink: str, decided: Decided) -> Steps[None]:
-    """What a driver may abort after its decision, seen from a time at which it may have been replaced."""
+    """Abort only what is safe to abort even if another driver has taken over since the decision."""
     given = set(decided.pool)
     pooled = {one.transactional_id for one in decided.pool}
     for one in (yield from retry_until_known(ListOpen(task_id_prefix(sink)))):
@@ -167,7 +167,7 @@ def _abort_others(sink: str, decided: Decided) -> Steps[None]:
 
 
 def _abort_older(sink: str, begun: Begun) -> Steps[None]:
-    """What nobody is given any more, now that this driver has begun."""
+    """Abort the transactions of older drivers that no task can use any more."""
     kept = {one.transactional_id for one in begun.pool}
     for one in (yield from retry_until_known(ListOpen(task_id_prefix(sink)))):
         if number_of(sink, one.transactional_id) < begun.number and one.transactional_id not in kept:
@@ -178,5 +178,5 @@ def _abort_one(one: Prepared) -> Steps[None]:
     try:
         yield from retry_until_known(EndTransaction(*one, False))
     except (EndedDifferently, Fenced):
-        # Somebody else has ended it meanwhile.
+        # Another driver has ended it in the meantime.
         return

@@ -1,4 +1,4 @@
-"""What the protocol asks of brokers, and how that can fail."""
+"""The protocol's requests to brokers, and their errors."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class InitProducer:
-    """Answered by a Producer. Aborts what is open under the id."""
+    """Returns a Producer. Aborts the ID's open transaction."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """Answered by the last committed state, or None: no state was ever written."""
+    """Returns the last committed state, or None if none was ever written."""
 
     sink: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """In a transaction of the sink's own id. Answered by the producer that may write next."""
+    """Writes in a transaction of the sink's own ID. Returns the producer for the next write."""
 
     sink: str
     producer: Producer
@@ -34,21 +34,21 @@ class WriteState:
 
 @dataclass(frozen=True, slots=True)
 class ListOpen:
-    """Answered by all open transactions whose ids begin so, as Prepared."""
+    """Returns all open transactions with this ID prefix, as Prepared."""
 
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
 class FindOpen:
-    """As ListOpen, for these ids; each is asked for where it belongs, also while coordinators move."""
+    """Like ListOpen for these IDs. Queries each ID's coordinator, even if coordinators change."""
 
     transactional_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """Answered by the producer that may write next. Repeated it is answered the same."""
+    """Returns the producer for the next write. Idempotent."""
 
     transactional_id: str
     producer: Producer
@@ -57,21 +57,21 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class NextTicket:
-    """Answered by a number that no ticket has had before; later tickets have it or a higher one."""
+    """Returns a number that no ticket has had. Later tickets have this number or higher ones."""
 
     sink: str
 
 
 @dataclass(frozen=True, slots=True)
 class TakeTicket:
-    """Answered by a number that nobody else gets. Without an answer it is lost."""
+    """Returns a unique number. If there is no response, the number stays unused."""
 
     sink: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRows:
-    """All rows of a task; answered when all are acknowledged."""
+    """Writes all rows of a task. Returns when all are acknowledged."""
 
     transactional_id: str
     producer: Producer
@@ -84,19 +84,19 @@ Steps = Generator[Request, Any, T]
 
 
 class Fenced(Exception):
-    """The producer's epoch is over: somebody else has its place."""
+    """Another producer has a later epoch."""
 
 
 class EndedDifferently(Exception):
-    """The transaction is ended, and not as asked for."""
+    """The transaction has ended, but not as requested."""
 
 
 class OutcomeUnknown(Exception):
-    """No answer: it was done, or not, or will be."""
+    """No response: the request may have been executed, or may still be."""
 
 
 class BatchLost(Exception):
-    """A decided transaction was aborted by its timeout: the sink stops, and a person has to look."""
+    """A decided transaction was aborted by its timeout. The sink stops until the user has checked the topic."""
 
     def __init__(self, batch: int, transactional_id: str) -> None:
         super().__init__(
@@ -107,7 +107,7 @@ class BatchLost(Exception):
 
 
 class NotDecided(Exception):
-    """A prepared transaction timed out before its batch was decided: nothing is visible, the batch is written again."""
+    """A prepared transaction timed out before its batch was decided. Nothing is visible, so the batch is repeated."""
 
     def __init__(self, batch: int, transactional_id: str) -> None:
         super().__init__(
@@ -119,11 +119,11 @@ class NotDecided(Exception):
 
 
 class Superseded(Exception):
-    """Another driver has taken over, or another query has the sink's name."""
+    """Another driver has taken over, or another query uses the sink's ID."""
 
 
 def retry_until_known(request: Request) -> Steps[Any]:
-    """For what may be repeated."""
+    """Repeat an idempotent request until its outcome is known."""
     while True:
         try:
             return (yield request)

@@ -1,4 +1,4 @@
-"""What the decision log holds of a sink, and its form as JSON."""
+"""The states of a sink in the decision log, and their JSON form."""
 
 import json
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ class Producer(NamedTuple):
     producer_id: int
     epoch: int
     written: int = 0
-    """Records of a driver in this epoch: where ends do not raise it, the next one needs the next sequence number."""
+    """Records written in this epoch. If EndTxn does not raise epochs, the next record continues the sequence."""
 
 
 class Prepared(NamedTuple):
-    """A transaction, open or to be opened: who holds these three, and nobody else, writes to it."""
+    """A transaction, open or to be opened. Only one task has this combination of ID, producer and epoch."""
 
     transactional_id: str
     producer: Producer
@@ -27,7 +27,7 @@ Transactions = tuple[Prepared, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A driver is ready for the batch behind `after`; whoever draws ticket t may write as `pool[t]`."""
+    """A driver is ready for the batch after `after`. The task with ticket t writes as `pool[t]`."""
 
     number: int
     query: str | None
@@ -37,7 +37,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """The batch is these transactions, whatever happens. `pool` is what its attempts were given."""
+    """The batch consists of exactly these transactions. `pool` is the pool of its attempts."""
 
     number: int
     query: str | None
@@ -48,7 +48,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The batch is visible, and all else is aborted. `pool`: ids that are free, ready to write."""
+    """The batch is visible, and all other transactions are aborted. `pool` has the IDs for reuse."""
 
     number: int
     query: str | None
@@ -63,7 +63,7 @@ _LISTS = ("pool", "winners")
 
 
 def last_finished(state: State | None) -> int:
-    """The batch up to which everything is visible."""
+    """Return the last batch that is visible."""
     match state:
         case None:
             return NO_BATCH
@@ -81,7 +81,7 @@ def to_json(state: State) -> bytes:
 
 
 def from_json(data: bytes) -> State:
-    """Raises ValueError for what is no state, or one of a later release."""
+    """Raises ValueError for an invalid state or one of a later release."""
     try:
         form: Mapping[str, Any] = json.loads(data)
         kind = _STATES[form["state"]]

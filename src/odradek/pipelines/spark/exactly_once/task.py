@@ -1,4 +1,4 @@
-"""A task's part: to write its rows into a transaction that nobody else can have, unless the batch is done already."""
+"""The task's part of the protocol: writes its rows in a transaction of its own, unless the batch is already done."""
 
 from itertools import count
 
@@ -18,9 +18,9 @@ from odradek.pipelines.spark.exactly_once.states import Begun, Decided, Prepared
 
 
 def write_batch(generation: Generation, batch: int, query: str, attempt: int, *, has_rows: bool) -> Steps[Report]:
-    """Steps 4 to 6. `attempt`: a number that no other attempt has under this generation.
+    """Steps 4 to 6. `attempt` is unique under this generation.
 
-    Raises Fenced if the batch went on without this attempt.
+    Raises Fenced if the batch continued without this attempt.
     """
     sink = generation.sink
     state: State | None = yield from retry_until_known(ReadState(sink))
@@ -36,7 +36,7 @@ def write_batch(generation: Generation, batch: int, query: str, attempt: int, *,
     if not has_rows:
         return Report(None, query)
     prepared = yield from _take_id(generation, attempt)
-    # Not repeated after an unknown outcome: the client below repeats with sequence numbers, or gives up.
+    # Never repeat after an unknown outcome: the client retries with sequence numbers, or fails.
     yield WriteRows(*prepared)
     return Report(prepared, query)
 
@@ -50,14 +50,14 @@ def _take_id(generation: Generation, attempt: int) -> Steps[Prepared]:
         try:
             producer: Producer = yield InitProducer(name)
         except OutcomeUnknown:
-            # It may still be on its way, and would abort what is written meanwhile: that name is spent.
+            # The request may still arrive and abort what is written by then, so do not use this ID.
             continue
         return Prepared(name, producer)
     raise AssertionError("unreachable")
 
 
 def _take_pooled_id(generation: Generation) -> Steps[Prepared | None]:
-    """The entry of the pool whose number was drawn. Of two attempts at the same rows each draws its own."""
+    """Take the pool entry of a new ticket. Two attempts at the same rows have different tickets."""
     if not generation.pool:
         return None
     try:

@@ -1,1 +1,1 @@
-"""Writing exactly once: what drives the protocol of `exactly_once` against real brokers, and Spark's writers on top."""
+"""The exactly-once sink: runs the protocol of `exactly_once` against brokers, and Spark's writers."""

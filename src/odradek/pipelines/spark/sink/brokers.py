@@ -1,4 +1,4 @@
-"""Does what the protocol asks for, on real brokers, and tells it what became of that."""
+"""Executes the protocol's requests on real brokers."""
 
 import re
 import time
@@ -34,7 +34,7 @@ from odradek.pipelines.spark.sink.decision_log import DecisionLog
 
 T = TypeVar("T")
 
-# Of a driver's own transactions, which hold one record: others may wait for their end.
+# For the driver's own transactions of one record, because readers wait for their end.
 _DRIVER_TIMEOUT_MS: Final = 10_000
 _ONGOING: Final = "Ongoing"
 _REPLACED: Final = frozenset(
@@ -46,18 +46,20 @@ _REPLACED: Final = frozenset(
     }
 )
 _ENDED: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.transaction_abortable})
-# What a partition says to one whose transaction it knows nothing of any more.
+# Error codes of a partition that no longer knows the transaction.
 _FORGOTTEN: Final = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
 
-# For so long no result is no reason to give up.
+# How long to retry without a response.
 PATIENCE_S: Final = 120.0
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 
 
 def drive(steps: Steps[T], handle: Callable[[Request], Any], *, patience_s: float = PATIENCE_S) -> T:
-    """Runs the steps to their end. Raises what they raise, and OutcomeUnknown if there is no result for too long: then
-    it is as if this process had died, and the next driver goes on.
+    """Run the steps to their end.
+
+    Raises what they raise, and OutcomeUnknown if there is no response for too long. The next driver then continues, as
+    after a crash.
     """
     result: Any = None
     failure: Exception | None = None
@@ -84,7 +86,7 @@ def drive(steps: Steps[T], handle: Callable[[Request], Any], *, patience_s: floa
 
 
 class Brokers:
-    """Of one sink. `write_rows`: a task's own, all at once; answered when all are stored."""
+    """Handles the requests of one sink. `write_rows` writes all rows of a task and waits for acknowledgement."""
 
     def __init__(
         self,
@@ -154,7 +156,7 @@ class Brokers:
         return Producer(*found)
 
     def _list_open_ids(self, prefix: str) -> list[str]:
-        """Brokers that cannot match patterns list all there are."""
+        """Filter the result, because old brokers ignore the pattern."""
         found = Transactions(self._cluster).listings(states=[_ONGOING], pattern=re.escape(prefix) + ".*")
         return [one.transactional_id for one in found if is_task_id(prefix, one.transactional_id)]
 

@@ -1,6 +1,6 @@
-"""The topic in which drivers keep what they have decided: read to its end, written in transactions.
+"""The topic in which drivers store their decisions, in transactions.
 
-It also hands out tickets: records that mean nothing, whose offsets are numbers that nobody else gets.
+It also issues tickets: the offsets of empty records are unique numbers.
 """
 
 import time
@@ -21,7 +21,7 @@ from odradek.pipelines.spark.errors import OptionError
 from odradek.pipelines.spark.exactly_once.states import State, from_json, to_json
 from odradek.records.record import Record
 
-# A sink's partition must never change, whatever is added to the topic: its state would not be found any more.
+# A sink's partition must never change, even if partitions are added, or its state would not be found.
 PARTITIONS: Final = 16
 _REPLICAS: Final = 3
 _CONFIGS: Final = {
@@ -29,9 +29,9 @@ _CONFIGS: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "segment.ms": str(6 * 60 * 60 * 1000),
 }
-# The state is one of the last records of its partition: who looks there first rarely has to read more.
-_FIRST_LOOK_OFFSETS: Final = 500
-_NEXT_LOOK_FACTOR: Final = 16
+# The state is usually one of the last records of its partition, so search backwards from the end.
+_FIRST_SEARCH_OFFSETS: Final = 500
+_NEXT_SEARCH_FACTOR: Final = 16
 _POLL_MS: Final = 500
 
 
@@ -43,7 +43,7 @@ class DecisionLog:
         self._partition: Final = TopicPartition(topic, partition_of_key(self._key, PARTITIONS))
 
     def ensure(self) -> None:
-        """Creates the topic if it is not there. Raises OptionError if it is not one for decisions."""
+        """Create the topic if it does not exist. Raises OptionError if it has too few partitions."""
         topic = self._partition.topic
         try:
             found = self._layout(self._cluster.topics)
@@ -57,28 +57,28 @@ class DecisionLog:
             )
 
     def read(self) -> State | None:
-        """The last committed state, of all that is there when this is called."""
+        """Return the last committed state at the time of the call."""
         end = self._wait_for_stable_end()
         earliest = self._offset(EARLIEST)
-        span = _FIRST_LOOK_OFFSETS
+        span = _FIRST_SEARCH_OFFSETS
         while True:
             start = max(earliest, end - span)
             found = self._find_last(start, end)
             if found is not None or start == earliest:
                 return None if found is None else from_json(found)
-            span *= _NEXT_LOOK_FACTOR
+            span *= _NEXT_SEARCH_FACTOR
 
     def write(self, member: TransactionHandle, state: State) -> None:
-        """Into the member's transaction."""
+        """Write to the member's transaction."""
         self._append(Producer(self._cluster, transaction=member), Record(self._key, to_json(state), _now_ms()))
 
     def next_ticket(self) -> int:
-        # The marker of a decision has a number too, and may come after the decision's answer.
+        # A decision's transaction marker has an offset too, and may be written after EndTxn returns.
         self._wait_for_stable_end()
         return self._offset(LATEST)
 
     def take_ticket(self) -> int:
-        # Should its answer get lost and the record be sent again, the first number is nobody's.
+        # If the record is sent again because the response was lost, the first number stays unused.
         producer = Producer(self._cluster, is_idempotent=False)
         return self._append(producer, Record(self._key + b".ticket", None, _now_ms()))
 
@@ -91,7 +91,7 @@ class DecisionLog:
         return self._admin.offsets({self._partition: which}, read_committed=read_committed)[self._partition]
 
     def _wait_for_stable_end(self) -> int:
-        """The end of the log, once everything before it is decided."""
+        """Return the end of the log after all transactions before it have ended."""
         end = self._offset(LATEST)
         self._cluster.retry(f"waiting for open transactions in {self._partition}", lambda: self._check_stable(end))
         return end
@@ -108,7 +108,7 @@ class DecisionLog:
                 if consumed.record.key == self._key:
                     last = consumed.record.value
             if consumer.positions[self._partition] == position:
-                # Compaction took what was there.
+                # Compaction has removed the rest.
                 break
         return last
 

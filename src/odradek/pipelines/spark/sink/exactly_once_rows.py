@@ -1,7 +1,7 @@
-"""What both exactly-once writers do: a batch is begun on the driver, written in tasks, committed on the driver.
+"""The common part of both exactly-once writers: the driver begins a batch, tasks write it, the driver commits it.
 
-Spark makes a writer on the driver, sends it to the tasks, and lets another one commit, which it makes anew or from a
-copy. Nothing is kept here that the tasks' messages do not bring.
+Spark creates a writer on the driver, sends it to the tasks, and commits with another instance. So all state for the
+commit is in the tasks' messages.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,17 +23,16 @@ from odradek.pipelines.spark.sink.decision_log import DecisionLog
 from odradek.pipelines.spark.topics import open_cluster
 from odradek.pipelines.spark.writer import TopicRows
 
-# Where Spark tells tasks, and nobody else, what they belong to. Not in `foreachBatch` on Connect, where a batch is
-# written by a request of its own: there options tell it.
+# Spark sets these properties for tasks only. With Connect they are missing in `foreachBatch`, so options replace them.
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
-# To whom a sink belongs that batch jobs write to, one after the other.
+# The query ID of sinks that batch jobs write to.
 _BATCH_JOBS: Final = "batch jobs"
 
 
 @dataclass(frozen=True, slots=True)
 class StartedBatch:
-    """Travels to the tasks, and with their messages back."""
+    """Sent to the tasks, and back with their messages."""
 
     generation: Generation
     terms: TransactionTerms
@@ -47,7 +46,7 @@ class TaskDone(WriterCommitMessage):
 
 
 class ExactlyOnceRows:
-    """One batch of a sink. Begun when it is about to travel: the one that only commits never does."""
+    """One batch of a sink. It begins when it is pickled for the tasks; the committing instance never is."""
 
     def __init__(self, options: ExactlyOnceOptions, rows: TopicRows) -> None:
         self._options = options
@@ -69,7 +68,7 @@ class ExactlyOnceRows:
             return StartedBatch(self._drive(cluster, terms, steps), terms)
 
     def write(self, batches: Iterator[Any]) -> TaskDone:
-        """In a task."""
+        """Write the rows of a task."""
         begun, context = self._begun, TaskContext.get()
         assert begun is not None and context is not None
         query, batch = self._query_and_batch(context, begun.generation)
@@ -81,13 +80,13 @@ class ExactlyOnceRows:
                 self._rows.send(cluster, chain((first,), batches), member)
 
             report = self._drive(cluster, begun.terms, steps, write_rows)
-        # Spark waits for a task to take all its rows, also of a batch that is done already.
+        # Spark requires a task to consume all rows, even if the batch is already done.
         for _ in batches:
             pass
         return TaskDone(begun, batch, report)
 
     def _query_and_batch(self, context: TaskContext, generation: Generation) -> tuple[str, int]:
-        """The query, and its batch."""
+        """Return the query ID and the batch number."""
         if self._options.query is not None and self._options.batch is not None:
             return self._options.query, self._options.batch
         number = context.getLocalProperty(_BATCH_PROPERTY)
@@ -97,7 +96,7 @@ class ExactlyOnceRows:
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         done = _finished_tasks(messages)
         if not done:
-            # A batch without a single task.
+            # The batch had no tasks.
             return
         begun, reports = done[0].begun, [one.report for one in done]
         steps = commit(begun.generation, done[0].batch, reports, reuse_ids=begun.terms.epochs_rise)
@@ -105,7 +104,7 @@ class ExactlyOnceRows:
             self._drive(cluster, begun.terms, steps)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Who has heard nothing of any task leaves the rest to the next batch, which aborts what is open."""
+        """Abort the batch. Without messages, the next batch aborts the open transactions."""
         done = _finished_tasks(messages)
         if not done:
             return

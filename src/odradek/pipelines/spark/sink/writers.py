@@ -1,4 +1,4 @@
-"""`write.format("odradek")` with `kafka.transactional.id`: rows into topics, exactly once."""
+"""`write.format("odradek")` with `kafka.transactional.id`: writes rows to topics exactly once."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from odradek.pipelines.spark.sink.exactly_once_rows import ExactlyOnceRows
 
 
 class ExactlyOnceBatchWriter(DataSourceArrowWriter):
-    """All of a job's rows, or none; inside of `foreachBatch`, once for each batch."""
+    """Writes all rows of a job or none. In `foreachBatch`, writes each batch once."""
 
     def __init__(self, rows: ExactlyOnceRows) -> None:
         self._rows = rows
