@@ -8,7 +8,7 @@ from odradek.sim.process import Process
 _EPOCH_MS: Final = 1_750_000_000_000
 
 
-class MachineClock:
+class ComputerClock:
     """What a machine's clocks show; stays when processes and power go."""
 
     def __init__(self, monotonic_offset: float) -> None:
@@ -24,12 +24,12 @@ class MachineClock:
 
 
 class VirtualClock:
-    def __init__(self, machine: MachineClock, process: Process) -> None:
-        self._machine: Final = machine
+    def __init__(self, computer: ComputerClock, process: Process) -> None:
+        self._computer: Final = computer
         self._process: Final = process
 
     def wall_ms(self) -> int:
-        return self._machine.wall_ms(self._process.now)
+        return self._computer.wall_ms(self._process.now)
 
     def monotonic(self) -> float:
-        return self._machine.monotonic(self._process.now)
+        return self._computer.monotonic(self._process.now)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from odradek.sim.moments import Moments
 from odradek.sim.node_host import NodeHost
-from odradek.sim.quorum_history import NOBODY, QuorumHistory, Trouble
-from odradek.sim.replica_evidence import ReplicaEvidence
+from odradek.sim.quorum_history import NO_NODE, Disturbance, QuorumHistory
+from odradek.sim.replica_recorder import ReplicaRecorder
+from odradek.sim.triggers import Triggers
 from odradek.sim.world import World
 
 
@@ -18,34 +18,34 @@ class Cluster:
         world: World,
         nodes: Sequence[NodeHost],
         history: QuorumHistory | None = None,
-        moments: Moments | None = None,
+        triggers: Triggers | None = None,
     ) -> None:
         """`history` is told what was wrong with whom, as rules differ in trouble."""
         # Whether a node's death now leaves what is promised to survive it.
-        self.may_die: Callable[[NodeHost], bool] = lambda node: True
+        self.may_crash: Callable[[NodeHost], bool] = lambda node: True
         self.world: Final = world
         self.nodes: Final[Mapping[str, NodeHost]] = {node.name: node for node in nodes}
         self.voters: Final = tuple(node for node in nodes if node.planned.is_voter)
         self.history: Final = history or QuorumHistory()
-        self.moments: Final = moments or Moments()
+        self.triggers: Final = triggers or Triggers()
         # Where partitions are copied.
-        self.replicas: ReplicaEvidence | None = None
+        self.replicas: ReplicaRecorder | None = None
 
     def leader(self) -> NodeHost:
         """As the voters' disks have it; the first voter while there is none."""
         states = [state for node in self.voters if (state := node.metadata_disk.durable_state(0.0)) is not None]
-        leader_id = max(((state.epoch, state.leader_id) for state in states), default=(0, NOBODY))[1]
+        leader_id = max(((state.epoch, state.leader_id) for state in states), default=(0, NO_NODE))[1]
         return next((node for node in self.voters if node.planned.node_id == leader_id), self.voters[0])
 
-    def trouble(self, one: str, other: str, seconds: float) -> None:
+    def record_disturbance(self, one: str, other: str, seconds: float) -> None:
         now = self.world.now
-        self.history.troubles.append(Trouble(one=one, other=other, began=now, ended=now + seconds))
+        self.history.disturbances.append(Disturbance(one=one, other=other, began=now, ended=now + seconds))
 
-    def cut(self, links: Iterable[tuple[str, str]], seconds: float) -> None:
+    def block_links(self, links: Iterable[tuple[str, str]], seconds: float) -> None:
         """Each from one host to another, and mended after a while."""
         network = self.world.network
         for source, target in links:
-            self.trouble(source, target, seconds)
+            self.record_disturbance(source, target, seconds)
             network.block(source, target)
             self.world.scheduler.call_after(seconds, network.unblock, source, target)
 
@@ -53,10 +53,10 @@ class Cluster:
         """Everything that can be mended, is; nodes whose disk has failed are started anew."""
         self.world.network.heal()
         for node in self.nodes.values():
-            machine = node.machine
-            must_restart = machine.disk_condition.has_failed
-            machine.disk_condition.become_well()
-            machine.switch_on()
-            if must_restart and machine.is_running:
-                machine.kill()
+            computer = node.computer
+            must_restart = computer.disk_condition.has_failed
+            computer.disk_condition.reset()
+            computer.switch_on()
+            if must_restart and computer.is_running:
+                computer.kill()
             node.start()

@@ -38,7 +38,7 @@ class DiskCondition:
     has_failed: bool = False
     """Whether it made any operation fail since it was last well."""
 
-    def become_well(self) -> None:
+    def reset(self) -> None:
         self.room_bytes = None
         self.failing.clear()
         self.slow_seconds = 0.0
@@ -53,16 +53,16 @@ class VirtualDiskPort:
         self._random: Final = random
         # While a job of the executor runs: what its operations have cost so far.
         self.job_seconds: float | None = None
-        process.at_end(self._release_locks)
+        process.add_end_listener(self._release_locks)
 
     # ---- what every operation goes through
 
     def enter(self, what: str, path: str, kind: str | None = None) -> None:
         process = self.process
-        if process.disk_fuse.is_lit:
-            process.disk_fuse.burn()
-        if kind == "sync" and process.sync_fuse.is_lit:
-            process.sync_fuse.burn()
+        if process.disk_countdown.is_counting:
+            process.disk_countdown.tick()
+        if kind == "sync" and process.sync_countdown.is_counting:
+            process.sync_countdown.tick()
         if not process.is_alive:
             raise ProcessDied
         process.trace.minor(process.name, f"disk: {what} {path}")
@@ -76,7 +76,7 @@ class VirtualDiskPort:
 
     def charge(self, seconds: float) -> None:
         if self.job_seconds is None:
-            self.process.hold_up(seconds)
+            self.process.add_delay(seconds)
         else:
             self.job_seconds += seconds
 

@@ -89,11 +89,11 @@ class VirtualExecutor:
         if not self._process.is_alive:
             return
         job.lane.free_workers += 1
-        self._process.loop.call_soon(self._tell, job.done, result, error)
+        self._process.loop.call_soon(self._complete, job.done, result, error)
         self._begin_next(job.lane)
 
     @staticmethod
-    def _tell(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    def _complete(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
         if done.done():
             return
         if error is None:

@@ -53,7 +53,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class MemberAssignment:
     """What a member of a consumer group has, from when it heard of it on, in one of its epochs."""
 
     group: str
@@ -68,21 +68,21 @@ class GroupHistory:
     commits: Final[list[Commit]] = field(default_factory=list)
     views: Final[list[CommitView]] = field(default_factory=list)
     shares: Final[list[Share]] = field(default_factory=list)
-    holdings: Final[list[Holding]] = field(default_factory=list)
-    _held: Final[dict[str, dict[str, frozenset[TopicPartition]]]] = field(default_factory=dict)
-    _shared_out: Final[set[str]] = field(default_factory=set)
+    member_assignments: Final[list[MemberAssignment]] = field(default_factory=list)
+    _assigned: Final[dict[str, dict[str, frozenset[TopicPartition]]]] = field(default_factory=dict)
+    _fully_assigned: Final[set[str]] = field(default_factory=set)
     _offsets: Final[Iterator[int]] = field(default_factory=lambda: count(1))
 
     def next_offset(self) -> int:
         return next(self._offsets)
 
-    def hold(self, holding: Holding, client: str) -> None:
-        self.holdings.append(holding)
-        self._held.setdefault(holding.group, {})[client] = holding.partitions
+    def record_assignment(self, assignment: MemberAssignment, client: str) -> None:
+        self.member_assignments.append(assignment)
+        self._assigned.setdefault(assignment.group, {})[client] = assignment.partitions
 
-    def is_shared_out(self, group: str, partitions: frozenset[TopicPartition]) -> bool:
+    def is_fully_assigned(self, group: str, partitions: frozenset[TopicPartition]) -> bool:
         """Whether everything has had one owner at once, since this was first asked."""
-        held = [one for of_client in self._held.get(group, {}).values() for one in of_client]
+        held = [one for of_client in self._assigned.get(group, {}).values() for one in of_client]
         if len(held) == len(partitions) and set(held) == partitions:
-            self._shared_out.add(group)
-        return group in self._shared_out
+            self._fully_assigned.add(group)
+        return group in self._fully_assigned

@@ -55,7 +55,7 @@ class Read:
 
     reader: str
     partition: TopicPartition
-    asked_offset: int
+    fetch_offset: int
     began: float
     ended: float
     records: tuple[tuple[int, bytes], ...]
@@ -89,14 +89,14 @@ class OutOfRange:
     """A reader was told that the partition does not reach to where it wanted to read."""
 
     partition: TopicPartition
-    asked_offset: int
+    fetch_offset: int
     began: float
     ended: float
     leader_epoch: int = UNKNOWN_EPOCH
 
 
 @dataclass(slots=True, kw_only=True)
-class InSyncView:
+class IsrView:
     """What the leader of a partition said itself of who is in sync with it."""
 
     partition: TopicPartition
@@ -177,12 +177,12 @@ class ClusterView:
 @dataclass(slots=True)
 class History:
     # Told of every send that was answered, at that moment.
-    when_answered: Callable[[Send], None] = lambda send: None
+    on_acknowledged: Callable[[Send], None] = lambda send: None
     sends: Final[list[Send]] = field(default_factory=list)
     reads: Final[list[Read]] = field(default_factory=list)
     end_offsets: Final[list[EndOffset]] = field(default_factory=list)
     out_of_range: Final[list[OutOfRange]] = field(default_factory=list)
-    in_sync_views: Final[list[InSyncView]] = field(default_factory=list)
+    isr_views: Final[list[IsrView]] = field(default_factory=list)
     deletions: Final[list[Deletion]] = field(default_factory=list)
     # Of each topic by one author.
     changes: Final[list[Change | View]] = field(default_factory=list)

@@ -141,7 +141,7 @@ class Network:
                 for port in [port for port, holder in host.bound.items() if holder is process]:
                     self.release(host.name, port, process)
 
-        process.at_end(ended)
+        process.add_end_listener(ended)
 
     def switch_off(self, name: str) -> None:
         self.host(name).is_on = False

@@ -8,8 +8,8 @@ from odradek.config.node_config import NodeConfig
 from odradek.node.node import Node, StartError
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.quorum.initial_controllers import InitialController
+from odradek.sim.computer import Computer, Ports
 from odradek.sim.layout import PlannedNode
-from odradek.sim.machine import Machine, Ports
 from odradek.sim.metadata_disk import MetadataDisk
 from odradek.sim.world import World
 
@@ -21,58 +21,58 @@ class NodeHost:
     def __init__(self, world: World, planned: PlannedNode) -> None:
         self.world: Final = world
         self.planned: Final = planned
-        self.machine: Final[Machine] = world.add_machine(planned.name)
+        self.computer: Final[Computer] = world.add_computer(planned.name)
         self.config: Final = NodeConfig.load("", planned.name, planned.properties)
-        self.metadata_disk: Final = MetadataDisk(planned.name, self.machine.disk, self.config.metadata_log_dir)
+        self.metadata_disk: Final = MetadataDisk(planned.name, self.computer.disk, self.config.metadata_log_dir)
         self.is_ready = False
         # Whether whoever looks after it starts it again when it exits.
         self.is_wanted = False
         self._stop: asyncio.Event | None = None
-        self._told_of_end: Final[list[Callable[[], None]]] = []
+        self._end_listeners: Final[list[Callable[[], None]]] = []
         # Told when it is started, and when it ends or is asked to: whether it can be counted on.
         self.on_service: Callable[[bool], None] = lambda is_there: None
 
     @property
     def name(self) -> str:
-        return self.machine.name
+        return self.computer.name
 
     def format(self, initial_controllers: Sequence[InitialController]) -> None:
-        ports = self.machine.new_process()
+        ports = self.computer.new_process()
         voters = tuple(initial_controllers) if self.planned.is_voter else ()
         request = FormatRequest(cluster_id=CLUSTER_ID, initial_controllers=voters)
         format_directories(ports.disk, self.config, request, random=ports.random, now_ms=ports.clock.wall_ms())
         ports.process.exit(0)
 
-    def when_ended(self, told: Callable[[], None]) -> None:
+    def add_end_listener(self, listener: Callable[[], None]) -> None:
         """After every end of its process, before anything else happens; what a loss of power takes, it has not yet."""
-        self._told_of_end.append(told)
+        self._end_listeners.append(listener)
 
     def start(self) -> None:
         """If it can be, and is not running: it may have been started by somebody else meanwhile."""
         self.is_wanted = True
-        if self.machine.is_on and not self.machine.is_running:
-            self.machine.run(self._serve, shared_workers=self.config.background_threads)
-            process = self.machine.process
+        if self.computer.is_on and not self.computer.is_running:
+            self.computer.run(self._serve, shared_workers=self.config.background_threads)
+            process = self.computer.process
             assert process is not None
-            process.at_end(self._ended)
+            process.add_end_listener(self._ended)
             self.on_service(True)
 
     def stop(self) -> None:
         """Politely, as SIGTERM asks for."""
         self.is_wanted = False
-        if self.machine.is_running and self._stop is not None:
+        if self.computer.is_running and self._stop is not None:
             self.world.trace.major(self.name, "is told to stop")
             self.on_service(False)
-            assert self.machine.process is not None
-            self.machine.process.loop.call_soon(self._stop.set)
+            assert self.computer.process is not None
+            self.computer.process.loop.call_soon(self._stop.set)
 
     def _ended(self, power_lost: bool) -> None:
         self.is_ready = False
         self._stop = None
         self.on_service(False)
-        for told in self._told_of_end:
-            told()
-        process = self.machine.process
+        for listener in self._end_listeners:
+            listener()
+        process = self.computer.process
         assert process is not None
         if process.exit_code is not None and self.is_wanted:
             self.world.scheduler.call_after(_RESTART_SECONDS, self._restart)

@@ -23,30 +23,30 @@ class ProcessDied(BaseException):
     """Unwinds whatever the process was doing when it died. Whoever catches it changes nothing."""
 
 
-class Fuse:
+class Countdown:
     """Strikes when so many things have happened: what makes a crash fall between any two of them."""
 
-    __slots__ = ("_left", "_strike", "is_lit")
+    __slots__ = ("_action", "_left", "is_counting")
 
     def __init__(self) -> None:
         self._left = 0
-        self._strike: Callable[[], None] | None = None
+        self._action: Callable[[], None] | None = None
         # Looked at before every callback and disk operation, to call nothing where nothing is to strike.
-        self.is_lit = False
+        self.is_counting = False
 
-    def light(self, count: int, strike: Callable[[], None]) -> None:
+    def start(self, count: int, action: Callable[[], None]) -> None:
         self._left = count
-        self._strike = strike
-        self.is_lit = True
+        self._action = action
+        self.is_counting = True
 
-    def burn(self) -> None:
-        if self._strike is None:
+    def tick(self) -> None:
+        if self._action is None:
             return
         self._left -= 1
         if self._left <= 0:
-            strike, self._strike = self._strike, None
-            self.is_lit = False
-            strike()
+            action, self._action = self._action, None
+            self.is_counting = False
+            action()
 
 
 class Process(Runnable):
@@ -58,24 +58,24 @@ class Process(Runnable):
         self.loop: VirtualLoop
         # Whole seconds in which not even its threads run, as after SIGSTOP.
         self.paused_until = 0.0
-        self.turn_fuse: Final = Fuse()
-        self.disk_fuse: Final = Fuse()
-        self.sync_fuse: Final = Fuse()
+        self.step_countdown: Final = Countdown()
+        self.disk_countdown: Final = Countdown()
+        self.sync_countdown: Final = Countdown()
         self.exit_code: int | None = None
         # Errors that nobody caught, or that the program itself called unexpected.
         self.unexpected: Final[list[str]] = []
         # How much longer than no time the current callback takes.
         self._overtime = 0.0
-        self._at_end: Final[list[Callable[[bool], None]]] = []
-        self._corpses: list[asyncio.Task[Any]] = []
+        self._end_listeners: Final[list[Callable[[bool], None]]] = []
+        self._unfinished: list[asyncio.Task[Any]] = []
 
     @property
     def now(self) -> float:
         return self.scheduler.now + self._overtime
 
     def run(self, turn: Turn) -> None:
-        if self.turn_fuse.is_lit:
-            self.turn_fuse.burn()
+        if self.step_countdown.is_counting:
+            self.step_countdown.tick()
             if not self.is_alive:
                 return
         callback, context, scheduler = turn.callback, turn.context, self.scheduler
@@ -96,7 +96,7 @@ class Process(Runnable):
                 self.busy_until = max(self.busy_until, self.now)
                 self._overtime = 0.0
 
-    def hold_up(self, seconds: float) -> None:
+    def add_delay(self, seconds: float) -> None:
         """The callback that is just running takes so much longer; nothing else of this process runs meanwhile."""
         self._overtime += seconds
 
@@ -121,9 +121,9 @@ class Process(Runnable):
 
         self.scheduler.soon(Turn(self, self.scheduler.now, start, ()))
 
-    def at_end(self, told: Callable[[bool], None]) -> None:
+    def add_end_listener(self, listener: Callable[[bool], None]) -> None:
         """`told` hears whether the machine went down with the process."""
-        self._at_end.append(told)
+        self._end_listeners.append(listener)
 
     def exit(self, code: int) -> None:
         self.exit_code = code
@@ -140,13 +140,13 @@ class Process(Runnable):
         self.is_alive = False
         self.deferred.clear()
         # Kept until the simulation is over: a coroutine that is thrown away runs its `finally` blocks.
-        self._corpses = self.loop.unfinished_tasks()
-        for told in self._at_end:
-            told(power_lost)
+        self._unfinished = self.loop.unfinished_tasks()
+        for listener in self._end_listeners:
+            listener(power_lost)
 
-    def bury(self) -> None:
+    def close_coroutines(self) -> None:
         """After the simulation. What the coroutines still do on their way out meets a dead process."""
-        for task in self._corpses:
+        for task in self._unfinished:
             coroutine = task.get_coro()
             assert isinstance(coroutine, CoroutineType)
             try:
@@ -154,7 +154,7 @@ class Process(Runnable):
             except (RuntimeError, ProcessDied):
                 # It wanted to wait for something, or to use its disk.
                 continue
-        self._corpses.clear()
+        self._unfinished.clear()
         self.deferred.clear()
 
     def note_unexpected(self, what: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-NOBODY: Final = -1
+NO_NODE: Final = -1
 
 
 # ---- disks
@@ -96,7 +96,7 @@ class Vote:
     voter_id: int
     candidate_id: int
     epoch: int
-    answered_epoch: int
+    voter_epoch: int
     """In which the voter was when it said so."""
     seconds: float
     is_pre_vote: bool
@@ -108,7 +108,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochSaid:
+class EpochReported:
     """A node named an epoch, and perhaps its leader, to another."""
 
     node: str
@@ -145,7 +145,7 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighWatermarkTold:
+class HighWatermarkSent:
     """A leader said that everything below an offset is committed; and what every voter's disk held just before it."""
 
     leader: str
@@ -199,7 +199,7 @@ class VoterServed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderSpoke:
+class LeaderAnnounced:
     """A node told another that it leads an epoch."""
 
     leader: str
@@ -255,8 +255,8 @@ class Heartbeat:
     broker_id: int
     broker_epoch: int
     controller: str
-    asked_seconds: float
-    answered_seconds: float
+    sent_seconds: float
+    responded_seconds: float
     wants_to_leave: bool
 
 
@@ -271,7 +271,7 @@ class HeartbeatSent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Farewell:
+class ShutdownRequested:
     """A broker asked to be let go, whether it was ever answered or not."""
 
     broker_id: int
@@ -283,7 +283,7 @@ class Farewell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Disturbance:
     """Something was wrong with a machine, or between two of them. Where both names are the same: with one."""
 
     one: str
@@ -327,22 +327,22 @@ class QuorumHistory:
     damages: Final[list[Damage]] = field(default_factory=list)
     candidacies: Final[list[Candidacy]] = field(default_factory=list)
     votes: Final[list[Vote]] = field(default_factory=list)
-    epochs: Final[list[EpochSaid]] = field(default_factory=list)
+    epochs: Final[list[EpochReported]] = field(default_factory=list)
     accepted: Final[list[ClaimAccepted]] = field(default_factory=list)
     acknowledgements: Final[list[Acknowledgement]] = field(default_factory=list)
-    told: Final[list[HighWatermarkTold]] = field(default_factory=list)
+    high_watermarks: Final[list[HighWatermarkSent]] = field(default_factory=list)
     leader_logs: Final[list[LeaderLog]] = field(default_factory=list)
     appended: Final[list[Appended]] = field(default_factory=list)
     served: Final[list[VoterServed]] = field(default_factory=list)
-    spoke: Final[list[LeaderSpoke]] = field(default_factory=list)
+    announcements: Final[list[LeaderAnnounced]] = field(default_factory=list)
     resigned: Final[list[tuple[int, float]]] = field(default_factory=list)
     """Epochs that their leader ended itself, and when it said so."""
     committed: Final[list[CommittedBatch]] = field(default_factory=list)
     heartbeats: Final[list[Heartbeat]] = field(default_factory=list)
     unanswered: Final[dict[int, HeartbeatSent]] = field(default_factory=dict)
     """By what tells the exchanges apart; a heartbeat leaves once it is answered."""
-    farewells: Final[list[Farewell]] = field(default_factory=list)
-    troubles: Final[list[Trouble]] = field(default_factory=list)
+    shutdown_requests: Final[list[ShutdownRequested]] = field(default_factory=list)
+    disturbances: Final[list[Disturbance]] = field(default_factory=list)
     listening: Final[list[Listening]] = field(default_factory=list)
     has_fixed_voters: bool = True
     """Whether nobody ever came to the voters or left them."""

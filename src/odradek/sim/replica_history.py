@@ -44,7 +44,7 @@ class UncleanEnd(NamedTuple):
     metadata: MetadataEnd
 
 
-class InSyncChange(NamedTuple):
+class IsrChange(NamedTuple):
     """What a leader asked for, and the controller agreed to: who is in sync, and in which of its lives."""
 
     topic_id: UUID
@@ -70,7 +70,7 @@ class CommittedRecord(NamedTuple):
 class ReplicaHistory:
     copies: Final[list[Copies]] = field(default_factory=list)
     unclean_ends: Final[list[UncleanEnd]] = field(default_factory=list)
-    in_sync_changes: Final[list[InSyncChange]] = field(default_factory=list)
+    isr_changes: Final[list[IsrChange]] = field(default_factory=list)
     metadata: tuple[CommittedRecord, ...] = ()
     """From the first record on, as the cluster has agreed on it in the end. Empty: it has not."""
     metadata_batches: tuple[LogBatch, ...] = ()

@@ -39,8 +39,8 @@ def describe(result: Result, kept: Sequence[int] | None = None) -> Iterator[str]
 def timeline(events: Sequence[Event], violation: Violation) -> Iterator[str]:
     """What led to it: faults, the lives of nodes, and what clients asked and heard of the same partition or topic."""
     subjects = set(_SUBJECT.findall(violation.what))
-    told = [event for event in events if event.is_major and _concerns(event, subjects)]
-    before = [event for event in told if event.seconds <= violation.seconds]
+    listener = [event for event in events if event.is_major and _concerns(event, subjects)]
+    before = [event for event in listener if event.seconds <= violation.seconds]
     if len(before) > _LINES_MAX:
         yield f"  … {len(before) - _LINES_MAX} earlier events: --trace shows all of them"
     for event in before[-_LINES_MAX:]:

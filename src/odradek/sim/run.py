@@ -14,16 +14,16 @@ from odradek.sim.checkers.replicas import check_replicas
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.cluster import Cluster
-from odradek.sim.evidence import Evidence, settings_of
+from odradek.sim.fault_injection import schedule
 from odradek.sim.faults import Fault, draw
 from odradek.sim.layout import plan_nodes
-from odradek.sim.moments import Moments
 from odradek.sim.node_host import NodeHost
-from odradek.sim.replica_evidence import ReplicaEvidence
+from odradek.sim.quorum_recorder import QuorumRecorder, settings_of
+from odradek.sim.replica_recorder import ReplicaRecorder
 from odradek.sim.scenarios import Scenario
 from odradek.sim.scheduler import Livelock
-from odradek.sim.strikes import schedule
 from odradek.sim.trace import Event
+from odradek.sim.triggers import Triggers
 from odradek.sim.workload import ADMIN_TOPICS, VERIFIER, Workload
 from odradek.sim.world import World, simulated_world
 
@@ -106,21 +106,21 @@ class _Run:
             changes_voters=scenario.changes_voters,
             has_groups=scenario.has_groups,
         )
-        moments = Moments()
-        self._evidence: Final = Evidence(world, self._nodes, self.workload.history, moments)
+        triggers = Triggers()
+        self._quorum_recorder: Final = QuorumRecorder(world, self._nodes, self.workload.history, triggers)
         self._replicas: Final = (
-            ReplicaEvidence(
+            ReplicaRecorder(
                 world,
                 self._nodes,
                 self.workload.partitions,
                 is_synced=configs.get("flush.messages") == "1",
-                moments=moments,
+                triggers=triggers,
             )
             if self.workload.is_replicated
             else None
         )
         if self._replicas is not None:
-            self.workload.history.when_answered = self._replicas.heard
+            self.workload.history.on_acknowledged = self._replicas.on_acknowledged
         faults_random = world.random("faults")
         self.faults: Final = draw(
             faults_random,
@@ -132,14 +132,14 @@ class _Run:
             count=faults_random.randrange(scenario.faults_min, scenario.faults_max + 1),
             leader_share=scenario.leader_share,
         )
-        self._striking: Final = [
+        self._faults_to_inject: Final = [
             fault for place, fault in enumerate(self.faults) if only_faults is None or place in only_faults
         ]
         self._scenario: Final = scenario
-        self._cluster: Final = Cluster(world, self._nodes, self.workload.history.quorum, moments)
+        self._cluster: Final = Cluster(world, self._nodes, self.workload.history.quorum, triggers)
         self._cluster.replicas = self._replicas
-        if self._replicas is not None and scenario.spares_a_copy:
-            self._cluster.may_die = self._replicas.may_die
+        if self._replicas is not None and scenario.keeps_eligible_replica:
+            self._cluster.may_crash = self._replicas.may_crash
         self._ends_with_restart: Final = random.random() < 0.3
         self._is_verified = False
 
@@ -182,8 +182,8 @@ class _Run:
             return [self._stuck("the cluster does not serve")]
         workload.begin()
         if self._replicas is not None:
-            self._replicas.keep_looking()
-        schedule(self._striking, self._cluster)
+            self._replicas.record_periodically()
+        schedule(self._faults_to_inject, self._cluster)
         world.run_for(self._scenario.fault_seconds)
         world.trace.major("fault", "everything is healed")
         self._cluster.heal()
@@ -197,16 +197,16 @@ class _Run:
         if self._ends_with_restart:
             for node in self._nodes:
                 node.stop()
-                if not world.run_for(_RECOVERY_SECONDS_MAX, lambda node=node: not node.machine.is_running):  # type: ignore[misc]
+                if not world.run_for(_RECOVERY_SECONDS_MAX, lambda node=node: not node.computer.is_running):  # type: ignore[misc]
                     return [self._stuck(f"{node.name} does not stop")]
                 node.start()
         workload.inspect()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
-            return [*stuck, self._stuck(f"the cluster does not become whole: {workload.complaint}")]
+            return [*stuck, self._stuck(f"the cluster does not become whole: {workload.problem}")]
         workload.verify()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
             return [*stuck, self._stuck("not everything can be read")]
-        self._evidence.look_at_all(ADMIN_TOPICS)
+        self._quorum_recorder.record_all(ADMIN_TOPICS)
         self._is_verified = True
         return [*stuck, *self._compare_copies()]
 
@@ -216,11 +216,11 @@ class _Run:
             return []
         deadline = self._world.now + _RECOVERY_SECONDS_MAX
         starts = self.workload.history.may_be_deleted
-        while (difference := replicas.unlike(starts)) is not None and self._world.now < deadline:
+        while (difference := replicas.find_difference(starts)) is not None and self._world.now < deadline:
             # To read all of the copies after every step would take longer than the rest of the run.
             self._world.run_for(_BETWEEN_COMPARISONS_SECONDS)
-        replicas.look_at_all()
-        replicas.look_at_metadata()
+        replicas.record_all()
+        replicas.record_metadata()
         return [] if difference is None else [self._stuck(f"copies differ: {difference}")]
 
     def _stuck(self, what: str) -> Violation:

@@ -43,7 +43,7 @@ class Scenario:
     """Whether there are transactional producers, and readers of what they commit."""
     has_groups: bool = False
     """Whether there are groups, which commit offsets."""
-    spares_a_copy: bool = False
+    keeps_eligible_replica: bool = False
     """Whether a node dies only while another one that lives has everything that was committed."""
 
 
@@ -175,7 +175,7 @@ REPLICAS_POWER_LOSS: Final = replace(
     layout=THREE_COMBINED_ONE_BROKER,
     fault_kinds=(*_PARTITIONS, *_POWER, *_POWER, *_PROCESS, "restart-in-turn", "slow-disk"),
     replication=((3, 2), (3, 2), (2, 2)),
-    spares_a_copy=True,
+    keeps_eligible_replica=True,
 )
 REPLICAS_FLUSHED: Final = replace(
     REPLICAS_CRASH,

@@ -51,7 +51,7 @@ class Link:
         if not self.is_blocked:
             self._scheduler.call_after(self.latency_seconds(), arrive)
 
-    def cut(self, data: bytes) -> list[bytes]:
+    def block_links(self, data: bytes) -> list[bytes]:
         """Into the pieces in which they will arrive."""
         size = len(data)
         random = self._random
@@ -101,7 +101,7 @@ class SocketEnd:
         self.process: Final = process
         self.link: Final = link
         self.host: Final = host
-        self._machine: Final = network.host(host)
+        self._computer: Final = network.host(host)
         self.port: Final = port
         self.remote_host: Final = remote_host
         self.remote_port: Final = remote_port
@@ -120,7 +120,7 @@ class SocketEnd:
         self._outstanding = 0
         self._last_arrival = 0.0
         # What a blocked link would have carried. None: the end of the stream.
-        self._held: list[bytes | None] = []
+        self._assigned: list[bytes | None] = []
         self.was_addressed = False
         # Stuck somewhere on its way, while the link serves others.
         self.is_stalled = False
@@ -164,7 +164,7 @@ class SocketEnd:
         if self._state is not _State.OPEN or self._eof_sent:
             return
         self._outstanding += len(data)
-        for piece in self.link.cut(data):
+        for piece in self.link.block_links(data):
             self._dispatch(piece)
 
     def send_eof(self) -> None:
@@ -173,8 +173,8 @@ class SocketEnd:
             self._dispatch(None)
 
     def _dispatch(self, piece: bytes | None) -> None:
-        if self.link.is_blocked or self.is_stalled or self._held:
-            self._held.append(piece)
+        if self.link.is_blocked or self.is_stalled or self._assigned:
+            self._assigned.append(piece)
         else:
             self._deliver(piece, self.process.now + self.link.latency_seconds())
 
@@ -186,7 +186,7 @@ class SocketEnd:
     def send_held(self) -> None:
         if self.is_stalled or self.link.is_blocked:
             return
-        held, self._held = self._held, []
+        held, self._assigned = self._assigned, []
         if held:
             when = self.process.scheduler.now + self.link.repeat_seconds()
             for piece in held:
@@ -195,7 +195,7 @@ class SocketEnd:
     # ---- receiving
 
     def arrive(self, piece: bytes | None) -> None:
-        if not self._machine.is_on:
+        if not self._computer.is_on:
             self.was_addressed = True
             return
         if self._state is _State.CLOSED and piece is not None:
@@ -218,7 +218,7 @@ class SocketEnd:
             self.process.scheduler.call_at(when, self.peer.receive_reset)
 
     def receive_reset(self) -> None:
-        if self._state is _State.RESET or not self._machine.is_on:
+        if self._state is _State.RESET or not self._computer.is_on:
             return
         was_open = self._state is _State.OPEN
         self._forget(_State.RESET)
@@ -280,7 +280,7 @@ class SocketEnd:
 
     def process_ended(self, power_lost: bool) -> None:
         if power_lost:
-            self._held.clear()
+            self._assigned.clear()
             self._forget(_State.CLOSED)
         elif self._state is _State.OPEN:
             # Unread bytes make the kernel say that they were lost.
@@ -294,5 +294,5 @@ class SocketEnd:
         self._received.clear()
         self.user = self.user if state is _State.RESET else None
         if state is _State.RESET:
-            self._held.clear()
+            self._assigned.clear()
             self._network.forget(self)

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.cluster_client import ClusterClient
-from odradek.sim.clients.onlooker import Onlooker
 from odradek.sim.clients.producer import Producer
 from odradek.sim.clients.reader import Reader
+from odradek.sim.clients.topic_observer import TopicObserver
+from odradek.sim.computer import Ports
 from odradek.sim.history import History
 from odradek.sim.layout import CLIENT_PORT, THREE_COMBINED, plan_nodes
-from odradek.sim.machine import Ports
 from odradek.sim.node_host import NodeHost
 from odradek.sim.world import World, simulated_world
 
@@ -86,7 +86,7 @@ class _Cluster:
 
         async def set_up(ports: Ports) -> int:
             nonlocal is_set_up
-            await Admin(self._client(ports), self._history, asks_the_controller=False).create(_ORDERS.topic, 1, {})
+            await Admin(self._client(ports), self._history, is_single_node=False).create(_ORDERS.topic, 1, {})
             is_set_up = True
             return 0
 
@@ -101,16 +101,16 @@ class _Cluster:
 
         async def change(ports: Ports) -> int:
             client = self._client(ports)
-            admin = Admin(client, self._history, asks_the_controller=False)
-            onlooker = Onlooker(client, self._history, sees_the_present=False)
-            await admin.change_topics(("alpha", "beta"), _CHANGES_INTERVAL_SECONDS, onlooker)
+            admin = Admin(client, self._history, is_single_node=False)
+            observer = TopicObserver(client, self._history, is_current=False)
+            await admin.change_topics(("alpha", "beta"), _CHANGES_INTERVAL_SECONDS, observer)
             return 0
 
-        self._world.add_machine("setup").run(set_up)
+        self._world.add_computer("setup").run(set_up)
         if not self._world.run_for(_START_SECONDS_MAX, lambda: is_set_up):
             raise TimeoutError("the topic is not created")
         for name, program in (("producer", produce), ("reader", read), ("admin", change)):
-            self._world.add_machine(name).run(program)
+            self._world.add_computer(name).run(program)
 
     def _client(self, ports: Ports) -> ClusterClient:
         return ClusterClient(ports, self._bootstrap, self._world.trace)

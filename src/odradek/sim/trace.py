@@ -19,7 +19,7 @@ class Event(NamedTuple):
     is_major: bool
 
     def __str__(self) -> str:
-        return f"{self.seconds:12.6f}  {self.who:<12}  {self.what}"
+        return f"{self.seconds:12.6f}  {self.who:<24}  {self.what}"
 
 
 class Trace:

@@ -46,7 +46,7 @@ class Attempt:
         return f"transaction {self.number} of {self.instance}"
 
 
-class Begun(NamedTuple):
+class ProducerInitialized(NamedTuple):
     """An instance was given an epoch of its own."""
 
     transactional_id: str
@@ -66,7 +66,7 @@ class CommittedRead(NamedTuple):
 @dataclass(slots=True)
 class TransactionHistory:
     attempts: Final[list[Attempt]] = field(default_factory=list)
-    begun: Final[list[Begun]] = field(default_factory=list)
+    initialized: Final[list[ProducerInitialized]] = field(default_factory=list)
     reads: Final[list[CommittedRead]] = field(default_factory=list)
     group_offsets: Final[dict[str, int]] = field(default_factory=dict)
     """At the end, by instance."""

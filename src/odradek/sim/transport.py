@@ -115,7 +115,7 @@ class VirtualTransport(asyncio.Transport):
             self._is_closing = True
             self._buffer.clear()
             self._end.reset()
-            self._lose(None)
+            self._brokers_without(None)
 
     def is_closing(self) -> bool:
         return self._is_closing
@@ -149,13 +149,13 @@ class VirtualTransport(asyncio.Transport):
     def broken(self, error: OSError) -> None:
         self._is_closing = True
         self._buffer.clear()
-        self._lose(error)
+        self._brokers_without(error)
 
     def _finish(self, error: OSError | None) -> None:
         self._end.close()
-        self._lose(error)
+        self._brokers_without(error)
 
-    def _lose(self, error: OSError | None) -> None:
+    def _brokers_without(self, error: OSError | None) -> None:
         if not self._is_lost:
             self._is_lost = True
             self._loop.call_soon(self._protocol.connection_lost, error)

@@ -15,27 +15,27 @@ from odradek.wire.schemas import Message, schema
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")
 _CORRELATION_ID: Final = Struct(">i")
-_UNANSWERED_MAX: Final = 1000
+_PENDING_MAX: Final = 1000
 
 
 class Exchange(NamedTuple):
     """A request, from its header on."""
 
-    asker: str
-    answerer: str
+    requester: str
+    responder: str
     api_key: int
     version: int
     correlation_id: int
     request: bytes
 
-    def asked(self) -> Message:
+    def read_request(self) -> Message:
         chosen = schema(self.api_key, self.version)
         start = read_request_header(bytearray(self.request)).end
         if chosen.flexible:
             start = skip_tagged_fields(self.request, start)
         return chosen.read_request(self.request, start)[0]
 
-    def answered(self, frame: bytes) -> Message:
+    def read_response(self, frame: bytes) -> Message:
         """What the frame of the response says."""
         chosen = schema(self.api_key, self.version)
         start = _CORRELATION_ID.size
@@ -68,24 +68,24 @@ class WireNames:
     def sent(self, end: SocketEnd, data: bytes) -> None:
         for frame in _frames(data):
             if end is self._client:
-                self._asks(end, frame)
+                self._on_request(end, frame)
             else:
-                self._answers(end, frame)
+                self._on_response_frame(end, frame)
 
-    def _asks(self, end: SocketEnd, frame: bytes) -> None:
+    def _on_request(self, end: SocketEnd, frame: bytes) -> None:
         if len(frame) < _REQUEST.size:
             return
         api_key, version, correlation_id = _REQUEST.unpack_from(frame)
         watcher = end.watcher(api_key)
         request = b"" if watcher is None else frame
         exchange = Exchange(end.host, end.remote_host, api_key, version, correlation_id, request)
-        if len(self._asked) < _UNANSWERED_MAX:
+        if len(self._asked) < _PENDING_MAX:
             self._asked[correlation_id] = exchange
         end.note(f"asks {end.remote_host} {exchange}, {len(frame) + _LENGTH.size} bytes")
         if watcher is not None:
             watcher(exchange, None)
 
-    def _answers(self, end: SocketEnd, frame: bytes) -> None:
+    def _on_response_frame(self, end: SocketEnd, frame: bytes) -> None:
         if len(frame) < _CORRELATION_ID.size:
             return
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)

@@ -1,33 +1,34 @@
 """The clients of one run: producers, readers, somebody who sends rubbish, an administrator; and the final reader."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final, Protocol
 
 from odradek.base.ids import TopicPartition
+from odradek.sim.clients.acks_one_producer import AcksOneProducer
 from odradek.sim.clients.admin import Admin
-from odradek.sim.clients.chatter import Chatter
+from odradek.sim.clients.classic_member import ClassicMember
 from odradek.sim.clients.cluster_client import LOWEST_VERSION, LOWEST_VERSION_WITH_EPOCHS, ClusterClient
 from odradek.sim.clients.committed_reader import CommittedReader
-from odradek.sim.clients.committer import Committer
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.clients.consumer_member import ConsumerMember
-from odradek.sim.clients.deleter import Deleter
-from odradek.sim.clients.electorate import Electorate
 from odradek.sim.clients.group_client import GroupClient
 from odradek.sim.clients.inspector import Inspector
-from odradek.sim.clients.member import Member
-from odradek.sim.clients.mover import Mover
-from odradek.sim.clients.onlooker import Onlooker
+from odradek.sim.clients.isr_observer import IsrObserver
+from odradek.sim.clients.log_dir_mover import LogDirMover
+from odradek.sim.clients.malformed_producer import MalformedProducer
+from odradek.sim.clients.offset_committer import OffsetCommitter
 from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
 from odradek.sim.clients.reader import Reader
-from odradek.sim.clients.rearranger import Rearranger
-from odradek.sim.clients.spoiler import Spoiler
-from odradek.sim.clients.transactor import Transactor
-from odradek.sim.clients.wire import ConnectionLost
-from odradek.sim.clients.witness import Witness
+from odradek.sim.clients.reassignment_client import ReassignmentClient
+from odradek.sim.clients.record_deleter import RecordDeleter
+from odradek.sim.clients.topic_observer import TopicObserver
+from odradek.sim.clients.transactional_producer import TransactionalProducer
+from odradek.sim.clients.voter_admin import VoterAdmin
+from odradek.sim.computer import Ports
 from odradek.sim.history import History
 from odradek.sim.layout import CLIENT_PORT, Plan
-from odradek.sim.machine import Ports
 from odradek.sim.transaction_history import TransactionHistory
 from odradek.sim.world import World
 
@@ -38,7 +39,16 @@ _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta"
 ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
 
 # Who comes to an end once he is told to finish, by the beginning of his name.
-_ENDING: Final = ("producer", "transactor", "admin", "rearranger", "committer", "member", "consumer", "deleter")
+_ENDING: Final = (
+    "producer",
+    "transactional-producer",
+    "admin",
+    "reassignment-client",
+    "offset-committer",
+    "member",
+    "consumer",
+    "record-deleter",
+)
 
 Work = Callable[[ClusterClient], Awaitable[None]]
 
@@ -87,7 +97,7 @@ class Workload:
         self._works: Final[dict[str, Work]] = {}
         self.transactions: Final = TransactionHistory()
         self.transactional_partitions: Final[list[TopicPartition]] = []
-        self._transactors: Final[list[Transactor]] = []
+        self._transactional_producers: Final[list[TransactionalProducer]] = []
         if has_records:
             self._add_users_of_records(log_dirs)
         self._groups: Final[list[str]] = []
@@ -102,7 +112,7 @@ class Workload:
         for name, topics in _ADMIN_TOPICS.items():
             self._works[name] = self._administrator(topics)
         if changes_voters and plan.initial_controllers:
-            self._works["admin of voters"] = self._electorate()
+            self._works["admin-voters"] = self._voter_admin()
 
     def _add_users_of_records(self, log_dirs: Mapping[str, Sequence[str]]) -> None:
         for number, partition in enumerate(self.partitions):
@@ -111,39 +121,45 @@ class Workload:
             self._works[f"reader{number}"] = self._follower(partition)
         self._works["prober"] = self._prober(self._random.choice(self.partitions))
         if not self.is_replicated:
-            self._works["spoiler"] = self._now_and_then(Spoiler, self._random.choice(self.partitions), 1.0)
+            self._works["malformed-producer"] = self._periodic(
+                MalformedProducer, self._random.choice(self.partitions), 1.0
+            )
         if any(len(dirs) > 1 for dirs in log_dirs.values()):
-            self._works["mover"] = self._mover(log_dirs)
+            self._works["log-dir-mover"] = self._log_dir_mover(log_dirs)
 
     def _add_groups(self) -> None:
         for number in range(2):
             self._groups.append(f"simple{number}")
-            self._works[f"committer{number}"] = self._committer(self._groups[-1])
+            self._works[f"offset-committer{number}"] = self._offset_committer(self._groups[-1])
         self._groups.append("team")
         for number in range(self._random.choice((2, 3))):
-            self._works[f"member{number}"] = self._member(Member, "team")
+            self._works[f"member{number}"] = self._member(ClassicMember, "team")
         self._groups.append("crew")
         for number in range(self._random.choice((2, 3))):
             self._works[f"consumer{number}"] = self._member(ConsumerMember, "crew")
 
     def _add_users_of_replicas(self) -> None:
-        self._works["rearranger"] = self._rearranger()
+        self._works["reassignment-client"] = self._reassignment_client()
         for number, partition in enumerate(self.partitions):
-            self._works[f"witness{number}"] = self._now_and_then(Witness, partition, 0.3)
+            self._works[f"isr-observer{number}"] = self._periodic(IsrObserver, partition, 0.3)
         if self._random.random() < 0.5:
-            self._works["chatter"] = self._now_and_then(Chatter, self._random.choice(self.partitions), 0.2)
+            self._works["acks-one-producer"] = self._periodic(
+                AcksOneProducer, self._random.choice(self.partitions), 0.2
+            )
         if self._random.random() < 0.5:
-            self._works["deleter"] = self._deleter(self._random.choice(self.partitions))
+            self._works["record-deleter"] = self._record_deleter(self._random.choice(self.partitions))
 
     def _add_users_of_transactions(self) -> None:
         self.transactional_partitions.extend(TopicPartition(ACCOUNTS, index) for index in range(3))
         for number in range(self._random.choice((1, 2, 3))):
-            patience_seconds = self._random.choice((0.3, 1.0))
+            fenced_backoff_seconds = self._random.choice((0.3, 1.0))
             for copy in range(self._random.choice((1, 2))):
-                self._works[f"transactor{number}{'ab'[copy]}"] = self._transactor(f"id{number}", patience_seconds)
+                self._works[f"transactional-producer{number}{'ab'[copy]}"] = self._transactional_producer(
+                    f"id{number}", fenced_backoff_seconds
+                )
         for partition in self.transactional_partitions:
             self._works[f"reader{partition.partition}"] = self._committed_reader(partition)
-        self._works["rearranger"] = self._rearranger(self.transactional_partitions)
+        self._works["reassignment-client"] = self._reassignment_client(self.transactional_partitions)
 
     @property
     def is_replicated(self) -> bool:
@@ -157,7 +173,7 @@ class Workload:
 
     def create_topics(self) -> None:
         async def work(client: ClusterClient) -> None:
-            admin = Admin(client, self.history, asks_the_controller=self._is_one_node)
+            admin = Admin(client, self.history, is_single_node=self._is_one_node)
             for topic in dict.fromkeys(partition.topic for partition in self.partitions):
                 count = sum(partition.topic == topic for partition in self.partitions)
                 await admin.create(topic, count, self._topic_configs, self._replication_factor)
@@ -198,37 +214,40 @@ class Workload:
 
         async def work(client: ClusterClient) -> None:
             self._inspector = Inspector(client, self._plan, self._replication_factor)
-            await self._inspector.until_whole()
+            await self._inspector.wait_until_healthy()
 
         self._run(INSPECTOR, work, ends=True)
 
     @property
-    def complaint(self) -> str:
-        return "nobody could ask" if self._inspector is None else self._inspector.complaint
+    def problem(self) -> str:
+        return "nobody could ask" if self._inspector is None else self._inspector.problem
 
     def verify(self) -> None:
         """Reads everything once more, and looks at every topic."""
 
         async def work(client: ClusterClient) -> None:
             for partition in self.transactional_partitions:
-                await _insist(client, CommittedReader(client, self.transactions, partition).read_all)
-            for transactor in self._transactors:
-                name = transactor.instance
-                self.transactions.group_offsets[name] = await transactor.group_offset(client)
+                await _retry(client, CommittedReader(client, self.transactions, partition).read_all)
+            for producer in self._transactional_producers:
+                name = producer.instance
+                self.transactions.group_offsets[name] = await producer.group_offset(client)
             for partition in self.partitions:
-                await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
+                await _retry(client, Reader(client, self.history, partition, uses_session=False).read_all)
             for group in self._groups:
                 groups = GroupClient(client, self.history, group)
                 for partition in self.partitions:
-                    await _insist(client, lambda groups=groups, partition=partition: groups.look(partition))  # type: ignore[misc]
-            onlooker = Onlooker(client, self.history, sees_the_present=True)
+                    await _retry(
+                        client,
+                        partial(groups.fetch_committed_offset, partition),
+                    )
+            observer = TopicObserver(client, self.history, is_current=True)
             for topic in () if self.is_replicated else ADMIN_TOPICS:
-                await _insist(client, lambda topic=topic: onlooker.look(topic))  # type: ignore[misc]
+                await _retry(client, partial(observer.observe, topic))
 
         self._run(VERIFIER, work, ends=True)
 
     def _run(self, name: str, work: Work, *, ends: bool) -> None:
-        machine = self._world.machines.get(name) or self._world.add_machine(name)
+        computer = self._world.computers.get(name) or self._world.add_computer(name)
         if ends:
             self._busy.add(name)
         lowest_versions = LOWEST_VERSION_WITH_EPOCHS if self.is_replicated else LOWEST_VERSION
@@ -238,7 +257,7 @@ class Workload:
             self._busy.discard(name)
             return 0
 
-        machine.run(program)
+        computer.run(program)
 
     # ---- what each of them does
 
@@ -271,35 +290,38 @@ class Workload:
 
         return work
 
-    def _now_and_then(
-        self, kind: type[Spoiler | Witness | Chatter], partition: TopicPartition, interval_seconds: float
+    def _periodic(
+        self,
+        kind: type[MalformedProducer | IsrObserver | AcksOneProducer],
+        partition: TopicPartition,
+        interval_seconds: float,
     ) -> Work:
         async def work(client: ClusterClient) -> None:
             await kind(client, self.history, partition).run(interval_seconds)
 
         return work
 
-    def _mover(self, log_dirs: Mapping[str, Sequence[str]]) -> Work:
+    def _log_dir_mover(self, log_dirs: Mapping[str, Sequence[str]]) -> Work:
         async def work(client: ClusterClient) -> None:
-            await Mover(client, self.partitions, log_dirs).run(1.0)
+            await LogDirMover(client, self.partitions, log_dirs).run(1.0)
 
         return work
 
-    def _transactor(self, transactional_id: str, patience_seconds: float) -> Work:
-        epochs_rise = self._random.random() < 0.6
+    def _transactional_producer(self, transactional_id: str, fenced_backoff_seconds: float) -> Work:
+        increments_epoch = self._random.random() < 0.6
 
         async def work(client: ClusterClient) -> None:
-            transactor = Transactor(
+            producer = TransactionalProducer(
                 client,
                 self.transactions,
                 transactional_id,
                 self.transactional_partitions,
-                epochs_rise=epochs_rise,
-                patience_seconds=patience_seconds,
+                increments_epoch=increments_epoch,
+                fenced_backoff_seconds=fenced_backoff_seconds,
             )
-            self._transactors.append(transactor)
-            self._finishing.append(transactor)
-            await transactor.run()
+            self._transactional_producers.append(producer)
+            self._finishing.append(producer)
+            await producer.run()
 
         return work
 
@@ -309,29 +331,31 @@ class Workload:
 
         return work
 
-    def _rearranger(self, partitions: Sequence[TopicPartition] = ()) -> Work:
+    def _reassignment_client(self, partitions: Sequence[TopicPartition] = ()) -> Work:
         interval_seconds = self._random.choice((0.3, 1.0, 3.0))
         broker_ids = [node.node_id for node in self._plan.brokers]
 
         async def work(client: ClusterClient) -> None:
-            rearranger = Rearranger(client, partitions or self.partitions, broker_ids, self._replication_factor)
-            self._finishing.append(rearranger)
-            await rearranger.run(interval_seconds)
+            reassignment_client = ReassignmentClient(
+                client, partitions or self.partitions, broker_ids, self._replication_factor
+            )
+            self._finishing.append(reassignment_client)
+            await reassignment_client.run(interval_seconds)
 
         return work
 
-    def _committer(self, group: str) -> Work:
+    def _offset_committer(self, group: str) -> Work:
         partition = self._random.choice(self.partitions)
         interval_seconds = self._random.choice((0.05, 0.2))
 
         async def work(client: ClusterClient) -> None:
-            committer = Committer(client, self.history, group, partition)
-            self._finishing.append(committer)
-            await committer.run(interval_seconds)
+            offset_committer = OffsetCommitter(client, self.history, group, partition)
+            self._finishing.append(offset_committer)
+            await offset_committer.run(interval_seconds)
 
         return work
 
-    def _member(self, kind: type[Member | ConsumerMember], group: str) -> Work:
+    def _member(self, kind: type[ClassicMember | ConsumerMember], group: str) -> Work:
         async def work(client: ClusterClient) -> None:
             member = kind(client, self.history, group, self.partitions)
             self._finishing.append(member)
@@ -339,19 +363,19 @@ class Workload:
 
         return work
 
-    def _deleter(self, partition: TopicPartition) -> Work:
+    def _record_deleter(self, partition: TopicPartition) -> Work:
         async def work(client: ClusterClient) -> None:
-            deleter = Deleter(client, self.history, partition)
-            self._finishing.append(deleter)
-            await deleter.run(1.0)
+            record_deleter = RecordDeleter(client, self.history, partition)
+            self._finishing.append(record_deleter)
+            await record_deleter.run(1.0)
 
         return work
 
-    def _electorate(self) -> Work:
+    def _voter_admin(self) -> Work:
         async def work(client: ClusterClient) -> None:
-            electorate = Electorate(client, self._plan.initial_controllers)
-            self._finishing.append(electorate)
-            await electorate.run(1.0)
+            voter_admin = VoterAdmin(client, self._plan.initial_controllers)
+            self._finishing.append(voter_admin)
+            await voter_admin.run(1.0)
 
         return work
 
@@ -359,19 +383,19 @@ class Workload:
         interval_seconds = self._random.choice(self._admin_seconds)
 
         async def work(client: ClusterClient) -> None:
-            admin = Admin(client, self.history, asks_the_controller=self._is_one_node)
+            admin = Admin(client, self.history, is_single_node=self._is_one_node)
             self._finishing.append(admin)
-            onlooker = Onlooker(client, self.history, sees_the_present=self._is_one_node)
-            await admin.change_topics(topics, interval_seconds, onlooker)
+            observer = TopicObserver(client, self.history, is_current=self._is_one_node)
+            await admin.change_topics(topics, interval_seconds, observer)
 
         return work
 
 
-async def _insist(client: ClusterClient, work: Callable[[], Awaitable[object]]) -> None:
+async def _retry(client: ClusterClient, work: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await work()
             return
-        except ConnectionLost as lost:
-            client.note(f"tries again: {lost}")
+        except RequestFailed as failure:
+            client.note(f"tries again: {failure}")
             await client.back_off()

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Final, TextIO
 
-from odradek.sim.machine import Machine
+from odradek.sim.computer import Computer
 from odradek.sim.network import Network
 from odradek.sim.process import Process
 from odradek.sim.scheduler import Scheduler
@@ -23,7 +23,7 @@ class World:
         self.scheduler: Final = Scheduler()
         self.trace: Final = Trace(self.scheduler, keep=keep_trace)
         self.network: Final = Network(self.scheduler, self.trace, self.random("network"))
-        self.machines: Final[dict[str, Machine]] = {}
+        self.computers: Final[dict[str, Computer]] = {}
 
     def random(self, purpose: str) -> Random:
         """One source for each purpose: a fault less must not change what clients write."""
@@ -33,10 +33,10 @@ class World:
     def now(self) -> float:
         return self.scheduler.now
 
-    def add_machine(self, name: str) -> Machine:
-        machine = Machine(name, self.scheduler, self.trace, self.network, self.random)
-        self.machines[name] = machine
-        return machine
+    def add_computer(self, name: str) -> Computer:
+        computer = Computer(name, self.scheduler, self.trace, self.network, self.random)
+        self.computers[name] = computer
+        return computer
 
     def run_for(self, seconds: float, finished: Callable[[], bool] = lambda: False) -> bool:
         return self.scheduler.run(self.now + seconds, finished)
@@ -45,21 +45,21 @@ class World:
     def unexpected(self) -> list[tuple[str, str]]:
         """Errors that no program should make, by machine."""
         return [
-            (machine.name, what)
-            for machine in self.machines.values()
-            for process in machine.past_processes
+            (computer.name, what)
+            for computer in self.computers.values()
+            for process in computer.past_processes
             for what in process.unexpected
         ]
 
     def close(self) -> None:
         """Ends everything, and lets go of it: whoever still holds the world holds nothing else."""
-        for machine in self.machines.values():
-            for process in machine.past_processes:
+        for computer in self.computers.values():
+            for process in computer.past_processes:
                 process.kill()
-                process.bury()
+                process.close_coroutines()
         self.scheduler.clear()
         self.network.clear()
-        self.machines.clear()
+        self.computers.clear()
 
 
 class _TraceHandler(logging.Handler):

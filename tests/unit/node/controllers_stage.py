@@ -12,7 +12,7 @@ from odradek.server.context import RequestContext
 from odradek.server.dispatch import ApiDispatcher
 from odradek.server.limits import NodeConnectionLimits
 from odradek.server.server import Listener
-from odradek.sim.machine import Machine, Ports
+from odradek.sim.computer import Computer, Ports
 from odradek.sim.world import World
 from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Message
@@ -97,17 +97,17 @@ class Stage:
         self.nodes: dict[str, FakeControllerNode] = {}
         self.requests: dict[str, list[tuple[int, Message]]] = {}
         """Received by each controller, with their API keys."""
-        self.machines: dict[str, Machine] = {}
+        self.computers: dict[str, Computer] = {}
         self.limits: dict[str, NodeConnectionLimits] = {}
         for name in ("c1", "c2"):
-            self.machines[name] = world.add_machine(name)
+            self.computers[name] = world.add_computer(name)
             self.start(name)
         self.quorum = SeenQuorum()
         self.own = OwnController(self)
         self.own_node = FakeControllerNode()
         self.own_node.clock = WorldClock(world)
         self.own_node.controller.run = self.own.run
-        self.broker = world.add_machine("b4")
+        self.broker = world.add_computer("b4")
         self.ports: Ports
         self.channel: ControllerChannel
         self.broker.run(self._be_a_broker)
@@ -116,7 +116,7 @@ class Stage:
     # The controllers
 
     def start(self, name: str) -> None:
-        self.machines[name].run(self._controller(name))
+        self.computers[name].run(self._controller(name))
         self.world.run_for(0.1)
 
     def _controller(self, name: str) -> Callable[[Ports], Coroutine[Any, Any, int]]:
@@ -151,7 +151,7 @@ class Stage:
             for connection in self.limits[name].connections():
                 connection.abort()
 
-        self.on(self.machines[name], close)
+        self.on(self.computers[name], close)
 
     # The broker
 
@@ -176,9 +176,9 @@ class Stage:
         )
         return self.channel
 
-    def on(self, machine: Machine, act: Callable[[], object]) -> None:
-        assert machine.process is not None
-        machine.process.loop.call_soon(act)
+    def on(self, computer: Computer, act: Callable[[], object]) -> None:
+        assert computer.process is not None
+        computer.process.loop.call_soon(act)
         self.world.run_for(0.002)
 
     def see(self, name: str | None) -> None:

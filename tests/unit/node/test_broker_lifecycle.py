@@ -257,7 +257,7 @@ class TestHeartbeats:
         life = Life(world)
         life.serve()
         world.run_for(0.5)
-        life.stage.machines["c1"].kill()
+        life.stage.computers["c1"].kill()
         world.run_for(1)
         life.stage.lead("c2")
         world.run_for(0.1)
@@ -361,7 +361,7 @@ class TestStop:
         life.stage.cluster.create("orders", assignments={0: (BROKER_ID, 1)})
         outcome = life.stop()
         world.run_for(0.5)
-        life.stage.machines["c1"].kill()
+        life.stage.computers["c1"].kill()
         world.run_for(0.5)
         life.stage.lead("c2")
         life.other_brokers_beat()
@@ -372,8 +372,8 @@ class TestStop:
     def test_controlled_shutdown_does_not_wait_for_dead_controllers(self, world: World) -> None:
         life = Life(world)
         life.serve()
-        life.stage.machines["c1"].kill()
-        life.stage.machines["c2"].kill()
+        life.stage.computers["c1"].kill()
+        life.stage.computers["c2"].kill()
         outcome = life.stop()
         world.run_for(5)
         assert outcome.is_done

@@ -250,7 +250,7 @@ class TestWaitUntilApplied:
         stage.nodes["c1"].quorum.handle = never  # type: ignore[method-assign,assignment]
         outcome = create(stage)
         world.run_for(0.2)
-        stage.machines["c1"].kill()
+        stage.computers["c1"].kill()
         world.run_for(0.2)
         assert error_of(outcome) is ErrorCode.none
 
@@ -354,7 +354,7 @@ class TestFailover:
         world.run_for(0.1)
         beat(stage)
         world.run_for(0.1)
-        stage.machines["c1"].kill()
+        stage.computers["c1"].kill()
         outcome = create(stage)
         world.run_for(1)
         assert not outcome.is_done
@@ -367,7 +367,7 @@ class TestFailover:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
-        stage.machines["c1"].kill()
+        stage.computers["c1"].kill()
         outcome = create(stage)
         world.run_for(1)
         stage.start("c1")
@@ -382,7 +382,7 @@ class TestFailover:
         first = beat(stage)
         world.run_for(0.1)
         assert first.is_done
-        stage.machines["c1"].pause(1000)
+        stage.computers["c1"].pause(1000)
         outcome = create(stage)
         world.run_for(5)
         assert not outcome.is_done

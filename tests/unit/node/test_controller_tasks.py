@@ -13,7 +13,7 @@ from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.node.controller_tasks import ControllerTasks
-from odradek.sim.machine import Ports
+from odradek.sim.computer import Ports
 from odradek.sim.world import World, simulated_world
 from tests.unit.core.controller.cluster import PROPERTIES, Cluster
 
@@ -28,8 +28,8 @@ class Stage:
         self.is_active = True
         self.commands = 0
         self.duties: ControllerTasks
-        self.machine = world.add_machine("controller")
-        self.machine.run(self._control)
+        self.computer = world.add_computer("controller")
+        self.computer.run(self._control)
         world.run_for(0.01)
 
     async def _control(self, ports: Ports) -> int:
@@ -46,8 +46,8 @@ class Stage:
         return self.cluster.take(command(self.cluster.controller))
 
     def do(self, act: Callable[[], object]) -> None:
-        assert self.machine.process is not None
-        self.machine.process.loop.call_soon(act)
+        assert self.computer.process is not None
+        self.computer.process.loop.call_soon(act)
         self.world.run_for(0.001)
 
     def activate(self) -> None:
@@ -120,7 +120,7 @@ def test_stalled_controller_processes_heartbeats_before_expiry(world: World) -> 
     stage = Stage(world, ASLEEP)
     stage.activate()
     world.run_for(1)
-    stage.machine.pause(30)
+    stage.computer.pause(30)
     world.run_for(30.5)
     stage.beat(1, 2)
     world.run_for(1)

@@ -12,7 +12,7 @@ from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
 from odradek.core.metadata.records import Endpoint
 from odradek.node.dead_brokers import DeadBrokers
-from odradek.sim.machine import Machine, Ports
+from odradek.sim.computer import Computer, Ports
 from odradek.sim.world import World, simulated_world
 from tests.unit.core.controller.cluster import PROPERTIES, Cluster
 
@@ -45,27 +45,27 @@ class Stage:
         self.world = world
         self.settings = settings
         self.cluster = Cluster(brokers=0)
-        self.machines = {broker_id: world.add_machine(f"b{broker_id}") for broker_id in (1, 2, 3)}
-        for broker_id, machine in self.machines.items():
-            endpoint = Endpoint(name="PLAINTEXT", host=machine.name, port=PORT, security_protocol=0)
+        self.computers = {broker_id: world.add_computer(f"b{broker_id}") for broker_id in (1, 2, 3)}
+        for broker_id, computer in self.computers.items():
+            endpoint = Endpoint(name="PLAINTEXT", host=computer.name, port=PORT, security_protocol=0)
             self.cluster.register(broker_id, endpoints=(endpoint,))
             self.cluster.beat(broker_id)
-            self.listen(machine)
-        self.connections = {broker_id: Connection() for broker_id in self.machines}
+            self.listen(computer)
+        self.connections = {broker_id: Connection() for broker_id in self.computers}
         self.has_majority = True
         self.refuses_commands = False
         self.detection: DeadBrokers
-        self.controller = world.add_machine("controller")
+        self.controller = world.add_computer("controller")
         self.controller.run(self._control)
         world.run_for(0.1)
 
-    def listen(self, machine: Machine) -> None:
+    def listen(self, computer: Computer) -> None:
         async def program(ports: Ports) -> int:
-            await asyncio.get_running_loop().create_server(asyncio.Protocol, machine.name, PORT)
+            await asyncio.get_running_loop().create_server(asyncio.Protocol, computer.name, PORT)
             await asyncio.Event().wait()
             return 0
 
-        machine.run(program)
+        computer.run(program)
 
     async def _control(self, ports: Ports) -> int:
         config = NodeConfig.load(PROPERTIES.replace("node.id=1", "node.id=9").replace("1@", "9@") + self.settings, "f")
@@ -95,11 +95,11 @@ class Stage:
 
     def serve(self) -> None:
         self.activate()
-        for broker_id in self.machines:
+        for broker_id in self.computers:
             self.beat(broker_id)
 
     def kill(self, broker_id: int) -> None:
-        self.machines[broker_id].kill()
+        self.computers[broker_id].kill()
         self.do(self.connections[broker_id].close)
 
     @property
@@ -138,7 +138,7 @@ def test_closed_connection_alone_does_not_fence(world: World) -> None:
 def test_machine_without_power_keeps_its_session(world: World) -> None:
     stage = Stage(world)
     stage.serve()
-    stage.machines[2].lose_power()
+    stage.computers[2].lose_power()
     stage.do(stage.connections[2].close)
     world.run_for(20)
     assert stage.fenced == []
@@ -148,7 +148,7 @@ def test_machine_without_power_keeps_its_session(world: World) -> None:
 def test_connection_closed_by_the_controller_is_ignored(world: World) -> None:
     stage = Stage(world)
     stage.serve()
-    stage.machines[2].kill()
+    stage.computers[2].kill()
     stage.do(lambda: stage.connections[2].close(here=True))
     world.run_for(20)
     assert stage.fenced == []
@@ -156,7 +156,7 @@ def test_connection_closed_by_the_controller_is_ignored(world: World) -> None:
 
 def test_broker_that_died_with_the_controller_is_fenced_by_the_next(world: World) -> None:
     stage = Stage(world)
-    stage.machines[2].kill()
+    stage.computers[2].kill()
     stage.activate()
     stage.beat(1)
     stage.beat(3)
@@ -171,7 +171,7 @@ def test_restarted_broker_is_not_fenced(world: World) -> None:
     stage.serve()
     stage.kill(2)
     world.run_for(0.1)
-    stage.listen(stage.machines[2])
+    stage.listen(stage.computers[2])
     world.run_for(20)
     assert stage.fenced == []
 

@@ -11,7 +11,7 @@ import uvloop
 
 from odradek.base.errors import ErrorCode
 from odradek.server.peer import Peer
-from odradek.sim.machine import Ports
+from odradek.sim.computer import Ports
 from odradek.sim.world import simulated_world
 from odradek.wire.headers import read_request_header
 from odradek.wire.schemas import schema
@@ -38,7 +38,7 @@ def play(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
 
 def play_in_simulator(scenario: Scenario) -> None:
     with simulated_world(1) as world:
-        machine = world.add_machine("localhost")
+        computer = world.add_computer("localhost")
         results: list[None] = []
 
         async def program(ports: Ports) -> int:
@@ -46,8 +46,8 @@ def play_in_simulator(scenario: Scenario) -> None:
             results.append(None)
             return 0
 
-        machine.run(program)
-        world.run_for(60.0, lambda: not machine.is_running)
+        computer.run(program)
+        world.run_for(60.0, lambda: not computer.is_running)
         assert not world.unexpected, world.unexpected
         assert results, "the scenario did not end"
 

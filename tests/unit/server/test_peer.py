@@ -20,7 +20,7 @@ from odradek.server.peer import (
     Refused,
     Unreachable,
 )
-from odradek.sim.machine import Ports
+from odradek.sim.computer import Ports
 from odradek.sim.world import World
 from odradek.wire import client_session
 from tests.unit.server.peer_stage import (
@@ -190,7 +190,7 @@ def test_connect_timeout() -> None:
 
 def test_partitioned_and_killed_server(world: World) -> None:
     outcomes: list[Any] = []
-    server, client = world.add_machine("server"), world.add_machine("client")
+    server, client = world.add_computer("server"), world.add_computer("client")
     node = ScriptedNode()
     node.on_request = lambda one, correlation_id: one.send_heartbeat_response(correlation_id)
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from odradek.sim.machine import Machine, Ports
+from odradek.sim.computer import Computer, Ports
 from odradek.sim.world import World
 
 
-def run(world: World, machine: Machine, main: Coroutine[Any, Any, Any], seconds: float = 60.0) -> Any:
+def run(world: World, computer: Computer, main: Coroutine[Any, Any, Any], seconds: float = 60.0) -> Any:
     """The coroutine's result, run as the machine's program."""
     results: list[Any] = []
 
@@ -16,8 +16,8 @@ def run(world: World, machine: Machine, main: Coroutine[Any, Any, Any], seconds:
         results.append(await main)
         return 0
 
-    machine.run(program)
-    world.run_for(seconds, lambda: not machine.is_running)
+    computer.run(program)
+    world.run_for(seconds, lambda: not computer.is_running)
     assert not world.unexpected, world.unexpected
     (result,) = results
     return result

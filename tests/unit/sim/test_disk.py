@@ -3,20 +3,20 @@ from collections.abc import Callable
 
 import pytest
 
+from odradek.sim.computer import Computer
 from odradek.sim.disk import FileNode, VirtualDisk
 from odradek.sim.disk_port import VirtualDiskPort
-from odradek.sim.machine import Machine
 from odradek.sim.world import World
 
 
 @pytest.fixture
-def machine(world: World) -> Machine:
-    return world.add_machine("one")
+def computer(world: World) -> Computer:
+    return world.add_computer("one")
 
 
 @pytest.fixture
-def disk(machine: Machine) -> VirtualDiskPort:
-    port = machine.new_process().disk
+def disk(computer: Computer) -> VirtualDiskPort:
+    port = computer.new_process().disk
     port.make_dirs("/data/logs")
     return port
 
@@ -83,10 +83,10 @@ def test_an_open_file_outlives_its_name(disk: VirtualDiskPort) -> None:
     assert not disk.exists("/data/a")
 
 
-def test_a_killed_process_leaves_the_page_cache_and_frees_its_locks(machine: Machine, disk: VirtualDiskPort) -> None:
+def test_a_killed_process_leaves_the_page_cache_and_frees_its_locks(computer: Computer, disk: VirtualDiskPort) -> None:
     disk.open("/data/a", create=True).write_at(0, b"unsynced")
     disk.lock("/data/.lock")
-    other = machine.new_process().disk
+    other = computer.new_process().disk
     with pytest.raises(BlockingIOError):
         other.lock("/data/.lock")
     disk.process.kill()
@@ -97,12 +97,12 @@ def test_a_killed_process_leaves_the_page_cache_and_frees_its_locks(machine: Mac
 
 def power_losses(seed: int, prepare: Callable[[VirtualDiskPort], None]) -> dict[str, bytes]:
     world = World(seed)
-    machine = world.add_machine("one")
-    port = machine.new_process().disk
+    computer = world.add_computer("one")
+    port = computer.new_process().disk
     port.make_dirs("/data")
     prepare(port)
-    machine.lose_power()
-    return contents(machine.disk)
+    computer.lose_power()
+    return contents(computer.disk)
 
 
 def outcomes(prepare: Callable[[VirtualDiskPort], None]) -> list[dict[str, bytes]]:
@@ -174,9 +174,9 @@ def test_written_atomically_is_durable() -> None:
     assert all(one == {"/data/a": b"second"} for one in outcomes(prepare))
 
 
-def test_a_full_disk_takes_a_part_and_then_nothing(machine: Machine, disk: VirtualDiskPort) -> None:
+def test_a_full_disk_takes_a_part_and_then_nothing(computer: Computer, disk: VirtualDiskPort) -> None:
     file = disk.open("/data/a", create=True)
-    machine.disk_condition.room_bytes = 5
+    computer.disk_condition.room_bytes = 5
     with pytest.raises(OSError) as raised:
         file.write_at(0, b"0123456789")
     assert raised.value.errno == errno.ENOSPC
@@ -188,7 +188,7 @@ def test_a_full_disk_takes_a_part_and_then_nothing(machine: Machine, disk: Virtu
     with pytest.raises(OSError):
         disk.open("/data/b", create=True)
     assert disk.usage("/data").usable_bytes == 0
-    machine.disk_condition.become_well()
+    computer.disk_condition.reset()
     file.append([b"f"])
     assert file.read(0, 100) == b"abcdef"
 
@@ -203,33 +203,33 @@ def test_a_full_disk_takes_a_part_and_then_nothing(machine: Machine, disk: Virtu
     ],
 )
 def test_a_failing_disk(
-    machine: Machine, disk: VirtualDiskPort, kind: str, attempt: Callable[[VirtualDiskPort], object]
+    computer: Computer, disk: VirtualDiskPort, kind: str, attempt: Callable[[VirtualDiskPort], object]
 ) -> None:
     disk.open("/data/a", create=True)
     disk.make_dirs("/elsewhere")
-    machine.disk_condition.failing[kind] = "/data"
+    computer.disk_condition.failing[kind] = "/data"
     with pytest.raises(OSError) as raised:
         attempt(disk)
     assert raised.value.errno == errno.EIO
-    assert machine.disk_condition.has_failed
+    assert computer.disk_condition.has_failed
     disk.open("/elsewhere/a", create=True).sync()
 
 
-def test_after_a_failed_sync_the_bytes_are_never_written(machine: Machine, disk: VirtualDiskPort) -> None:
+def test_after_a_failed_sync_the_bytes_are_never_written(computer: Computer, disk: VirtualDiskPort) -> None:
     file = disk.open("/data/a", create=True)
     disk.sync_dir("/data")
     file.write_at(0, b"doomed")
-    machine.disk_condition.failing["sync"] = "/data"
+    computer.disk_condition.failing["sync"] = "/data"
     with pytest.raises(OSError):
         file.sync()
-    machine.disk_condition.become_well()
+    computer.disk_condition.reset()
     with pytest.raises(OSError):
         file.sync()
     # Somebody who opens the file anew is told that all is well, and it is not.
     disk.open("/data/a").sync()
     assert disk.read_bytes("/data/a") == b"doomed"
-    machine.lose_power()
-    assert contents(machine.disk) == {"/data/a": b""}
+    computer.lose_power()
+    assert contents(computer.disk) == {"/data/a": b""}
 
 
 def test_some_reads_are_not_in_the_cache(disk: VirtualDiskPort) -> None:

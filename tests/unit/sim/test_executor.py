@@ -3,12 +3,12 @@ import errno
 
 import pytest
 
-from odradek.sim.machine import Ports
+from odradek.sim.computer import Ports
 from odradek.sim.world import World
 
 
 def run_program(world: World, program: object) -> None:
-    world.add_machine("one").run(program)  # type: ignore[arg-type]
+    world.add_computer("one").run(program)  # type: ignore[arg-type]
     world.run_for(60)
     assert not world.unexpected, world.unexpected
 
@@ -101,8 +101,8 @@ def test_a_job_that_waits_can_be_cancelled_one_that_runs_cannot(world: World) ->
 
 
 def test_a_process_that_dies_within_a_job_finishes_nothing(world: World) -> None:
-    machine = world.add_machine("one")
-    told: list[str] = []
+    computer = world.add_computer("one")
+    listener: list[str] = []
 
     async def program(ports: Ports) -> int:
         def work() -> None:
@@ -111,11 +111,11 @@ def test_a_process_that_dies_within_a_job_finishes_nothing(world: World) -> None
             file.write_at(1, b"2")
 
         await ports.executor.run(work)
-        told.append("done")
+        listener.append("done")
         return 0
 
-    process = machine.run(program)
-    process.disk_fuse.light(3, machine.kill)
+    process = computer.run(program)
+    process.disk_countdown.start(3, computer.kill)
     world.run_for(1)
-    assert told == []
-    assert machine.disk.file("/file").cached.read(0, 10) == b"1"
+    assert listener == []
+    assert computer.disk.file("/file").cached.read(0, 10) == b"1"

@@ -6,7 +6,15 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.groups import COMMITS_STAY, ONE_HOLDER, ONE_OWNER, STALE, check_groups
-from odradek.sim.group_history import NO_GENERATION, NO_OFFSET, Commit, CommitView, GroupHistory, Holding, Share
+from odradek.sim.group_history import (
+    NO_GENERATION,
+    NO_OFFSET,
+    Commit,
+    CommitView,
+    GroupHistory,
+    MemberAssignment,
+    Share,
+)
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -113,16 +121,20 @@ def test_nobody_commits_for_a_generation_that_is_over() -> None:
     assert rules(GroupHistory([commit(1, 5.5, 6, generation=1)], [], shares)) == [STALE]
 
 
-def holding(epoch: int, ended: float, *partitions: TopicPartition, member: str = "") -> Holding:
+def assignment(epoch: int, ended: float, *partitions: TopicPartition, member: str = "") -> MemberAssignment:
     member = member or f"member of {epoch}"
-    return Holding(group="crew", member=member, epoch=epoch, partitions=frozenset(partitions), ended=ended)
+    return MemberAssignment(group="crew", member=member, epoch=epoch, partitions=frozenset(partitions), ended=ended)
 
 
 def test_one_owner_in_a_member_epoch() -> None:
     other = TopicPartition("orders", 1)
-    apart = [holding(1, 1, PARTITION), holding(1, 2, other, member="other"), holding(2, 3, PARTITION, member="other")]
-    assert rules(GroupHistory(holdings=apart)) == []
-    assert rules(GroupHistory(holdings=[*apart, holding(2, 9, PARTITION, other)])) == [ONE_HOLDER]
+    apart = [
+        assignment(1, 1, PARTITION),
+        assignment(1, 2, other, member="other"),
+        assignment(2, 3, PARTITION, member="other"),
+    ]
+    assert rules(GroupHistory(member_assignments=apart)) == []
+    assert rules(GroupHistory(member_assignments=[*apart, assignment(2, 9, PARTITION, other)])) == [ONE_HOLDER]
 
 
 @pytest.mark.parametrize(
@@ -150,24 +162,28 @@ def test_nobody_commits_for_a_partition_that_another_has_in_a_later_epoch(
         ended=ended,
     )
     elsewhere = TopicPartition("orders", 1)
-    holdings = [holding(1, 1.0, PARTITION, elsewhere), holding(2, 5.0, PARTITION), holding(3, 5.1, elsewhere)]
-    assert rules(GroupHistory([late], holdings=holdings)) == violations
+    member_assignments = [
+        assignment(1, 1.0, PARTITION, elsewhere),
+        assignment(2, 5.0, PARTITION),
+        assignment(3, 5.1, elsewhere),
+    ]
+    assert rules(GroupHistory([late], member_assignments=member_assignments)) == violations
 
 
 def test_a_member_that_is_behind_may_commit_for_what_is_still_its_own() -> None:
-    holdings = [holding(1, 1.0, PARTITION, member="a"), holding(2, 5.0, PARTITION, member="a")]
+    member_assignments = [assignment(1, 1.0, PARTITION, member="a"), assignment(2, 5.0, PARTITION, member="a")]
     behind = Commit(group="crew", member="a", generation=1, partition=PARTITION, offset=1, began=5.5, ended=6.0)
-    assert rules(GroupHistory([behind], holdings=holdings)) == []
+    assert rules(GroupHistory([behind], member_assignments=member_assignments)) == []
 
 
 def test_everything_is_shared_out_once_it_has_one_owner() -> None:
     history, other = GroupHistory(), TopicPartition("orders", 1)
     everything = frozenset((PARTITION, other))
-    history.hold(holding(1, 1.0, PARTITION, other), "a")
-    history.hold(holding(1, 1.0, other), "b")
-    assert not history.is_shared_out("crew", everything)
-    history.hold(holding(2, 2.0, PARTITION), "a")
-    assert history.is_shared_out("crew", everything)
+    history.record_assignment(assignment(1, 1.0, PARTITION, other), "a")
+    history.record_assignment(assignment(1, 1.0, other), "b")
+    assert not history.is_fully_assigned("crew", everything)
+    history.record_assignment(assignment(2, 2.0, PARTITION), "a")
+    assert history.is_fully_assigned("crew", everything)
     # Members end one after the other.
-    history.hold(holding(3, 3.0), "a")
-    assert history.is_shared_out("crew", everything)
+    history.record_assignment(assignment(3, 3.0), "a")
+    assert history.is_fully_assigned("crew", everything)

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from odradek.sim.machine import Ports
+from odradek.sim.computer import Ports
 from odradek.sim.world import World
 from tests.unit.sim.sim_support import run
 
@@ -25,7 +25,7 @@ def test_asyncio_runs_on_virtual_time(world: World) -> None:
         seen.append(("timed out", loop.time()))
         return seen
 
-    assert run(world, world.add_machine("one"), main(), seconds=5000) == [
+    assert run(world, world.add_computer("one"), main(), seconds=5000) == [
         ("slept 1.0", 1.0),
         ("slept 60.0", 60.0),
         ("slept 3600.0", 3600.0),
@@ -51,7 +51,7 @@ def test_locks_queues_and_gather(world: World) -> None:
         await asyncio.gather(give(range(2)), give(range(10, 12)), take())
         return found
 
-    assert run(world, world.add_machine("one"), main()) == asyncio.run(main())
+    assert run(world, world.add_computer("one"), main()) == asyncio.run(main())
 
 
 def test_there_is_no_way_around_the_ports(world: World) -> None:
@@ -64,7 +64,7 @@ def test_there_is_no_way_around_the_ports(world: World) -> None:
         with pytest.raises(NotImplementedError):
             loop.add_reader(0, print)
 
-    run(world, world.add_machine("one"), main())
+    run(world, world.add_computer("one"), main())
 
 
 def test_an_error_that_nobody_caught_is_kept(world: World) -> None:
@@ -73,7 +73,7 @@ def test_an_error_that_nobody_caught_is_kept(world: World) -> None:
         await asyncio.sleep(1)
         return 0
 
-    world.add_machine("one").run(program)
+    world.add_computer("one").run(program)
     world.run_for(2)
     ((name, what),) = world.unexpected
     assert name == "one"
@@ -88,6 +88,6 @@ def test_processes_do_not_share_a_loop(world: World) -> None:
         return 0
 
     for name in ("one", "two"):
-        world.add_machine(name).run(program)
+        world.add_computer(name).run(program)
     world.run_for(1)
     assert loops[0] is not loops[1]

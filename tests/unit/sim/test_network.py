@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.sim.machine import Machine, Ports
+from odradek.sim.computer import Computer, Ports
 from odradek.sim.socket_end import WINDOW_BYTES
 from odradek.sim.world import World
 from tests.unit.sim.sim_support import Recorder
@@ -18,8 +18,8 @@ class Pair:
         self.world = world
         self.accepted: list[Recorder] = []
         self.client = Recorder(keeps_open=keeps_open)
-        self.server_machine = world.add_machine("server")
-        self.client_machine = world.add_machine("client")
+        self.server_computer = world.add_computer("server")
+        self.client_computer = world.add_computer("client")
         self.errors: list[OSError] = []
         self.keeps_open = keeps_open
         self.serve()
@@ -30,7 +30,7 @@ class Pair:
             await asyncio.Event().wait()
             return 0
 
-        self.server_machine.run(program)
+        self.server_computer.run(program)
         self.world.run_for(0.1)
 
     def _accept(self) -> Recorder:
@@ -51,13 +51,13 @@ class Pair:
             await asyncio.Event().wait()
             return 0
 
-        self.client_machine.run(program)
+        self.client_computer.run(program)
         self.world.run_for(seconds)
 
-    def on(self, machine: Machine, call: Callable[[], object]) -> None:
+    def on(self, computer: Computer, call: Callable[[], object]) -> None:
         """From within the machine's process."""
-        assert machine.process is not None
-        machine.process.loop.call_soon(call)
+        assert computer.process is not None
+        computer.process.loop.call_soon(call)
         self.world.run_for(1.0)
 
 
@@ -70,10 +70,10 @@ def test_bytes_arrive_whole_and_in_order_in_whatever_pieces(pair: Pair) -> None:
     pair.connect()
     sent = bytes(range(256)) * 20
     for start in range(0, len(sent), 64):
-        pair.on(pair.client_machine, lambda start=start: pair.client.transport.write(sent[start : start + 64]))  # type: ignore[misc]
+        pair.on(pair.client_computer, lambda start=start: pair.client.transport.write(sent[start : start + 64]))  # type: ignore[misc]
     assert bytes(pair.server.data) == sent
     assert pair.server.pieces > len(sent) // 64
-    pair.on(pair.server_machine, lambda: pair.server.transport.writelines([b"an", b"swer"]))
+    pair.on(pair.server_computer, lambda: pair.server.transport.writelines([b"an", b"swer"]))
     assert bytes(pair.client.data) == b"answer"
 
 
@@ -85,13 +85,13 @@ def test_addresses(pair: Pair) -> None:
 
 def test_a_writer_is_told_to_wait_while_nobody_reads(pair: Pair) -> None:
     pair.connect()
-    pair.on(pair.server_machine, lambda: pair.server.transport.pause_reading())
+    pair.on(pair.server_computer, lambda: pair.server.transport.pause_reading())
     sent = b"x" * (WINDOW_BYTES + 100_000)
-    pair.on(pair.client_machine, lambda: pair.client.transport.write(sent))
+    pair.on(pair.client_computer, lambda: pair.client.transport.write(sent))
     assert pair.client.events == ["made", "pause"]
     assert pair.client.transport.get_write_buffer_size() == 100_000
     assert pair.server.data == b""
-    pair.on(pair.server_machine, lambda: pair.server.transport.resume_reading())
+    pair.on(pair.server_computer, lambda: pair.server.transport.resume_reading())
     assert pair.client.events == ["made", "pause", "resume"]
     assert len(pair.server.data) == len(sent)
 
@@ -103,7 +103,7 @@ def test_a_close_comes_after_what_was_written(pair: Pair) -> None:
         pair.client.transport.write(b"x" * 200_000)
         pair.client.transport.close()
 
-    pair.on(pair.client_machine, write_and_close)
+    pair.on(pair.client_computer, write_and_close)
     assert len(pair.server.data) == 200_000
     assert pair.server.events == ["made", "eof", "lost"]
     assert pair.client.events[-1] == "lost"
@@ -113,15 +113,15 @@ def test_a_close_comes_after_what_was_written(pair: Pair) -> None:
 def test_half_closed(world: World) -> None:
     pair = Pair(world, keeps_open=True)
     pair.connect()
-    pair.on(pair.client_machine, lambda: pair.client.transport.write_eof())
+    pair.on(pair.client_computer, lambda: pair.client.transport.write_eof())
     assert pair.server.events == ["made", "eof"]
-    pair.on(pair.server_machine, lambda: pair.server.transport.write(b"still here"))
+    pair.on(pair.server_computer, lambda: pair.server.transport.write(b"still here"))
     assert pair.client.data == b"still here"
 
 
 def test_an_abort_is_a_reset_at_the_other_end(pair: Pair) -> None:
     pair.connect()
-    pair.on(pair.client_machine, lambda: pair.client.transport.abort())
+    pair.on(pair.client_computer, lambda: pair.client.transport.abort())
     assert pair.client.events == ["made", "lost"]
     assert pair.server.events == ["made", "lost"]
     assert isinstance(pair.server.error, ConnectionResetError)
@@ -130,9 +130,9 @@ def test_an_abort_is_a_reset_at_the_other_end(pair: Pair) -> None:
 def test_whoever_writes_to_a_closed_connection_is_reset(world: World) -> None:
     pair = Pair(world, keeps_open=True)
     pair.connect()
-    pair.on(pair.server_machine, lambda: pair.server.transport.close())
+    pair.on(pair.server_computer, lambda: pair.server.transport.close())
     assert pair.client.events == ["made", "eof"]
-    pair.on(pair.client_machine, lambda: pair.client.transport.write(b"anybody?"))
+    pair.on(pair.client_computer, lambda: pair.client.transport.write(b"anybody?"))
     assert isinstance(pair.client.error, ConnectionResetError)
 
 
@@ -160,7 +160,7 @@ def test_a_port_is_taken_once(world: World, pair: Pair) -> None:
         assert server.sockets[0].getsockname()[1] > 0
         return 0
 
-    world.add_machine("third").run(program)
+    world.add_computer("third").run(program)
     world.run_for(1)
     assert "in use" in str(failed[0])
 
@@ -168,8 +168,8 @@ def test_a_port_is_taken_once(world: World, pair: Pair) -> None:
 def test_a_blocked_link_keeps_bytes_until_it_is_open_again(pair: Pair) -> None:
     pair.connect()
     pair.world.network.block("client", "server")
-    pair.on(pair.client_machine, lambda: pair.client.transport.write(b"lost?"))
-    pair.on(pair.server_machine, lambda: pair.server.transport.write(b"the other way is open"))
+    pair.on(pair.client_computer, lambda: pair.client.transport.write(b"lost?"))
+    pair.on(pair.server_computer, lambda: pair.server.transport.write(b"the other way is open"))
     assert pair.server.data == b""
     assert pair.client.data == b"the other way is open"
     pair.world.network.unblock("client", "server")
@@ -195,34 +195,34 @@ def test_connecting_is_given_up_in_the_end(pair: Pair) -> None:
 
 def test_a_killed_process_closes_its_connections_and_then_refuses(pair: Pair) -> None:
     pair.connect()
-    pair.on(pair.server_machine, lambda: pair.server.transport.write(b"last words"))
-    pair.server_machine.kill()
+    pair.on(pair.server_computer, lambda: pair.server.transport.write(b"last words"))
+    pair.server_computer.kill()
     pair.world.run_for(1)
     assert pair.client.data == b"last words"
     assert pair.client.events == ["made", "eof", "lost"]
-    pair.client_machine.kill()
+    pair.client_computer.kill()
     pair.connect()
     assert isinstance(pair.errors[0], ConnectionRefusedError)
 
 
 def test_a_machine_without_power_says_nothing(pair: Pair) -> None:
     pair.connect()
-    pair.server_machine.lose_power()
-    pair.on(pair.client_machine, lambda: pair.client.transport.write(b"hello?"))
+    pair.server_computer.lose_power()
+    pair.on(pair.client_computer, lambda: pair.client.transport.write(b"hello?"))
     pair.world.run_for(30)
     assert pair.client.events == ["made"]
-    pair.server_machine.switch_on()
+    pair.server_computer.switch_on()
     pair.world.run_for(2)
     assert isinstance(pair.client.error, ConnectionResetError)
 
 
 def test_a_machine_that_is_back_does_not_know_old_connections(pair: Pair) -> None:
     pair.connect()
-    pair.server_machine.lose_power()
-    pair.server_machine.switch_on()
+    pair.server_computer.lose_power()
+    pair.server_computer.switch_on()
     pair.world.run_for(10)
     assert pair.client.events == ["made"]
-    pair.on(pair.client_machine, lambda: pair.client.transport.write(b"hello?"))
+    pair.on(pair.client_computer, lambda: pair.client.transport.write(b"hello?"))
     assert isinstance(pair.client.error, ConnectionResetError)
 
 
@@ -231,9 +231,9 @@ def test_a_reset_in_the_middle_of_what_is_sent(pair: Pair) -> None:
     sent = b"x" * 50_000
     link = pair.world.network.link("client", "server")
     link.extra_seconds = 1.0
-    assert pair.client_machine.process is not None
+    assert pair.client_computer.process is not None
     for _ in range(20):
-        pair.client_machine.process.loop.call_soon(lambda: pair.client.transport.write(sent[:2500]))
+        pair.client_computer.process.loop.call_soon(lambda: pair.client.transport.write(sent[:2500]))
     pair.world.run_for(0.3)
     assert pair.world.network.break_connections("client", "server") == 1
     pair.world.run_for(5)
@@ -251,7 +251,7 @@ def test_whoever_loses_patience_leaves_no_connection(world: World, pair: Pair) -
         return 0
 
     world.network.block("server", "client")
-    pair.client_machine.run(program)
+    pair.client_computer.run(program)
     world.run_for(1)
     world.network.unblock("server", "client")
     world.run_for(20)

@@ -1,11 +1,11 @@
 import asyncio
 
-from odradek.sim.machine import Ports
+from odradek.sim.computer import Ports
 from odradek.sim.world import World
 
 
 def test_a_killed_process_runs_nothing_more_not_even_a_finally(world: World) -> None:
-    machine = world.add_machine("one")
+    computer = world.add_computer("one")
     ran: list[str] = []
 
     async def program(ports: Ports) -> int:
@@ -17,18 +17,18 @@ def test_a_killed_process_runs_nothing_more_not_even_a_finally(world: World) -> 
             ran.append("finally")
         return 0
 
-    machine.run(program)
+    computer.run(program)
     world.run_for(1)
-    machine.kill()
+    computer.kill()
     world.run_for(5)
     assert ran == []
-    assert not machine.is_running
-    assert machine.process is not None
-    assert machine.process.exit_code is None
+    assert not computer.is_running
+    assert computer.process is not None
+    assert computer.process.exit_code is None
 
 
 def test_a_crash_can_fall_between_any_two_steps(world: World) -> None:
-    machine = world.add_machine("one")
+    computer = world.add_computer("one")
     lived: list[int] = []
 
     async def program(ports: Ports) -> int:
@@ -39,16 +39,16 @@ def test_a_crash_can_fall_between_any_two_steps(world: World) -> None:
 
     for steps in range(1, 20):
         lived.clear()
-        process = machine.run(program)
-        process.turn_fuse.light(steps, machine.kill)
+        process = computer.run(program)
+        process.step_countdown.start(steps, computer.kill)
         world.run_for(1)
-        assert not machine.is_running
+        assert not computer.is_running
         # The first step of a process only begins its program.
         assert len(lived) == max(0, steps - 2)
 
 
 def test_a_crash_in_the_middle_of_a_disk_operation(world: World) -> None:
-    machine = world.add_machine("one")
+    computer = world.add_computer("one")
     reached: list[str] = []
 
     async def program(ports: Ports) -> int:
@@ -58,16 +58,16 @@ def test_a_crash_in_the_middle_of_a_disk_operation(world: World) -> None:
             reached.append(f"wrote {number}")
         return 0
 
-    process = machine.run(program)
+    process = computer.run(program)
     # One operation opens the file.
-    process.disk_fuse.light(4, machine.kill)
+    process.disk_countdown.start(4, computer.kill)
     world.run_for(1)
     assert reached == ["wrote 0", "wrote 1"]
-    assert machine.disk.file("/file").cached.size == 2
+    assert computer.disk.file("/file").cached.size == 2
 
 
 def test_a_paused_process_goes_on_where_it_was(world: World) -> None:
-    machine = world.add_machine("one")
+    computer = world.add_computer("one")
     ticks: list[float] = []
 
     async def program(ports: Ports) -> int:
@@ -76,16 +76,16 @@ def test_a_paused_process_goes_on_where_it_was(world: World) -> None:
             ticks.append(asyncio.get_running_loop().time())
         return 0
 
-    machine.run(program)
+    computer.run(program)
     world.run_for(1.5)
-    machine.pause(10)
+    computer.pause(10)
     world.run_for(30)
     assert ticks == [1.0, 11.5, 12.5, 13.5]
 
 
 def test_a_slow_disk_holds_up_the_loop(world: World) -> None:
-    machine = world.add_machine("one")
-    machine.disk_condition.slow_seconds = 1.0
+    computer = world.add_computer("one")
+    computer.disk_condition.slow_seconds = 1.0
     seen: list[float] = []
 
     async def program(ports: Ports) -> int:
@@ -96,7 +96,7 @@ def test_a_slow_disk_holds_up_the_loop(world: World) -> None:
         await asyncio.sleep(5)
         return 0
 
-    machine.run(program)
+    computer.run(program)
     world.run_for(10)
     took, ticked_at = seen
     assert 0 < took < 1
@@ -107,8 +107,8 @@ def test_a_program_that_ends_with_an_error_is_an_exit(world: World) -> None:
     async def program(ports: Ports) -> int:
         raise ValueError("a mistake")
 
-    machine = world.add_machine("one")
-    process = machine.run(program)
+    computer = world.add_computer("one")
+    process = computer.run(program)
     world.run_for(1)
     assert process.exit_code == 70
     assert "a mistake" in world.unexpected[0][1]

@@ -25,9 +25,9 @@ from odradek.sim.quorum_history import (
     Candidacy,
     CommittedBatch,
     DiskSeen,
-    Farewell,
+    Disturbance,
     Heartbeat,
-    HighWatermarkTold,
+    HighWatermarkSent,
     Listening,
     LogBatch,
     LogEnd,
@@ -35,7 +35,7 @@ from odradek.sim.quorum_history import (
     QuorumHistory,
     QuorumSettings,
     QuorumState,
-    Trouble,
+    ShutdownRequested,
     Vote,
     VoterServed,
 )
@@ -63,7 +63,7 @@ def vote(candidate: int, epoch: int, kept: QuorumState | None) -> Vote:
         voter_id=1,
         candidate_id=candidate,
         epoch=epoch,
-        answered_epoch=epoch,
+        voter_epoch=epoch,
         seconds=1.0,
         is_pre_vote=False,
         claimed_end=LogEnd(1, 5),
@@ -106,14 +106,14 @@ LISTS = {
     Acknowledgement: "acknowledgements",
     MetadataCopy: "copies",
     DiskSeen: "disks",
-    HighWatermarkTold: "told",
+    HighWatermarkSent: "high_watermarks",
     Appended: "appended",
     VoterServed: "served",
     CommittedBatch: "committed",
     Heartbeat: "heartbeats",
-    Farewell: "farewells",
+    ShutdownRequested: "shutdown_requests",
     Listening: "listening",
-    Trouble: "troubles",
+    Disturbance: "disturbances",
 }
 
 
@@ -206,7 +206,7 @@ def test_nobody_begins_an_epoch_alone() -> None:
 
 def test_a_vote_is_for_the_own_epoch_and_for_no_shorter_log() -> None:
     sound = vote(2, 5, state(5, voted=2))
-    assert broken(replace(sound, answered_epoch=6)) == {PAST_EPOCH}
+    assert broken(replace(sound, voter_epoch=6)) == {PAST_EPOCH}
     assert broken(replace(sound, claimed_end=LogEnd(1, 4))) == {LOG_FRESH}
     assert not broken(replace(sound, claimed_end=LogEnd(2, 1)))
 
@@ -223,7 +223,7 @@ def leads(node: int, epoch: int, seconds: float) -> Appended:
 
 def test_a_leader_with_a_majority_is_not_deposed() -> None:
     deposing = (pre_vote(3, 1, seconds=8.9), leads(1, 1, 1.0), candidacy(3, 2, 9.0))
-    cut = Trouble(one="node1", other="node3", began=7.0, ended=9.5)
+    cut = Disturbance(one="node1", other="node3", began=7.0, ended=9.5)
     assert NOT_DEPOSED in broken(cut, *deposing)
     assert NOT_DEPOSED not in broken(cut, replace(cut, other="node2"), *deposing)
     # Long enough ago that everybody has found together again.
@@ -235,15 +235,15 @@ def test_who_hears_its_leader_helps_nobody_to_depose_it() -> None:
     heard = (served, replace(served, seconds=5.3))
     assert broken(*heard, pre_vote(3, 1, voter=2, seconds=5.5)) == {NO_HELP}
     assert not broken(*heard, pre_vote(3, 1, voter=2, seconds=6.5))
-    cut = Trouble(one="node1", other="node2", began=5.1, ended=5.2)
+    cut = Disturbance(one="node1", other="node2", began=5.1, ended=5.2)
     assert not broken(cut, *heard, pre_vote(3, 1, voter=2, seconds=5.5))
 
 
 # ---- commits
 
 
-def told(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> HighWatermarkTold:
-    return HighWatermarkTold(
+def sent(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> HighWatermarkSent:
+    return HighWatermarkSent(
         leader="node1",
         listener="node2",
         epoch=epoch,
@@ -259,16 +259,16 @@ def told(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> Hi
 
 
 def test_what_is_committed_is_on_a_majority_and_of_the_own_epoch() -> None:
-    assert not broken(told(5, "node1", "node2"))
-    assert broken(told(5, "node1")) == {ON_A_MAJORITY}
-    assert broken(told(5, "node1", "node2", epoch=2)) == {COUNTED_OWN_EPOCH}
-    ahead = replace(told(5, "node1", "node2"), snapshot_end=6)
+    assert not broken(sent(5, "node1", "node2"))
+    assert broken(sent(5, "node1")) == {ON_A_MAJORITY}
+    assert broken(sent(5, "node1", "node2", epoch=2)) == {COUNTED_OWN_EPOCH}
+    ahead = replace(sent(5, "node1", "node2"), snapshot_end=6)
     assert not broken(ahead)
     assert broken(replace(ahead, is_snapshot_held=False)) == {SAME_SNAPSHOT}
 
 
 def test_a_high_watermark_never_goes_back() -> None:
-    first, later = told(5, "node1", "node2"), told(7, "node1", "node2", seconds=2.0)
+    first, later = sent(5, "node1", "node2"), sent(7, "node1", "node2", seconds=2.0)
     assert not broken(first, later)
     again = replace(first, seconds=3.0)
     assert broken(later, again) == {NEVER_BACK}
@@ -277,14 +277,14 @@ def test_a_high_watermark_never_goes_back() -> None:
 
 
 def test_what_is_committed_stays() -> None:
-    assert not broken(told(5, "node1", "node2"), DiskSeen(node="node3", seconds=2.0, end_offset=4))
-    assert broken(told(5, "node1", "node2"), DiskSeen(node="node2", seconds=2.0, end_offset=4)) == {STAYS}
+    assert not broken(sent(5, "node1", "node2"), DiskSeen(node="node3", seconds=2.0, end_offset=4))
+    assert broken(sent(5, "node1", "node2"), DiskSeen(node="node2", seconds=2.0, end_offset=4)) == {STAYS}
 
 
 def test_what_others_have_in_its_place_is_not_what_is_committed() -> None:
     """Voters change, and the last one of another epoch ends at the same offset."""
     other = batch(4, epoch=0)
-    held = replace(told(5, "node1", "node2"), voters=frozenset({"node1", "node3"}))
+    held = replace(sent(5, "node1", "node2"), voters=frozenset({"node1", "node3"}))
     held = replace(held, holders={**held.holders, "node3": other})
     assert not broken(held, DiskSeen(node="node3", seconds=2.0, end_offset=3))
     assert broken(replace(held, former_voters=held.voters)) == {ON_A_MAJORITY}
@@ -297,10 +297,10 @@ def test_a_leader_that_nobody_follows_writes_nothing() -> None:
 
 
 def test_a_majority_that_is_well_makes_progress() -> None:
-    steady = [told(offset, "node1", "node2", seconds=offset) for offset in range(1, 10)]
+    steady = [sent(offset, "node1", "node2", seconds=offset) for offset in range(1, 10)]
     assert not broken(*steady, ended_seconds=20.0)
     assert broken(*steady, ended_seconds=30.0) == {PROGRESS}
-    gone = [Trouble(one=name, other=name, began=10.0, ended=inf) for name in ("node1", "node2")]
+    gone = [Disturbance(one=name, other=name, began=10.0, ended=inf) for name in ("node1", "node2")]
     assert not broken(*steady, *gone, ended_seconds=30.0)
 
 
@@ -323,8 +323,8 @@ def beat(seconds: float, *, epoch: int = 5, leaves: bool = False) -> Heartbeat:
         broker_id=2,
         broker_epoch=epoch,
         controller="node1",
-        asked_seconds=seconds - 0.01,
-        answered_seconds=seconds,
+        sent_seconds=seconds - 0.01,
+        responded_seconds=seconds,
         wants_to_leave=leaves,
     )
 
@@ -342,19 +342,19 @@ def test_a_broker_that_can_be_reached_is_not_fenced_early() -> None:
     begin = (leads(1, 1, 0.1), REGISTERED, UNFENCED, SERVES)
     assert broken(*begin, beat(3.0), fenced(4.0), is_whole=False) == {NOT_EARLY}
     assert not broken(*begin, beat(3.0), fenced(5.0), is_whole=False)
-    answered_late = replace(beat(3.0), answered_seconds=3.9)
+    answered_late = replace(beat(3.0), responded_seconds=3.9)
     assert not broken(*begin, answered_late, fenced(5.0), is_whole=False)
     assert not broken(*begin, beat(3.0, leaves=True), fenced(4.0), is_whole=False)
     shut = replace(SERVES, seconds=3.5, is_open=False)
     assert not broken(*begin, shut, beat(3.0), fenced(4.0), is_whole=False)
     # It asked for it, and died before it was answered.
     for epoch, seconds, expected in ((5, 3.9, set()), (5, 4.1, {NOT_EARLY}), (4, 3.9, {NOT_EARLY})):
-        farewell = Farewell(broker_id=2, broker_epoch=epoch, seconds=seconds)
-        assert broken(*begin, beat(3.0), farewell, fenced(4.0), is_whole=False) == expected
+        shutdown_request = ShutdownRequested(broker_id=2, broker_epoch=epoch, seconds=seconds)
+        assert broken(*begin, beat(3.0), shutdown_request, fenced(4.0), is_whole=False) == expected
 
 
 def test_a_silent_broker_is_fenced() -> None:
-    saying = [replace(told(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 20)]
+    saying = [replace(sent(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 20)]
     history = (leads(1, 1, 0.1), REGISTERED, UNFENCED, *saying)
     followed = [VoterServed(leader="node1", epoch=1, voter="node3", seconds=float(second)) for second in range(12)]
     found = broken(*history, *followed, beat(2.0), is_whole=False)
@@ -366,8 +366,8 @@ def test_a_silent_broker_is_fenced() -> None:
 
 def test_a_controller_that_could_commit_nothing_fences_nobody_meanwhile() -> None:
     """It fences one broker after the other, and the first of them has to wait until a majority is there again."""
-    before = [replace(told(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 6)]
-    once_more = replace(told(1, "node1", "node2", seconds=8.0), offset=9)
+    before = [replace(sent(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 6)]
+    once_more = replace(sent(1, "node1", "node2", seconds=8.0), offset=9)
     history = (leads(1, 1, 0.1), REGISTERED, UNFENCED, *before, once_more, beat(2.0))
     assert FENCED not in broken(*history, is_whole=False)
     later = replace(once_more, offset=10, seconds=8.6)

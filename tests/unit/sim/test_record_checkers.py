@@ -27,12 +27,12 @@ def send(name: str, at: float, offset: int | None, *, outcome: Outcome | None = 
 
 
 def read(
-    at: float, *records: tuple[int, str], asked: int | None = None, end: int | None = None, reader: str = "final"
+    at: float, *records: tuple[int, str], requested: int | None = None, end: int | None = None, reader: str = "final"
 ) -> Read:
     return Read(
         reader=reader,
         partition=P,
-        asked_offset=asked if asked is not None else records[0][0],
+        fetch_offset=requested if requested is not None else records[0][0],
         began=at,
         ended=at + 0.1,
         records=tuple((offset, name.encode()) for offset, name in records),
@@ -121,8 +121,8 @@ def test_a_later_send_gets_a_lower_offset() -> None:
 
 def test_a_reader_skips() -> None:
     assert broken(reads=[read(1, (0, "a"), (2, "c"))]) == {rules.NO_SKIP}
-    assert broken(reads=[read(1, (5, "a"), asked=4)]) == {rules.NO_SKIP}
-    assert broken(reads=[read(1, (3, "a"), (4, "b"), asked=4)]) == set()
+    assert broken(reads=[read(1, (5, "a"), requested=4)]) == {rules.NO_SKIP}
+    assert broken(reads=[read(1, (3, "a"), (4, "b"), requested=4)]) == set()
 
 
 def test_something_is_read_above_the_high_watermark() -> None:
@@ -147,9 +147,9 @@ def test_the_end_is_below_what_was_acknowledged() -> None:
 
 def test_out_of_range_where_there_was_something() -> None:
     end = EndOffset(partition=P, began=1, ended=1.1, offset=10)
-    refused = OutOfRange(partition=P, asked_offset=8, began=2, ended=2.1)
+    refused = OutOfRange(partition=P, fetch_offset=8, began=2, ended=2.1)
     assert broken(end_offsets=[end], out_of_range=[refused]) == {rules.NO_REGRESS}
-    assert broken(end_offsets=[end], out_of_range=[replace(refused, asked_offset=11)]) == set()
+    assert broken(end_offsets=[end], out_of_range=[replace(refused, fetch_offset=11)]) == set()
 
 
 def test_producer_ids_are_given_once() -> None:

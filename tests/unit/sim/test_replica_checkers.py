@@ -29,10 +29,10 @@ from odradek.sim.checkers.replicas import (
     check_replicas,
     check_same_prefix,
 )
-from odradek.sim.history import Deletion, EndOffset, History, InSyncView, Outcome, Read, Send
+from odradek.sim.eligible_replicas import leaves_eligible_replica
+from odradek.sim.history import Deletion, EndOffset, History, IsrView, Outcome, Read, Send
 from odradek.sim.quorum_history import LogBatch
-from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, MetadataEnd, ReplicaHistory, UncleanEnd
-from odradek.sim.spared_copies import spare_a_copy
+from odradek.sim.replica_history import CommittedRecord, Copies, IsrChange, MetadataEnd, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
 ORDERS = TopicPartition("orders0", 0)
@@ -111,7 +111,7 @@ def test_as_many_as_have_to_be_in_sync_never_die_at_once() -> None:
         model = ClusterModel()
         for one in told_by(*after).metadata:
             model.take(one)
-        return spare_a_copy(model, [ORDERS], set(doubtful))
+        return leaves_eligible_replica(model, [ORDERS], set(doubtful))
 
     assert spared(1)
     # The third may be fenced while the two that died still count as in sync.
@@ -160,7 +160,7 @@ def test_who_is_back_is_known_though_the_end_it_left_was_never_committed() -> No
 def test_nobody_comes_into_sync_by_a_former_life() -> None:
     for broker_epoch, expected in ((3, []), (-1, []), (2, [OTHER_LIFE])):
         history = told_by(changed(isr=(1, 2)), changed(isr=(1, 2, 3)))
-        history.in_sync_changes.append(InSyncChange(TOPIC_ID, 0, 2, ((1, 1), (2, 2), (3, broker_epoch)), 1.0))
+        history.isr_changes.append(IsrChange(TOPIC_ID, 0, 2, ((1, 1), (2, 2), (3, broker_epoch)), 1.0))
         assert rules(history) == expected
 
 
@@ -241,7 +241,7 @@ def read(began: float, high_watermark: int, epoch: int = 0, **fields: object) ->
     return Read(
         reader="reader",
         partition=ORDERS,
-        asked_offset=0,
+        fetch_offset=0,
         began=began,
         ended=began + 0.1,
         records=fields.get("records", ()),  # type: ignore[arg-type]
@@ -264,15 +264,15 @@ def test_below_min_isr_the_high_watermark_stands_still() -> None:
     ):
         seen = History()
         for began in (1.0, 4.0):
-            view = InSyncView(partition=ORDERS, leader_epoch=0, isr=(1,), began=began, ended=began + 0.1)
-            seen.in_sync_views.append(view)
+            view = IsrView(partition=ORDERS, leader_epoch=0, isr=(1,), began=began, ended=began + 0.1)
+            seen.isr_views.append(view)
         seen.reads.extend(read(began, mark) for began, mark in zip((2.0, 3.0, 5.0), marks, strict=True))
         assert rules(told_by(*records), seen) == expected
         if records is enough:
             # The leader was answered before it could read the same in the metadata log.
-            told = told_by(*records)
-            told.in_sync_changes.append(InSyncChange(TOPIC_ID, 0, 2, ((1, 1), (2, 2)), 2.5))
-            assert rules(told, seen) == []
+            listener = told_by(*records)
+            listener.isr_changes.append(IsrChange(TOPIC_ID, 0, 2, ((1, 1), (2, 2)), 2.5))
+            assert rules(listener, seen) == []
 
 
 def end(began: float, offset: int, epoch: int) -> EndOffset:

@@ -38,8 +38,8 @@ def epochs_in(log: PartitionLog) -> list[int]:
 
 def test_what_was_cut_off_does_not_come_back_with_the_power(world: World) -> None:
     for run in range(20):
-        machine = world.add_machine(f"machine{run}")
-        disk = machine.new_process().disk
+        computer = world.add_computer(f"machine{run}")
+        disk = computer.new_process().disk
         disk.make_dirs("/data/t-0")
         log = open_log(disk)
         for offset in range(12):
@@ -50,8 +50,8 @@ def test_what_was_cut_off_does_not_come_back_with_the_power(world: World) -> Non
         # As long as what was there, so that whatever is left behind them would seem to go on.
         append(log, 2, 2)
         append(log, 3, 2)
-        machine.lose_power()
-        machine.switch_on()
-        found = open_log(machine.new_process().disk)
+        computer.lose_power()
+        computer.switch_on()
+        found = open_log(computer.new_process().disk)
         assert 2 <= found.log_end_offset <= 4
         assert epochs_in(found) == [1, 1, 2, 2][: found.log_end_offset]

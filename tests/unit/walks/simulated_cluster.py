@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from odradek.sim.clients.cluster_client import ClusterClient
-from odradek.sim.clients.wire import Wire
+from odradek.sim.clients.connection import Connection
+from odradek.sim.computer import Ports
 from odradek.sim.layout import CLIENT_PORT, THREE_COMBINED, plan_nodes
-from odradek.sim.machine import Ports
 from odradek.sim.node_host import NodeHost
 from odradek.sim.world import World, simulated_world
 from odradek.wire.schemas import Message, Schema, schema
@@ -29,18 +29,18 @@ class Client(ClusterClient):
     def trace_next(self, api_key: int, *landmarks: str) -> None:
         self._traced = api_key, landmarks
 
-    def version(self, wire: Wire, api_key: int) -> Schema:
-        return schema(api_key, wire.served[api_key][1])
+    def version(self, connection: Connection, api_key: int) -> Schema:
+        return schema(api_key, connection.served[api_key][1])
 
-    async def ask(
-        self, wire: Wire, api_key: int, build: Callable[[Schema], Message], *, extra_seconds: float = 0.0
+    async def send_request(
+        self, connection: Connection, api_key: int, build: Callable[[Schema], Message], *, extra_seconds: float = 0.0
     ) -> Message:
         if self._traced is None or api_key != self._traced[0]:
-            return await super().ask(wire, api_key, build, extra_seconds=extra_seconds)
+            return await super().send_request(connection, api_key, build, extra_seconds=extra_seconds)
         tracer = Tracer(api_key, CLIENT.encode(), self._traced[1])
         self._traced = None
         with tracer.running():
-            response = await super().ask(wire, api_key, build, extra_seconds=extra_seconds)
+            response = await super().send_request(connection, api_key, build, extra_seconds=extra_seconds)
         self.walk = tracer.walk
         return response
 
@@ -64,7 +64,7 @@ def walk(program: Program) -> Walk:
             finished.append(True)
             return 0
 
-        world.add_machine(CLIENT).run(run)
+        world.add_computer(CLIENT).run(run)
         assert world.run_for(_SECONDS_MAX, lambda: bool(finished)), "the client did not finish"
         assert not world.unexpected, world.unexpected
         found = clients[0].walk

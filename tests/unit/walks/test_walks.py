@@ -13,9 +13,9 @@ from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.cluster_client import milliseconds
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.clients.group_client import GroupClient
 from odradek.sim.clients.producer import produce_request
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -51,7 +51,7 @@ def modules_of(functions: list[Function]) -> list[str]:
 
 
 async def create_topic(client: Client, replicas: int = 3) -> None:
-    admin = Admin(client, History(), asks_the_controller=False)
+    admin = Admin(client, History(), is_single_node=False)
     await admin.create(ORDERS.topic, 1, {"min.insync.replicas": "2"}, replicas)
 
 
@@ -59,11 +59,13 @@ async def produce(client: Client) -> None:
     data = bytes(build_batch([Record(b"key", b"value", 0)]))
     while True:
         try:
-            leader, wire = await client.reach_leader(ORDERS)
-            response = await client.ask(
-                wire, ApiKey.PRODUCE, partial(produce_request, partition=ORDERS, topic_id=leader.topic_id, data=data)
+            leader, connection = await client.reach_leader(ORDERS)
+            response = await client.send_request(
+                connection,
+                ApiKey.PRODUCE,
+                partial(produce_request, partition=ORDERS, topic_id=leader.topic_id, data=data),
             )
-        except ConnectionLost:
+        except RequestFailed:
             await client.back_off()
             continue
         if response.responses[0].partition_responses[0].error_code is ErrorCode.none:
@@ -79,7 +81,7 @@ def test_offset_commit_passes_at_most_twelve_functions_in_and_six_out() -> None:
             try:
                 if await group.commit(ORDERS) is ErrorCode.none:
                     break
-            except ConnectionLost:
+            except RequestFailed:
                 pass
             await client.back_off()
         await asyncio.sleep(1.0)
@@ -113,7 +115,7 @@ def test_fetch_passes_at_most_twelve_modules() -> None:
     async def program(client: Client) -> None:
         await create_topic(client)
         await produce(client)
-        leader, wire = await client.reach_leader(ORDERS)
+        leader, connection = await client.reach_leader(ORDERS)
 
         def build(chosen: Schema) -> Message:
             partition = chosen.new(
@@ -133,7 +135,7 @@ def test_fetch_passes_at_most_twelve_modules() -> None:
             )
 
         client.trace_next(ApiKey.FETCH, READ)
-        response = await client.ask(wire, ApiKey.FETCH, build)
+        response = await client.send_request(connection, ApiKey.FETCH, build)
         assert response.responses[0].partitions[0].records
 
     found = walk(program)

@@ -5,15 +5,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from odradek.sim.checkers.calm import Calm
+from odradek.sim.checkers.quiet_periods import QuietPeriods
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.quorum_history import (
     BrokerChange,
     CommittedBatch,
-    Farewell,
     Heartbeat,
     QuorumHistory,
     QuorumSettings,
+    ShutdownRequested,
 )
 
 NOT_EARLY: Final = "a broker that can be reached is not fenced before its session is over"
@@ -47,14 +47,14 @@ def check_epochs(history: QuorumHistory) -> Iterator[Violation]:
         newer = [
             change
             for seconds, change in registered
-            if seconds < beat.answered_seconds - _BUSY_SECONDS
+            if seconds < beat.responded_seconds - _BUSY_SECONDS
             and change.broker_id == beat.broker_id
             and change.broker_epoch > beat.broker_epoch
         ]
         if newer:
             what = f"{beat.controller} takes a heartbeat of broker {beat.broker_id} with epoch {beat.broker_epoch}, "
             what += f"which has been registered with {newer[-1].broker_epoch} before"
-            yield Violation(STALE_EPOCH, what, beat.answered_seconds)
+            yield Violation(STALE_EPOCH, what, beat.responded_seconds)
 
 
 def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
@@ -65,11 +65,11 @@ def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Vi
         if name == one.leader:
             continue
         fenced_at = one.appended_seconds
-        beats = [beat for beat in history.heartbeats if _is_of(beat, change) and beat.answered_seconds <= fenced_at]
+        beats = [beat for beat in history.heartbeats if _is_of(beat, change) and beat.responded_seconds <= fenced_at]
         if any(beat.wants_to_leave for beat in beats) or _wants_to_leave(history, change, fenced_at):
             continue
         # The session begins as one comes in: its answer may have to wait until something is committed.
-        heard = [beat.asked_seconds for beat in beats if beat.controller == one.leader]
+        heard = [beat.sent_seconds for beat in beats if beat.controller == one.leader]
         # A controller that has just become active gives everybody a whole session.
         since = max([_led_since(history, one), *heard])
         if fenced_at - since >= settings.session_seconds - settings.grace_seconds / 2:
@@ -92,18 +92,22 @@ def _fences(history: QuorumHistory) -> Iterator[tuple[CommittedBatch, BrokerChan
                 yield one, change
 
 
-def _is_of(beat: Heartbeat | Farewell, change: BrokerChange) -> bool:
+def _is_of(beat: Heartbeat | ShutdownRequested, change: BrokerChange) -> bool:
     return (beat.broker_id, beat.broker_epoch) == (change.broker_id, change.broker_epoch)
 
 
 def _wants_to_leave(history: QuorumHistory, change: BrokerChange, moment: float) -> bool:
     """The heartbeat that asks for it is answered after the fence is written, or never: the broker may have died."""
-    asked = any(
-        beat.wants_to_leave and beat.asked_seconds <= moment <= beat.answered_seconds
+    requested = any(
+        beat.wants_to_leave and beat.sent_seconds <= moment <= beat.responded_seconds
         for beat in history.heartbeats
         if _is_of(beat, change)
     )
-    return asked or any(farewell.seconds <= moment for farewell in history.farewells if _is_of(farewell, change))
+    return requested or any(
+        shutdown_request.seconds <= moment
+        for shutdown_request in history.shutdown_requests
+        if _is_of(shutdown_request, change)
+    )
 
 
 def _led_since(history: QuorumHistory, fence: CommittedBatch) -> float:
@@ -132,46 +136,46 @@ def _open_for(history: QuorumHistory, name: str, settings: QuorumSettings, start
 def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
     """As long as one controller is active, and says what is committed, every broker is heard of or fenced."""
     names = {node_id: name for name, node_id in settings.node_ids.items()}
-    calm = Calm([one for one in history.troubles if one.one == one.other])
+    quiet = QuietPeriods([one for one in history.disturbances if one.one == one.other])
     patience = settings.session_seconds + _LATE_SECONDS
-    told: dict[tuple[str, int], list[float]] = defaultdict(list)
+    commit_times: dict[tuple[str, int], list[float]] = defaultdict(list)
     ends: dict[tuple[str, int], int] = {}
-    for one in history.told:
+    for one in history.high_watermarks:
         # That somebody else is told of what is committed already says nothing of the leader's present.
         if one.offset > ends.get((one.leader, one.epoch), -1):
             ends[one.leader, one.epoch] = one.offset
-            told[one.leader, one.epoch].append(one.seconds)
+            commit_times[one.leader, one.epoch].append(one.seconds)
     beats: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for beat in history.heartbeats:
-        beats[beat.controller, beat.broker_id, beat.broker_epoch].append(beat.answered_seconds)
-    cuts = Calm([one for one in history.troubles if one.one != one.other])
+        beats[beat.controller, beat.broker_id, beat.broker_epoch].append(beat.responded_seconds)
+    cuts = QuietPeriods([one for one in history.disturbances if one.one != one.other])
     for sent in history.unanswered.values():
         # Its broker stopped before the answer came, or the controller did; where nothing was between them, it arrived.
         if cuts.lasts(frozenset({names[sent.broker_id], sent.controller}), sent.seconds, sent.seconds + _BUSY_SECONDS):
             insort(beats[sent.controller, sent.broker_id, sent.broker_epoch], sent.seconds)
     for broker_id, broker_epoch, begin, end in _serving(history):
-        for (leader, _), moments in sorted(told.items()):
+        for (leader, _), times in sorted(commit_times.items()):
             if names[broker_id] == leader:
                 continue
             heard = beats[leader, broker_id, broker_epoch]
-            for moment in moments:
+            for moment in times:
                 since = moment - patience
-                if since < max(begin, moments[0]) or moment > end:
+                if since < max(begin, times[0]) or moment > end:
                     continue
-                if not _has_one(moments, since + settings.session_seconds, moment - _OTHERS_FENCED_SECONDS):
+                if not _has_one(times, since + settings.session_seconds, moment - _OTHERS_FENCED_SECONDS):
                     # It could commit nothing since the fence was due.
                     continue
                 place = bisect_right(heard, since)
                 is_heard = place < len(heard) and heard[place] <= moment
-                if not is_heard and calm.lasts(frozenset({leader}), since, moment):
+                if not is_heard and quiet.lasts(frozenset({leader}), since, moment):
                     what = f"{leader} has not fenced {names[broker_id]}, of which it has not heard since {since:.3f} s"
                     yield Violation(FENCED, what, moment)
                     return
 
 
-def _has_one(moments: Sequence[float], first: float, last: float) -> bool:
-    place = bisect_left(moments, first)
-    return place < len(moments) and moments[place] <= last
+def _has_one(times: Sequence[float], first: float, last: float) -> bool:
+    place = bisect_left(times, first)
+    return place < len(times) and times[place] <= last
 
 
 def _serving(history: QuorumHistory) -> Iterator[tuple[int, int, float, float]]:
@@ -184,6 +188,6 @@ def _serving(history: QuorumHistory) -> Iterator[tuple[int, int, float, float]]:
                 yield change.broker_id, began[0], began[1], one.appended_seconds
             if change.is_fenced is False:
                 since[change.broker_id] = change.broker_epoch, one.seen_seconds
-    last = max((one.seconds for one in history.told), default=0.0)
+    last = max((one.seconds for one in history.high_watermarks), default=0.0)
     for broker_id, (broker_epoch, began_seconds) in since.items():
         yield broker_id, broker_epoch, began_seconds, last

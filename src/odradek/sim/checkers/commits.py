@@ -4,15 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from odradek.sim.checkers.calm import Calm, majorities
+from odradek.sim.checkers.quiet_periods import QuietPeriods, majorities
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.quorum_history import (
     Appended,
     CommittedBatch,
     Damage,
     DiskSeen,
-    HighWatermarkTold,
-    LeaderSpoke,
+    HighWatermarkSent,
+    LeaderAnnounced,
     LogBatch,
     MetadataCopy,
     QuorumHistory,
@@ -43,7 +43,7 @@ def check_commits(history: QuorumHistory, settings: QuorumSettings, *, ended_sec
 def check_told(history: QuorumHistory) -> Iterator[Violation]:
     said: dict[tuple[str, int, str], int] = {}
     committed_end = 0
-    for one in history.told:
+    for one in history.high_watermarks:
         before = said.get((one.leader, one.epoch, one.listener), 0)
         if one.offset < before:
             what = f"{one.leader} goes back from {before} to {one.offset} in epoch {one.epoch}"
@@ -52,42 +52,42 @@ def check_told(history: QuorumHistory) -> Iterator[Violation]:
         if one.offset <= committed_end:
             continue
         committed_end = one.offset
-        holding = _best_held(one)
-        names = holding | one.covering
+        assignment = _best_held(one)
+        names = assignment | one.covering
         if not any(len(names & voters) > len(voters) // 2 for voters in (one.voters, one.former_voters)):
             what = f"{one.leader} says that all below {one.offset} is committed, which only {sorted(names)} have"
             yield Violation(ON_A_MAJORITY, what, one.seconds)
-        for epoch in {batch.epoch for name, batch in one.holders.items() if name in holding}:
+        for epoch in {batch.epoch for name, batch in one.holders.items() if name in assignment}:
             if epoch != one.epoch:
                 what = f"{one.leader} of epoch {one.epoch} counts up to {one.offset}, which is of epoch {epoch}"
                 yield Violation(OWN_EPOCH, what, one.seconds)
 
 
-def _best_held(told: HighWatermarkTold) -> frozenset[str]:
+def _best_held(sent: HighWatermarkSent) -> frozenset[str]:
     """The nodes that have the same at the end of it as the leader. As long as its own disk has not got it, those that
     have the same as most do."""
     having: dict[LogBatch, set[str]] = defaultdict(set)
-    for name, batch in told.holders.items():
+    for name, batch in sent.holders.items():
         having[batch].add(name)
-    if told.leader in told.holders:
-        return frozenset(having[told.holders[told.leader]])
-    most = max(having.values(), key=lambda names: (len(names & told.voters), sorted(names)), default=set[str]())
+    if sent.leader in sent.holders:
+        return frozenset(having[sent.holders[sent.leader]])
+    most = max(having.values(), key=lambda names: (len(names & sent.voters), sorted(names)), default=set[str]())
     return frozenset(most)
 
 
 def check_stays(history: QuorumHistory) -> Iterator[Violation]:
     """On every disk that has had it, but for what faults took away."""
-    steps: list[DiskSeen | Damage | HighWatermarkTold] = [*history.disks, *history.damages, *history.told]
+    steps: list[DiskSeen | Damage | HighWatermarkSent] = [*history.disks, *history.damages, *history.high_watermarks]
     had: dict[str, int] = defaultdict(int)
-    told: set[str] = set()
+    sent: set[str] = set()
     for step in sorted(steps, key=lambda one: one.seconds):
         if isinstance(step, Damage):
             had[step.node] = 0
-        elif isinstance(step, HighWatermarkTold):
+        elif isinstance(step, HighWatermarkSent):
             for name in _best_held(step) | step.covering:
                 had[name] = max(had[name], step.offset)
-        elif step.end_offset < had[step.node] and step.node not in told:
-            told.add(step.node)
+        elif step.end_offset < had[step.node] and step.node not in sent:
+            sent.add(step.node)
             what = f"the log of {step.node} ends at {step.end_offset}, and had all below {had[step.node]}, committed"
             yield Violation(STAYS, what, step.seconds)
 
@@ -122,17 +122,17 @@ def check_following(history: QuorumHistory, settings: QuorumSettings) -> Iterato
     """A leader writes, and says that it leads, only while a majority fetches from it, or has not ceased to for long."""
     patience = 2 * settings.fetch_timeout_seconds + _LATE_SECONDS
     others_needed = len(settings.voters) // 2
-    calm = Calm([one for one in history.troubles if one.one == one.other])
-    steps: list[VoterServed | Appended | LeaderSpoke] = [*history.served, *history.appended, *history.spoke]
+    quiet = QuietPeriods([one for one in history.disturbances if one.one == one.other])
+    steps: list[VoterServed | Appended | LeaderAnnounced] = [*history.served, *history.appended, *history.announcements]
     steps.sort(key=lambda one: one.seconds)
     fetched: dict[str, dict[str, float]] = defaultdict(dict)
     leads: dict[str, tuple[int, float]] = {}
-    told: set[tuple[str, int]] = set()
+    sent: set[tuple[str, int]] = set()
     for step in steps:
         if isinstance(step, VoterServed):
             fetched[step.leader][step.voter] = step.seconds
             continue
-        node, epoch = (step.leader, step.epoch) if isinstance(step, LeaderSpoke) else (step.node, step.batch.epoch)
+        node, epoch = (step.leader, step.epoch) if isinstance(step, LeaderAnnounced) else (step.node, step.batch.epoch)
         if isinstance(step, Appended) and step.batch.leader_id == settings.node_ids[node]:
             leads[node] = epoch, step.seconds
             fetched[node].clear()
@@ -140,9 +140,9 @@ def check_following(history: QuorumHistory, settings: QuorumSettings) -> Iterato
             continue
         times = sorted(fetched[node].values(), reverse=True)[:others_needed]
         followed = max(leads[node][1], times[-1] if len(times) == others_needed else 0.0)
-        is_late = step.seconds - followed > patience and calm.lasts(frozenset({node}), followed, step.seconds)
-        if is_late and (node, epoch) not in told:
-            told.add((node, epoch))
+        is_late = step.seconds - followed > patience and quiet.lasts(frozenset({node}), followed, step.seconds)
+        if is_late and (node, epoch) not in sent:
+            sent.add((node, epoch))
             what = f"{node} still leads epoch {epoch}, in which no majority has followed it since {followed:.3f} s"
             yield Violation(RESIGNS, what, step.seconds)
 
@@ -154,18 +154,18 @@ def check_progress(history: QuorumHistory, settings: QuorumSettings, ended_secon
         return
     bound = _PROGRESS_SECONDS + 2 * settings.idle_seconds
     bound += 2 * settings.fetch_timeout_seconds + 4 * settings.election_timeout_seconds
-    calm = Calm(history.troubles)
+    quiet = QuietPeriods(history.disturbances)
     committed_end = 0
-    moments = [0.0]
-    for one in history.told:
+    times = [0.0]
+    for one in history.high_watermarks:
         if one.offset > committed_end:
             committed_end = one.offset
-            moments.append(one.seconds)
-    for before, after in zip(moments, [*moments[1:], ended_seconds], strict=True):
+            times.append(one.seconds)
+    for before, after in zip(times, [*times[1:], ended_seconds], strict=True):
         if after - before <= bound:
             continue
         for some in majorities(settings.voters):
-            for begin, end in calm.stretches(some, before, after):
+            for begin, end in quiet.intervals(some, before, after):
                 if end - begin > bound:
                     what = (
                         f"nothing is committed from {before:.3f} s on, though {', '.join(sorted(some))} are well since "

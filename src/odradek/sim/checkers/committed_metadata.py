@@ -24,15 +24,15 @@ def check_committed_metadata(history: History) -> Iterator[Violation]:
         for state in one.topics:
             if state.value is not None:
                 committed[state.topic].add(state.value)
-    asked: dict[str, set[str]] = defaultdict(set)
+    requested: dict[str, set[str]] = defaultdict(set)
     for step in history.changes:
         if isinstance(step, Change) and step.kind in _WITH_VALUE:
-            asked[step.topic].add(step.value)
+            requested[step.topic].add(step.value)
             if step.outcome is Outcome.DONE and step.value not in committed[step.topic]:
                 assert step.ended is not None
                 yield Violation(ANSWERED, f"{step} was answered, and is not in the log", step.ended)
     for step in history.changes:
         if isinstance(step, Change) or step.value is None:
             continue
-        if step.value in asked[step.topic] and step.value not in committed[step.topic]:
+        if step.value in requested[step.topic] and step.value not in committed[step.topic]:
             yield Violation(SHOWN, f"somebody sees {step}, which is not in the log", step.ended)

@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from odradek.sim.checkers.calm import Calm
+from odradek.sim.checkers.quiet_periods import QuietPeriods
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.quorum_history import (
-    NOBODY,
+    NO_NODE,
     Candidacy,
     ClaimAccepted,
     DiskSeen,
-    EpochSaid,
+    EpochReported,
     QuorumHistory,
     QuorumSettings,
     Vote,
@@ -90,13 +90,13 @@ def check_freshness(history: QuorumHistory) -> Iterator[Violation]:
             yield Violation(CLAIM_SYNCED, what, step.seconds)
 
 
-def check_epochs(said: Iterable[EpochSaid]) -> Iterator[Violation]:
+def check_epochs(said: Iterable[EpochReported]) -> Iterator[Violation]:
     leader_of: dict[int, tuple[int, str]] = {}
     for one in said:
         if one.epoch > one.durable_epoch:
             what = f"{one.node} speaks of epoch {one.epoch}, and its disk knows only {one.durable_epoch}"
             yield Violation(EPOCH_SYNCED, what, one.seconds)
-        if one.leader_id != NOBODY:
+        if one.leader_id != NO_NODE:
             known, known_from = leader_of.setdefault(one.epoch, (one.leader_id, one.node))
             if known != one.leader_id:
                 what = f"{one.leader_id} leads epoch {one.epoch} as {one.node} says, and {known} as {known_from} says"
@@ -105,8 +105,8 @@ def check_epochs(said: Iterable[EpochSaid]) -> Iterator[Violation]:
 
 def check_past_epochs(accepted: Iterable[ClaimAccepted], votes: Iterable[Vote]) -> Iterator[Violation]:
     for vote in votes:
-        if vote.answered_epoch != vote.epoch:
-            what = f"{vote.voter}, in epoch {vote.answered_epoch}, votes for {vote.candidate_id} in epoch {vote.epoch}"
+        if vote.voter_epoch != vote.epoch:
+            what = f"{vote.voter}, in epoch {vote.voter_epoch}, votes for {vote.candidate_id} in epoch {vote.epoch}"
             yield Violation(PAST_EPOCH, what, vote.seconds)
     for claim in accepted:
         what = f"{claim.node}, in epoch {claim.own_epoch}, accepts {claim.what} of epoch {claim.epoch}"
@@ -117,7 +117,7 @@ def check_pre_votes(history: QuorumHistory, settings: QuorumSettings) -> Iterato
     voter_sets = {frozenset(settings.node_ids[name] for name in settings.voters)}
     voter_sets |= {one.batch.voter_ids for one in history.appended if one.batch.voter_ids is not None}
     granting: dict[tuple[int, int], set[int]] = defaultdict(set)
-    begun: set[tuple[int, int]] = set()
+    initialized: set[tuple[int, int]] = set()
     steps: list[Vote | Candidacy] = [one for one in history.votes if one.is_pre_vote]
     steps += [one for one in history.candidacies if not one.is_pre_vote]
     for step in sorted(steps, key=lambda one: one.seconds):
@@ -125,8 +125,8 @@ def check_pre_votes(history: QuorumHistory, settings: QuorumSettings) -> Iterato
             granting[step.candidate_id, step.epoch].add(step.voter_id)
             continue
         stands = step.candidate_id, step.epoch
-        if stands not in begun:
-            begun.add(stands)
+        if stands not in initialized:
+            initialized.add(stands)
             for_it = granting[step.candidate_id, step.epoch - 1] | {step.candidate_id}
             if not any(len(for_it & ids) > len(ids) // 2 for ids in voter_sets):
                 what = f"{step.candidate} begins epoch {step.epoch}, for which only {sorted(for_it)} are"
@@ -135,7 +135,7 @@ def check_pre_votes(history: QuorumHistory, settings: QuorumSettings) -> Iterato
 
 def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
     """No new epoch is begun while the leader of the last one, and a majority with it, have nothing to complain of."""
-    calm = Calm(history.troubles)
+    quiet = QuietPeriods(history.disturbances)
     settled = _SETTLING_SECONDS + 2 * settings.fetch_timeout_seconds
     leads_since: dict[int, tuple[str, float]] = {}
     for one in history.appended:
@@ -153,7 +153,7 @@ def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Itera
         if not (is_new and was_last):
             continue
         with_it = [
-            name for name in settings.voters - {leader} if calm.lasts(frozenset({leader, name}), begins, step.seconds)
+            name for name in settings.voters - {leader} if quiet.lasts(frozenset({leader, name}), begins, step.seconds)
         ]
         if len(with_it) >= len(settings.voters) // 2:
             what = f"{step.candidate} begins epoch {step.epoch}, while {leader}, which leads, is well connected with "
@@ -162,7 +162,7 @@ def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Itera
 
 def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
     """Two answers of the leader one soon after the other: the second came in time, and whoever follows is content."""
-    calm = Calm(history.troubles)
+    quiet = QuietPeriods(history.disturbances)
     soon = settings.fetch_timeout_seconds / 2
     answers: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
     for one in history.served:
@@ -173,7 +173,7 @@ def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[
             continue
         (first, _), (last, leader) = heard
         is_content = last - first < soon and vote.seconds - last < soon
-        if is_content and calm.lasts(frozenset({vote.voter, leader}), first - _HELD_UP_SECONDS, vote.seconds):
+        if is_content and quiet.lasts(frozenset({vote.voter, leader}), first - _HELD_UP_SECONDS, vote.seconds):
             what = f"{vote.voter} would vote for {vote.candidate_id}, having heard of {leader}, which leads, at "
             yield Violation(NO_HELP, f"{what}{last:.3f} s", vote.seconds)
 

@@ -29,9 +29,9 @@ class Replacements(Protocol):
 
 def check_groups(history: GroupHistory, replacements: Replacements) -> Iterator[Violation]:
     yield from _one_owner(history)
-    yield from _nobody_stale(history)
+    yield from _check_stale(history)
     yield from _one_holder(history)
-    yield from _nobody_replaced(history)
+    yield from _check_replaced(history)
     commits: dict[tuple[str, TopicPartition], list[Commit]] = defaultdict(list)
     for commit in history.commits:
         commits[commit.group, commit.partition].append(commit)
@@ -50,7 +50,7 @@ def _one_owner(history: GroupHistory) -> Iterator[Violation]:
                 yield Violation(ONE_OWNER, what, share.ended)
 
 
-def _nobody_stale(history: GroupHistory) -> Iterator[Violation]:
+def _check_stale(history: GroupHistory) -> Iterator[Violation]:
     """A generation is known to its coordinators for good once somebody was given a share in it."""
     for commit in history.commits:
         if commit.ended is None or commit.generation < 0:
@@ -65,28 +65,29 @@ def _nobody_stale(history: GroupHistory) -> Iterator[Violation]:
 def _one_holder(history: GroupHistory) -> Iterator[Violation]:
     """An assignment has an epoch of its own, and a member enters it when it has given up what is not in it."""
     holders: dict[tuple[str, int, TopicPartition], str] = {}
-    for holding in history.holdings:
-        for partition in sorted(holding.partitions):
-            holder = holders.setdefault((holding.group, holding.epoch, partition), holding.member)
-            if holder != holding.member:
-                what = f"{holder} and {holding.member} both have {partition} of {holding.group} in {holding.epoch}"
-                yield Violation(ONE_HOLDER, what, holding.ended)
+    for assignment in history.member_assignments:
+        for partition in sorted(assignment.partitions):
+            holder = holders.setdefault((assignment.group, assignment.epoch, partition), assignment.member)
+            if holder != assignment.member:
+                members = f"{holder} and {assignment.member}"
+                what = f"{members} both own {partition} in epoch {assignment.epoch} of {assignment.group}"
+                yield Violation(ONE_HOLDER, what, assignment.ended)
 
 
-def _nobody_replaced(history: GroupHistory) -> Iterator[Violation]:
+def _check_replaced(history: GroupHistory) -> Iterator[Violation]:
     """Who gets a partition gets it in a later epoch than who had it, who has given it up then or was put out. A member
     may be behind as long as its partition is its own."""
     for commit in history.commits:
         if commit.ended is None:
             continue
-        for holding in history.holdings:
+        for assignment in history.member_assignments:
             if (
-                (holding.group, holding.member != commit.member) == (commit.group, True)
-                and commit.partition in holding.partitions
-                and holding.epoch > commit.generation
-                and holding.ended < commit.began
+                (assignment.group, assignment.member != commit.member) == (commit.group, True)
+                and commit.partition in assignment.partitions
+                and assignment.epoch > commit.generation
+                and assignment.ended < commit.began
             ):
-                what = f"{commit}, though {holding.member} was given it in {holding.epoch} before"
+                what = f"{commit}, though {assignment.member} was given it in {assignment.epoch} before"
                 yield Violation(STALE, what, commit.ended)
                 break
 

@@ -9,7 +9,7 @@ from odradek.sim.checkers.commits import SAME_ON_ALL, check_commits, check_final
 from odradek.sim.checkers.elections import ONE_LEADER, ONE_VOTE, check_elections
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.quorum_history import (
-    NOBODY,
+    NO_NODE,
     Acknowledgement,
     Appended,
     LogBatch,
@@ -53,7 +53,7 @@ def check_states(states: Iterable[QuorumState]) -> Iterator[Violation]:
             what = f"{state.node} goes back from epoch {before.epoch} to {state.epoch}"
             yield Violation(EPOCH_GROWS, what, state.seconds)
         last_of[state.node] = state
-        if state.voted_id != NOBODY:
+        if state.voted_id != NO_NODE:
             chosen = voted.setdefault((state.node, state.epoch), state.voted_id)
             if chosen != state.voted_id:
                 what = f"{state.node} notes a vote for {state.voted_id} in epoch {state.epoch}, after one for {chosen}"
@@ -80,13 +80,13 @@ def check_leaders(copies: Iterable[MetadataCopy], states: Iterable[QuorumState])
     named += [
         (state.epoch, state.leader_id, f"quorum-state of {state.node}", state.seconds)
         for state in states
-        if state.leader_id != NOBODY
+        if state.leader_id != NO_NODE
     ]
-    told: set[tuple[int, int]] = set()
+    sent: set[tuple[int, int]] = set()
     for epoch, leader_id, where, seconds in sorted(named, key=lambda one: one[3]):
         known, known_from = leader_of.setdefault(epoch, (leader_id, where))
-        if known != leader_id and (epoch, leader_id) not in told:
-            told.add((epoch, leader_id))
+        if known != leader_id and (epoch, leader_id) not in sent:
+            sent.add((epoch, leader_id))
             what = f"{leader_id} leads epoch {epoch} by {where}, and {known} by {known_from}"
             yield Violation(ONE_LEADER, what, seconds)
 
@@ -129,11 +129,11 @@ def check_same_logs(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
 
 def check_snapshots(history: QuorumHistory) -> Iterator[Violation]:
     """Everybody's of the same offset is the same, and ends where what is committed has a record of that epoch."""
-    for told in history.told:
+    for sent in history.high_watermarks:
         # What it says now, it may have thought a moment ago; a snapshot of what a majority does not have is no such.
-        if told.snapshot_end > told.offset and not told.is_snapshot_held:
-            what = f"{told.leader} has a snapshot of everything below {told.snapshot_end}, of which only what is below "
-            yield Violation(SAME_SNAPSHOT, f"{what}{told.offset} is committed", told.seconds)
+        if sent.snapshot_end > sent.offset and not sent.is_snapshot_held:
+            what = f"{sent.leader} has a snapshot of everything below {sent.snapshot_end}, of which only what is below "
+            yield Violation(SAME_SNAPSHOT, f"{what}{sent.offset} is committed", sent.seconds)
             break
     committed = {one.batch.last_offset + 1: one.batch.epoch for one in history.committed}
     seen: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)

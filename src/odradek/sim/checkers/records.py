@@ -51,8 +51,8 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
             yield from check_end_offsets(partition, sends, reads, ends)
         if final_reader is not None:
             # Whoever still writes then is read by others after the final reader has asked where the end is.
-            asked: list[Read | EndOffset] = [*reads, *ends]
-            final_began = min((one.began for one in asked if one.reader == final_reader), default=0.0)
+            requested: list[Read | EndOffset] = [*reads, *ends]
+            final_began = min((one.began for one in requested if one.reader == final_reader), default=0.0)
             earlier = [one for one in reads if one.ended < final_began]
             yield from check_read_stays(partition, earlier, final, start_offset)
     yield from check_out_of_range(history)
@@ -174,7 +174,7 @@ def check_reads(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Vi
     for read in reads:
         if read.is_damaged:
             yield Violation(
-                INTACT, f"{read.reader} reads damaged bytes from {partition} {read.asked_offset}", read.ended
+                INTACT, f"{read.reader} reads damaged bytes from {partition} {read.fetch_offset}", read.ended
             )
         if not read.records:
             continue
@@ -182,10 +182,10 @@ def check_reads(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Vi
         if last >= read.high_watermark:
             what = f"{read.reader} reads {partition} {last}, with a high watermark of {read.high_watermark}"
             yield Violation(HIGH_WATERMARK, what, read.ended)
-        wanted = [offset for offset, _ in read.records if offset >= read.asked_offset]
-        expected = list(range(read.asked_offset, read.asked_offset + len(wanted)))
+        wanted = [offset for offset, _ in read.records if offset >= read.fetch_offset]
+        expected = list(range(read.fetch_offset, read.fetch_offset + len(wanted)))
         if wanted != expected:
-            what = f"{read.reader} asks for {partition} {read.asked_offset} and reads {wanted[:5]}"
+            what = f"{read.reader} asks for {partition} {read.fetch_offset} and reads {wanted[:5]}"
             yield Violation(NO_SKIP, what, read.ended)
 
 
@@ -226,16 +226,16 @@ def check_ends_of_epochs(
     answers are compared with those of the same epoch or an earlier one."""
     epoch_of = {offset: epoch for read in reads for offset, epoch in zip(read.offsets, read.epochs, strict=True)}
     # The epoch, when it was heard, the end that was told at least, and how.
-    told = [(one.leader_epoch, one.ended, one.offset, f"the end was {one.offset}") for one in ends]
+    listener = [(one.leader_epoch, one.ended, one.offset, f"the end was {one.offset}") for one in ends]
     for send in sends:
         if send.outcome is Outcome.DONE and send.offset in epoch_of:
             assert send.ended is not None
             end = send.offset + len(send.values)
             # What one leader has written, the next may acknowledge: the first need not know of it.
             epoch = max(epoch_of[send.offset], send.leader_epoch)
-            told.append((epoch, send.ended, end, f"{send} was acknowledged below {end}"))
+            listener.append((epoch, send.ended, end, f"{send} was acknowledged below {end}"))
     for one in ends:
-        for epoch, seconds, offset, how in told:
+        for epoch, seconds, offset, how in listener:
             if offset > one.offset and (
                 epoch < one.leader_epoch or (epoch == one.leader_epoch and seconds < one.began)
             ):
@@ -270,13 +270,13 @@ def check_out_of_range(history: History) -> Iterator[Violation]:
             for end in history.end_offsets
             if end.partition == refusal.partition
             and end.ended < refusal.began
-            and end.offset >= refusal.asked_offset
+            and end.offset >= refusal.fetch_offset
             and end.leader_epoch <= refusal.leader_epoch
-            and refusal.asked_offset >= history.may_be_deleted(refusal.partition)
+            and refusal.fetch_offset >= history.may_be_deleted(refusal.partition)
         ]
         if known:
             what = (
-                f"{refusal.partition} {refusal.asked_offset} is out of range, and the end was {known[0].offset} before"
+                f"{refusal.partition} {refusal.fetch_offset} is out of range, and the end was {known[0].offset} before"
             )
             yield Violation(NO_REGRESS, what, refusal.ended)
 

@@ -12,8 +12,8 @@ from odradek.base.ids import NO_LEADER, TopicPartition
 from odradek.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import Deletion, History, InSyncView, Outcome, Read, Send
-from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, MetadataEnd, ReplicaHistory, UncleanEnd
+from odradek.sim.history import Deletion, History, IsrView, Outcome, Read, Send
+from odradek.sim.replica_history import CommittedRecord, Copies, IsrChange, MetadataEnd, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
 STAYS_DELETED: Final = "1 deleted stays deleted"
@@ -38,9 +38,9 @@ def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation
     seconds = history.copies[-1].seconds if history.copies else 0.0
     states = _States(history.metadata)
     yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
-    yield from check_lives(history.metadata, history.in_sync_changes, seconds)
+    yield from check_lives(history.metadata, history.isr_changes, seconds)
     yield from check_copies(history, states, seen)
-    yield from check_stands_still(history.metadata, history.in_sync_changes, seen)
+    yield from check_stands_still(history.metadata, history.isr_changes, seen)
     yield from check_deleted(seen.deletions, seen.reads, history.unclean_ends, Leaderships.of(history.metadata))
 
 
@@ -48,7 +48,7 @@ def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation
 
 
 def check_lives(
-    records: Sequence[CommittedRecord], changes: Sequence[InSyncChange], seconds: float
+    records: Sequence[CommittedRecord], changes: Sequence[IsrChange], seconds: float
 ) -> Iterator[Violation]:
     """Whom a leader names as in sync, it names as it knows it: the controller agrees only if that life goes on."""
     model = ClusterModel()
@@ -171,14 +171,14 @@ class _States:
 
 
 def check_stands_still(
-    records: Sequence[CommittedRecord], changes: Sequence[InSyncChange], seen: History
+    records: Sequence[CommittedRecord], changes: Sequence[IsrChange], seen: History
 ) -> Iterator[Violation]:
     """While a leader says itself that too few are in sync, it commits nothing. What it tells clients of comes with the
     metadata log: the controller may have answered it before that.
     """
     agreed = {(one.topic_id, one.partition, one.partition_epoch): one.seconds for one in changes}
-    views_of: dict[_Epoch, list[InSyncView]] = defaultdict(list)
-    for view in seen.in_sync_views:
+    views_of: dict[_Epoch, list[IsrView]] = defaultdict(list)
+    for view in seen.isr_views:
         views_of[view.partition, view.leader_epoch].append(view)
     for epoch, shortage in _shortages(records).items():
         views = [view for view in views_of[epoch] if frozenset(view.isr) in shortage.sets]
@@ -294,8 +294,8 @@ def check_deleted(
         )
         for read in reads:
             is_later = one.ended < read.began < forgotten_at and one.leader_epoch <= read.leader_epoch < forgotten_in
-            if read.partition == one.partition and is_later and read.records and read.asked_offset < one.offset:
-                what = f"{one.partition} {read.asked_offset}: {read.reader} reads what was deleted below {one.offset}"
+            if read.partition == one.partition and is_later and read.records and read.fetch_offset < one.offset:
+                what = f"{one.partition} {read.fetch_offset}: {read.reader} reads what was deleted below {one.offset}"
                 yield Violation(STAYS_DELETED, what, read.ended)
                 return
 

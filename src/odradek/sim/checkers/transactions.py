@@ -57,14 +57,16 @@ def _check_reads(history: TransactionHistory, of_value: _ByValue) -> Iterator[Vi
 
 
 def _check_fences(history: TransactionHistory) -> Iterator[Violation]:
-    for begun in history.begun:
+    for initialized in history.initialized:
         for attempt in history.attempts:
-            if attempt.transactional_id != begun.transactional_id or attempt.producer >= begun.producer:
+            if attempt.transactional_id != initialized.transactional_id or attempt.producer >= initialized.producer:
                 continue
             for send in attempt.sends:
-                if send.is_acknowledged and send.began > begun.seconds:
+                if send.is_acknowledged and send.began > initialized.seconds:
                     what = f"{name_of(send.value)} of epoch {attempt.producer[1]} was taken"
-                    yield Violation(FENCED, f"{what}, begun after epoch {begun.producer[1]} was given", send.began)
+                    yield Violation(
+                        FENCED, f"{what}, begun after epoch {initialized.producer[1]} was given", send.began
+                    )
 
 
 def _check_against_final(

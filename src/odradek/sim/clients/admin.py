@@ -7,8 +7,8 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
-from odradek.sim.clients.onlooker import CONFIG, Onlooker
-from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.clients.connection import RequestFailed
+from odradek.sim.clients.topic_observer import CONFIG, TopicObserver
 from odradek.sim.history import Change, ChangeKind, History, Outcome
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -27,11 +27,11 @@ _REFUSALS: Final = frozenset(
 
 
 class Admin:
-    def __init__(self, client: ClusterClient, history: History, *, asks_the_controller: bool) -> None:
+    def __init__(self, client: ClusterClient, history: History, *, is_single_node: bool) -> None:
         """`asks_the_controller`: brokers do not hand on what is asked of them."""
         self._client: Final = client
         self._history: Final = history
-        self._asks_the_controller: Final = asks_the_controller
+        self._is_single_node: Final = is_single_node
         self._value = 600_000
         self.is_finishing = False
 
@@ -43,13 +43,13 @@ class Admin:
 
         while True:
             try:
-                response = await self._ask(ApiKey.CREATE_TOPICS, build)
+                response = await self._send_request(ApiKey.CREATE_TOPICS, build)
                 if response.topics[0].error_code in (ErrorCode.none, ErrorCode.topic_already_exists):
                     return
-            except ConnectionLost:
+            except RequestFailed:
                 await self._client.back_off()
 
-    async def change_topics(self, topics: Sequence[str], interval_seconds: float, onlooker: Onlooker) -> None:
+    async def change_topics(self, topics: Sequence[str], interval_seconds: float, observer: TopicObserver) -> None:
         """One random change after the other, looking between them and while they are made."""
         random = self._client.random
         while not self.is_finishing:
@@ -60,11 +60,11 @@ class Admin:
                 if random.random() < _GLANCE_PROBABILITY:
                     # While it is being made: what is seen now must not be gone later.
                     await asyncio.sleep(random.random() * _GLANCE_SECONDS)
-                    await onlooker.try_to_look(topic)
+                    await observer.try_to_observe(topic)
                 await change
             # Often at once: whoever was told of a change has to see it.
             if random.random() < _LOOK_PROBABILITY:
-                await onlooker.try_to_look(topic)
+                await observer.try_to_observe(topic)
 
     def _random_change(self, topic: str) -> Change:
         random = self._client.random
@@ -75,7 +75,7 @@ class Admin:
             partitions=random.randrange(1, _PARTITIONS_MAX + 1),
             value=str(self._value),
             began=self._client.now,
-            may_be_repeated=not self._asks_the_controller,
+            may_be_repeated=not self._is_single_node,
         )
 
     async def _change(self, change: Change) -> None:
@@ -84,9 +84,9 @@ class Admin:
         client.note(f"asks to {change}")
         api_key, build, code_of = _REQUESTS[change.kind]
         try:
-            code = code_of(await self._ask(api_key, lambda chosen: build(chosen, change)))
-        except ConnectionLost as lost:
-            client.note(f"does not know what became of {change}: {lost}")
+            code = code_of(await self._send_request(api_key, lambda chosen: build(chosen, change)))
+        except RequestFailed as failure:
+            client.note(f"does not know what became of {change}: {failure}")
             return
         client.note(f"hears of {change}: {code.name}")
         change.reason = code.name
@@ -94,10 +94,10 @@ class Admin:
             change.ended = client.now
             change.outcome = Outcome.DONE if code is ErrorCode.none else Outcome.REFUSED
 
-    async def _ask(self, api_key: int, build: Callable[[Schema], Message]) -> Message:
+    async def _send_request(self, api_key: int, build: Callable[[Schema], Message]) -> Message:
         client = self._client
-        wire = await client.any_wire()
-        return await client.ask(wire, api_key, build)
+        connection = await client.connect_to_any()
+        return await client.send_request(connection, api_key, build)
 
 
 def _creation(

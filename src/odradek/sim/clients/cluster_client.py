@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.sim.clients.wire import ConnectionLost, Wire
-from odradek.sim.machine import Ports
+from odradek.sim.clients.connection import Connection, RequestFailed
+from odradek.sim.computer import Ports
 from odradek.sim.trace import Trace
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
@@ -44,7 +44,7 @@ class ClusterClient:
         self._bootstrap: Final = tuple(bootstrap)
         self._lowest_versions: Final = lowest_versions
         self._trace: Final = trace
-        self._wires: Final[dict[tuple[str, int], Wire]] = {}
+        self._connections: Final[dict[tuple[str, int], Connection]] = {}
         self._leaders: Final[dict[TopicPartition, Leader]] = {}
         # The latest that was heard of, so that a broker which is behind does not lead back to an older one.
         self._leader_epochs: Final[dict[tuple[UUID | None, int], int]] = {}
@@ -63,31 +63,31 @@ class ClusterClient:
 
     # ---- connections
 
-    async def wire(self, host: str, port: int) -> Wire:
+    async def connect(self, host: str, port: int) -> Connection:
         """Raises ConnectionLost."""
-        found = self._wires.get((host, port))
+        found = self._connections.get((host, port))
         if found is None or not found.is_open:
-            found = await Wire.open(host, port, client_id=self.name, timeout_seconds=self.timeout_seconds)
-            self._wires[host, port] = found
+            found = await Connection.open(host, port, client_id=self.name, timeout_seconds=self.timeout_seconds)
+            self._connections[host, port] = found
         return found
 
     def any_address(self) -> tuple[str, int]:
         return self.random.choice(self._bootstrap)
 
-    async def any_wire(self) -> Wire:
-        return await self.wire(*self.any_address())
+    async def connect_to_any(self) -> Connection:
+        return await self.connect(*self.any_address())
 
     def with_own_connections(self) -> "ClusterClient":
         """The same client once more: a broker answers one connection's questions one after the other."""
         return ClusterClient(self._ports, self._bootstrap, self._trace, self._lowest_versions)
 
-    def speaking_at_least(self, versions: Mapping[int, int]) -> "ClusterClient":
+    def with_lowest_versions(self, versions: Mapping[int, int]) -> "ClusterClient":
         """The same client with connections of its own, which says more; `versions` by API."""
         return ClusterClient(self._ports, self._bootstrap, self._trace, {**self._lowest_versions, **versions})
 
-    def version(self, wire: Wire, api_key: int) -> Schema:
+    def version(self, connection: Connection, api_key: int) -> Schema:
         """Mostly the newest, and always the same for one client: other versions have other bugs."""
-        low, high = wire.served[api_key]
+        low, high = connection.served[api_key]
         low = max(low, self._lowest_versions.get(api_key, low))
         eagerness = self._eagerness.get(api_key)
         if eagerness is None:
@@ -95,21 +95,21 @@ class ClusterClient:
             eagerness = self._eagerness[api_key] = 1.0 if is_newest else self.random.random()
         return schema(api_key, low + round((high - low) * eagerness))
 
-    async def ask(
-        self, wire: Wire, api_key: int, build: Callable[[Schema], Message], *, extra_seconds: float = 0.0
+    async def send_request(
+        self, connection: Connection, api_key: int, build: Callable[[Schema], Message], *, extra_seconds: float = 0.0
     ) -> Message:
         """Raises ConnectionLost also when the answer does not come in time; the connection is then given up."""
-        chosen = self.version(wire, api_key)
+        chosen = self.version(connection, api_key)
         try:
             async with asyncio.timeout(self.timeout_seconds + extra_seconds):
-                return await wire.ask(chosen, build(chosen))
+                return await connection.send_request(chosen, build(chosen))
         except TimeoutError:
-            wire.abort()
-            raise ConnectionLost("no response in time") from None
+            connection.abort()
+            raise RequestFailed("no response in time") from None
 
     # ---- metadata
 
-    async def describe(self, topics: Sequence[str], wire: Wire) -> dict[str, Message]:
+    async def describe(self, topics: Sequence[str], connection: Connection) -> dict[str, Message]:
         """The topics as a broker knows them, by name. Raises ConnectionLost."""
 
         def build(chosen: Schema) -> Message:
@@ -121,14 +121,14 @@ class ClusterClient:
                 include_topic_authorized_operations=False,
             )
 
-        response = await self.ask(wire, ApiKey.METADATA, build)
+        response = await self.send_request(connection, ApiKey.METADATA, build)
         brokers = {broker.node_id: broker for broker in response.brokers}
         for topic in response.topics:
             for partition in topic.partitions:
-                self._take_leader(topic, partition, brokers.get(partition.leader_id))
+                self._update_leader(topic, partition, brokers.get(partition.leader_id))
         return {topic.name: topic for topic in response.topics}
 
-    def _take_leader(self, topic: Message, partition: Message, broker: Message | None) -> None:
+    def _update_leader(self, topic: Message, partition: Message, broker: Message | None) -> None:
         name = TopicPartition(topic.name, partition.partition_index)
         topic_id, epoch = getattr(topic, "topic_id", None), partition.leader_epoch
         self._leaders.pop(name, None)
@@ -139,29 +139,29 @@ class ClusterClient:
     async def leader(self, partition: TopicPartition) -> Leader:
         """Raises ConnectionLost while none is known."""
         if partition not in self._leaders:
-            await self.describe([partition.topic], await self.any_wire())
+            await self.describe([partition.topic], await self.connect_to_any())
         found = self._leaders.get(partition)
         if found is None:
-            raise ConnectionLost(f"{partition} has no leader")
+            raise RequestFailed(f"{partition} has no leader")
         return found
 
-    async def reach_leader(self, partition: TopicPartition) -> tuple[Leader, Wire]:
+    async def reach_leader(self, partition: TopicPartition) -> tuple[Leader, Connection]:
         """Raises ConnectionLost."""
         leader = await self.leader(partition)
-        return leader, await self.wire(leader.host, leader.port)
+        return leader, await self.connect(leader.host, leader.port)
 
     def forget_leader(self, partition: TopicPartition) -> None:
         self._leaders.pop(partition, None)
 
-    async def now_and_then(
-        self, interval_seconds: float, partition: TopicPartition, ask: Callable[[], Awaitable[None]]
+    async def run_periodically(
+        self, interval_seconds: float, partition: TopicPartition, send_request: Callable[[], Awaitable[None]]
     ) -> None:
         """For ever. Who leads the partition is found out anew after `ask` has raised ConnectionLost."""
         while True:
             await asyncio.sleep(self.random.expovariate(1 / interval_seconds))
             try:
-                await ask()
-            except ConnectionLost:
+                await send_request()
+            except RequestFailed:
                 self.forget_leader(partition)
 
 

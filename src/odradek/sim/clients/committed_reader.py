@@ -8,8 +8,8 @@ from odradek.records.batch import parse_batches
 from odradek.records.control import EndTransactionMarker, decode_control
 from odradek.records.decode import decode_batch
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.clients.reader import Reader
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History
 from odradek.sim.transaction_history import CommittedRead, TransactionHistory
 from odradek.wire.apis import ApiKey
@@ -31,8 +31,8 @@ class CommittedReader:
         while True:
             try:
                 await self._read()
-            except ConnectionLost as lost:
-                self._client.note(f"cannot read: {lost}")
+            except RequestFailed as failure:
+                self._client.note(f"cannot read: {failure}")
                 self._client.forget_leader(self._partition)
                 await self._client.back_off()
 
@@ -44,22 +44,22 @@ class CommittedReader:
             end_offset = await Reader(client, History(), self._partition, uses_session=False).end_offset()
             while self._position < end_offset:
                 await self._read()
-        except ConnectionLost:
+        except RequestFailed:
             client.forget_leader(self._partition)
             raise
 
     async def _read(self) -> None:
         client = self._client
-        leader, wire = await client.reach_leader(self._partition)
-        response = await client.ask(
-            wire, ApiKey.FETCH, lambda chosen: self._request(chosen, leader), extra_seconds=_WAIT_MS / 1000
+        leader, connection = await client.reach_leader(self._partition)
+        response = await client.send_request(
+            connection, ApiKey.FETCH, lambda chosen: self._request(chosen, leader), extra_seconds=_WAIT_MS / 1000
         )
         code = getattr(response, "error_code", ErrorCode.none)
         answer = next((one for topic in response.responses for one in topic.partitions), None)
         if code is ErrorCode.none and answer is not None:
             code = answer.error_code
         if code is not ErrorCode.none:
-            raise ConnectionLost(f"no records: {code.name}")
+            raise RequestFailed(f"no records: {code.name}")
         if answer is not None and answer.records:
             self._take(answer)
 
@@ -84,14 +84,14 @@ class CommittedReader:
             self._position = max(self._position, header.last_offset + 1)
 
     def _request(self, chosen: Schema, leader: Leader) -> Message:
-        asked = chosen.new(
+        requested = chosen.new(
             "FetchPartition",
             partition=self._partition.partition,
             current_leader_epoch=leader.epoch,
             fetch_offset=self._position,
             partition_max_bytes=self._client.random.choice((1, 1000, 1_000_000)),
         )
-        topic = chosen.new("FetchTopic", topic=self._partition.topic, topic_id=leader.topic_id, partitions=(asked,))
+        topic = chosen.new("FetchTopic", topic=self._partition.topic, topic_id=leader.topic_id, partitions=(requested,))
         return chosen.new(
             "FetchRequest",
             replica_id=-1,

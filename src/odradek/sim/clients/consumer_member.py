@@ -13,9 +13,9 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.core.groups.commands import JOINING_EPOCH, LEAVING_EPOCH
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.clients.group_client import GroupClient
-from odradek.sim.clients.wire import ConnectionLost
-from odradek.sim.group_history import Holding
+from odradek.sim.group_history import MemberAssignment
 from odradek.sim.history import History
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -37,7 +37,7 @@ class ConsumerMember:
         self, client: ClusterClient, history: History, group: str, partitions: Sequence[TopicPartition]
     ) -> None:
         """It reads the topics of `partitions`; these are all that they have."""
-        self._client: Final = client.speaking_at_least(LOWEST_VERSION_WITH_MEMBER_EPOCHS)
+        self._client: Final = client.with_lowest_versions(LOWEST_VERSION_WITH_MEMBER_EPOCHS)
         self._groups: Final = GroupClient(self._client, history, group)
         self._history: Final = history.groups
         self._partitions: Final = frozenset(partitions)
@@ -46,7 +46,7 @@ class ConsumerMember:
         self._epoch = JOINING_EPOCH
         self._owned: frozenset[TopicPartition] = frozenset()
         self._wanted: frozenset[TopicPartition] = frozenset()
-        self._told: frozenset[TopicPartition] | None = None
+        self._reported: frozenset[TopicPartition] | None = None
         """What it has last said to own, and been answered. None: it has to say everything."""
         self.is_finishing = False
 
@@ -56,22 +56,22 @@ class ConsumerMember:
             is_last = self.is_finishing
             try:
                 await self._step()
-                if is_last and self._history.is_shared_out(self._groups.group, self._partitions):
+                if is_last and self._history.is_fully_assigned(self._groups.group, self._partitions):
                     return
-            except ConnectionLost as lost:
-                self._client.note(f"is not heard: {lost}")
-                self._told = None
+            except RequestFailed as failure:
+                self._client.note(f"is not heard: {failure}")
+                self._reported = None
                 self._groups.forget_coordinator()
                 await self._client.back_off()
 
     async def _step(self) -> None:
         random = self._client.random
-        await self._beat()
+        await self._heartbeat()
         if self._owned - self._wanted:
             await asyncio.sleep(random.uniform(0, _SLOW_SECONDS_MAX))
             # Still its own, and may be the last thing that is heard of it in this epoch.
             await self._commit_one(self._owned - self._wanted)
-            self._hold(self._owned & self._wanted)
+            self._record_assignment(self._owned & self._wanted)
             return
         await self._commit_one(self._owned)
         if not self.is_finishing and random.random() < _LEAVE_PROBABILITY:
@@ -88,16 +88,16 @@ class ConsumerMember:
         code = await self._groups.commit(random.choice(sorted(partitions)), self._member_id, self._epoch)
         if code in _FENCED:
             self._client.note(f"has to join again: {code.name}")
-            self._begin_anew()
+            self._rejoin()
         elif code is not ErrorCode.none and code is not ErrorCode.stale_member_epoch:
-            raise ConnectionLost(code.name)
+            raise RequestFailed(code.name)
 
     # ---- what it has
 
-    def _hold(self, owned: frozenset[TopicPartition]) -> None:
+    def _record_assignment(self, owned: frozenset[TopicPartition]) -> None:
         self._owned = owned
-        self._history.hold(
-            Holding(
+        self._history.record_assignment(
+            MemberAssignment(
                 group=self._groups.group,
                 member=self._member_id,
                 epoch=self._epoch,
@@ -107,25 +107,27 @@ class ConsumerMember:
             self._client.name,
         )
 
-    def _begin_anew(self) -> None:
-        self._epoch, self._wanted, self._told = JOINING_EPOCH, frozenset(), None
-        self._hold(frozenset())
+    def _rejoin(self) -> None:
+        self._epoch, self._wanted, self._reported = JOINING_EPOCH, frozenset(), None
+        self._record_assignment(frozenset())
 
     # ---- heartbeats
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         is_joining = self._epoch == JOINING_EPOCH
         ids = await self._topic_ids()
         said = self._owned
-        says_all = is_joining or self._told is None
-        answer = await self._ask(says_all=says_all, owned=said if says_all or said != self._told else None, ids=ids)
+        is_full = is_joining or self._reported is None
+        answer = await self._send_request(
+            is_full=is_full, owned=said if is_full or said != self._reported else None, ids=ids
+        )
         if answer.error_code in _FENCED:
             self._client.note(f"has to join again: {answer.error_code.name}")
-            self._begin_anew()
+            self._rejoin()
             return
         if answer.error_code is not ErrorCode.none:
-            raise ConnectionLost(answer.error_code.name)
-        self._told = said
+            raise RequestFailed(answer.error_code.name)
+        self._reported = said
         self._member_id = answer.member_id or self._member_id
         is_later = answer.member_epoch != self._epoch
         self._epoch = answer.member_epoch
@@ -139,24 +141,24 @@ class ConsumerMember:
         # In a later epoch it has what it is to have; in the same one also what it has not given up yet.
         owned = self._wanted if is_later else self._owned | self._wanted
         if is_later or owned != self._owned:
-            self._hold(owned)
+            self._record_assignment(owned)
             self._client.note(f"has {sorted(map(str, owned))} in epoch {self._epoch}")
 
     async def _leave(self) -> None:
         self._client.note("leaves")
-        self._hold(frozenset())
+        self._record_assignment(frozenset())
         self._epoch = LEAVING_EPOCH
         try:
-            await self._ask(says_all=False, owned=None, ids={})
+            await self._send_request(is_full=False, owned=None, ids={})
         finally:
-            self._begin_anew()
+            self._rejoin()
 
     async def _topic_ids(self) -> Mapping[str, UUID | None]:
         first_of = {partition.topic: partition for partition in sorted(self._partitions, reverse=True)}
         return {topic: (await self._client.leader(first_of[topic])).topic_id for topic in self._topics}
 
-    async def _ask(
-        self, *, says_all: bool, owned: frozenset[TopicPartition] | None, ids: Mapping[str, UUID | None]
+    async def _send_request(
+        self, *, is_full: bool, owned: frozenset[TopicPartition] | None, ids: Mapping[str, UUID | None]
     ) -> Message:
         client = self._client
 
@@ -168,13 +170,13 @@ class ConsumerMember:
                 group_id=self._groups.group,
                 member_id=self._member_id,
                 member_epoch=self._epoch,
-                rebalance_timeout=milliseconds(_REBALANCE_MS if says_all else -1),
-                subscribed_topic_names=self._topics if says_all else None,
+                rebalance_timeout=milliseconds(_REBALANCE_MS if is_full else -1),
+                subscribed_topic_names=self._topics if is_full else None,
                 topic_partitions=None if owned is None else _by_topic(chosen, owned, ids),
             )
 
-        wire = await self._groups.coordinator()
-        return await client.ask(wire, ApiKey.CONSUMER_GROUP_HEARTBEAT, build)
+        connection = await self._groups.coordinator()
+        return await client.send_request(connection, ApiKey.CONSUMER_GROUP_HEARTBEAT, build)
 
 
 def _by_topic(

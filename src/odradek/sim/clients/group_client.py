@@ -5,7 +5,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient
-from odradek.sim.clients.wire import ConnectionLost, Wire
+from odradek.sim.clients.connection import Connection, RequestFailed
 from odradek.sim.group_history import NO_GENERATION, Commit, CommitView
 from odradek.sim.history import History
 from odradek.wire.apis import ApiKey
@@ -35,11 +35,11 @@ class GroupClient:
         self.group: Final = group
         self._address: tuple[str, int] | None = None
 
-    async def coordinator(self) -> Wire:
+    async def coordinator(self) -> Connection:
         """Raises ConnectionLost while there is none."""
         if self._address is None:
             self._address = await self._find()
-        return await self.client.wire(*self._address)
+        return await self.client.connect(*self._address)
 
     def forget_coordinator(self) -> None:
         self._address = None
@@ -48,11 +48,11 @@ class GroupClient:
         def build(chosen: Schema) -> Message:
             return chosen.new("FindCoordinatorRequest", key=self.group, key_type=0, coordinator_keys=(self.group,))
 
-        wire = await self.client.any_wire()
-        response = await self.client.ask(wire, ApiKey.FIND_COORDINATOR, build)
+        connection = await self.client.connect_to_any()
+        response = await self.client.send_request(connection, ApiKey.FIND_COORDINATOR, build)
         found = getattr(response, "coordinators", (response,))[0]
         if found.error_code is not ErrorCode.none:
-            raise ConnectionLost(f"no coordinator: {found.error_code.name}")
+            raise RequestFailed(f"no coordinator: {found.error_code.name}")
         return found.host, found.port
 
     # ---- offsets
@@ -60,7 +60,7 @@ class GroupClient:
     async def commit(self, partition: TopicPartition, member: str = "", generation: int = NO_GENERATION) -> ErrorCode:
         """Raises ConnectionLost."""
         client = self.client
-        wire = await self.coordinator()
+        connection = await self.coordinator()
         topic_id = (await client.leader(partition)).topic_id
         commit = Commit(
             group=self.group,
@@ -88,7 +88,7 @@ class GroupClient:
             )
 
         self.history.groups.commits.append(commit)
-        response = await client.ask(wire, ApiKey.OFFSET_COMMIT, build)
+        response = await client.send_request(connection, ApiKey.OFFSET_COMMIT, build)
         code: ErrorCode = response.topics[0].partitions[0].error_code
         commit.is_refused = code in REFUSALS
         if code is ErrorCode.none:
@@ -96,11 +96,11 @@ class GroupClient:
             client.note(f"commits {commit}")
         return code
 
-    async def look(self, partition: TopicPartition) -> int:
+    async def fetch_committed_offset(self, partition: TopicPartition) -> int:
         """What is committed for the partition. Raises ConnectionLost."""
         client = self.client
         coordinator = self._address = self._address or await self._find()
-        wire = await client.wire(*coordinator)
+        connection = await client.connect(*coordinator)
         topic_id = (await client.leader(partition)).topic_id
         began = client.now
 
@@ -115,7 +115,7 @@ class GroupClient:
             group = chosen.new("OffsetFetchRequestGroup", group_id=self.group, topics=(topic,))
             return chosen.new("OffsetFetchRequest", groups=(group,), require_stable=False)
 
-        response = await client.ask(wire, ApiKey.OFFSET_FETCH, build)
+        response = await client.send_request(connection, ApiKey.OFFSET_FETCH, build)
         answer = getattr(response, "groups", (response,))[0]
         code = getattr(answer, "error_code", ErrorCode.none)
         found = answer.topics[0].partitions[0] if answer.topics else None
@@ -123,7 +123,7 @@ class GroupClient:
             code = found.error_code
         if code is not ErrorCode.none or found is None:
             self.forget_coordinator()
-            raise ConnectionLost(f"no offset of {self.group}: {code.name}")
+            raise RequestFailed(f"no offset of {self.group}: {code.name}")
         self.history.groups.views.append(
             CommitView(
                 coordinator=coordinator[0],

@@ -12,7 +12,7 @@ from odradek.base.ids import METADATA_TOPIC
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.checkers.agreement import disagreement
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
-from odradek.sim.clients.wire import ConnectionLost, Wire
+from odradek.sim.clients.connection import Connection, RequestFailed
 from odradek.sim.history import ClusterView
 from odradek.sim.layout import CLIENT_PORT, CONTROLLER_PORT, Plan
 from odradek.wire.apis import ApiKey
@@ -27,32 +27,32 @@ class Inspector:
         self._client: Final = client
         self._plan: Final = plan
         self._replication_factor: Final = replication_factor
-        self.complaint = "nobody has been asked yet"
+        self.problem = "nobody has been asked yet"
         """Why the cluster is not whole; empty once it is."""
 
-    async def until_whole(self) -> None:
-        while self.complaint:
+    async def wait_until_healthy(self) -> None:
+        while self.problem:
             try:
-                views = [await self._ask_broker(node.name) for node in self._plan.brokers]
+                views = [await self._describe_cluster(node.name) for node in self._plan.brokers]
                 unlike = disagreement(views, (node.node_id for node in self._plan.brokers))
-                self.complaint = unlike or await self._complaint_of_quorum() or await self._complaint_of_replicas()
-            except ConnectionLost as lost:
-                self.complaint = str(lost)
-            if self.complaint:
-                self._client.note(f"finds the cluster not whole: {self.complaint}")
+                self.problem = unlike or await self._quorum_problem() or await self._replica_problem()
+            except RequestFailed as failure:
+                self.problem = str(failure)
+            if self.problem:
+                self._client.note(f"finds the cluster not whole: {self.problem}")
                 await self._client.back_off()
 
     # ---- replicas
 
-    async def _complaint_of_replicas(self) -> str:
+    async def _replica_problem(self) -> str:
         if self._replication_factor == 1:
             return ""
         client = self._client
-        wire = await client.any_wire()
-        moves = await client.ask(wire, ApiKey.LIST_PARTITION_REASSIGNMENTS, _reassignments_question)
+        connection = await client.connect_to_any()
+        moves = await client.send_request(connection, ApiKey.LIST_PARTITION_REASSIGNMENTS, _list_reassignments_request)
         if moves.error_code is not ErrorCode.none or moves.topics:
             return f"partitions are still moving: {moves.error_code.name} {[topic.name for topic in moves.topics]}"
-        for topic in (await client.ask(wire, ApiKey.METADATA, _metadata_question)).topics:
+        for topic in (await client.send_request(connection, ApiKey.METADATA, _metadata_request)).topics:
             for partition in topic.partitions:
                 is_whole = len(partition.isr_nodes) == len(partition.replica_nodes) == self._replication_factor
                 if not is_whole or partition.leader_id < 0:
@@ -61,10 +61,12 @@ class Inspector:
 
     # ---- the quorum
 
-    async def _complaint_of_quorum(self) -> str:
+    async def _quorum_problem(self) -> str:
         if len(self._plan.voters) == 1:
             return ""
-        leaders = {node.name: answer for node in self._plan.voters if (answer := await self._ask_voter(node.name))}
+        leaders = {
+            node.name: answer for node in self._plan.voters if (answer := await self._describe_quorum(node.name))
+        }
         if len(leaders) != 1:
             return f"{len(leaders)} voters say that they lead: {', '.join(leaders)}"
         (answer,) = leaders.values()
@@ -73,42 +75,46 @@ class Inspector:
             return f"the leader does not hear of {', '.join(missing)}"
         return ""
 
-    async def _ask_voter(self, host: str) -> Message | None:
+    async def _describe_quorum(self, host: str) -> Message | None:
         """What it says of the quorum, if it leads it."""
         client = self._client
-        wire = await client.wire(host, CONTROLLER_PORT)
-        answer = (await client.ask(wire, ApiKey.DESCRIBE_QUORUM, _quorum_question)).topics[0].partitions[0]
+        connection = await client.connect(host, CONTROLLER_PORT)
+        answer = (
+            (await client.send_request(connection, ApiKey.DESCRIBE_QUORUM, _describe_quorum_request))
+            .topics[0]
+            .partitions[0]
+        )
         return answer if answer.error_code is ErrorCode.none else None
 
     # ---- brokers
 
-    async def _ask_broker(self, host: str) -> ClusterView:
+    async def _describe_cluster(self, host: str) -> ClusterView:
         client = self._client
-        wire = await client.wire(host, CLIENT_PORT)
+        connection = await client.connect(host, CLIENT_PORT)
         facts: dict[str, str] = {}
-        metadata = await client.ask(wire, ApiKey.METADATA, _metadata_question)
+        metadata = await client.send_request(connection, ApiKey.METADATA, _metadata_request)
         facts.update(_facts_of_metadata(metadata))
         names = sorted(topic.name for topic in metadata.topics)
         if names:
-            facts.update(await self._facts_of_topics(wire, names))
-            facts.update(await self._facts_of_configs(wire, names))
-        cluster = await client.ask(wire, ApiKey.DESCRIBE_CLUSTER, _cluster_question)
+            facts.update(await self._facts_of_topics(connection, names))
+            facts.update(await self._facts_of_configs(connection, names))
+        cluster = await client.send_request(connection, ApiKey.DESCRIBE_CLUSTER, _describe_cluster_request)
         facts["cluster"] = cluster.cluster_id
         return ClusterView(broker=host, facts=facts)
 
-    async def _facts_of_topics(self, wire: Wire, names: Sequence[str]) -> dict[str, str]:
+    async def _facts_of_topics(self, connection: Connection, names: Sequence[str]) -> dict[str, str]:
         def build(chosen: Schema) -> Message:
             topics = tuple(chosen.new("TopicRequest", name=name) for name in names)
             return chosen.new("DescribeTopicPartitionsRequest", topics=topics, response_partition_limit=_TOPICS_MAX)
 
-        response = await self._client.ask(wire, ApiKey.DESCRIBE_TOPIC_PARTITIONS, build)
+        response = await self._client.send_request(connection, ApiKey.DESCRIBE_TOPIC_PARTITIONS, build)
         return {
             f"described {topic.name}-{partition.partition_index}": _described(partition)
             for topic in response.topics
             for partition in topic.partitions
         }
 
-    async def _facts_of_configs(self, wire: Wire, names: Sequence[str]) -> dict[str, str]:
+    async def _facts_of_configs(self, connection: Connection, names: Sequence[str]) -> dict[str, str]:
         def build(chosen: Schema) -> Message:
             resources = tuple(
                 chosen.new(
@@ -120,7 +126,7 @@ class Inspector:
                 "DescribeConfigsRequest", resources=resources, include_synonyms=False, include_documentation=False
             )
 
-        response = await self._client.ask(wire, ApiKey.DESCRIBE_CONFIGS, build)
+        response = await self._client.send_request(connection, ApiKey.DESCRIBE_CONFIGS, build)
         return {
             f"config {config.name} of {result.resource_name}": str(config.value)
             for result in response.results
@@ -152,7 +158,7 @@ def _described(partition: Message) -> str:
     )
 
 
-def _metadata_question(chosen: Schema) -> Message:
+def _metadata_request(chosen: Schema) -> Message:
     return chosen.new(
         "MetadataRequest",
         topics=None,
@@ -162,17 +168,17 @@ def _metadata_question(chosen: Schema) -> Message:
     )
 
 
-def _reassignments_question(chosen: Schema) -> Message:
+def _list_reassignments_request(chosen: Schema) -> Message:
     return chosen.new("ListPartitionReassignmentsRequest", timeout=milliseconds(1500), topics=None)
 
 
-def _cluster_question(chosen: Schema) -> Message:
+def _describe_cluster_request(chosen: Schema) -> Message:
     return chosen.new(
         "DescribeClusterRequest", include_cluster_authorized_operations=False, include_fenced_brokers=False
     )
 
 
-def _quorum_question(chosen: Schema) -> Message:
+def _describe_quorum_request(chosen: Schema) -> Message:
     # The response has classes of the same names.
     parts = sys.modules[chosen.request_type.__module__]
     topic = parts.TopicData(topic_name=METADATA_TOPIC, partitions=(parts.PartitionData(partition_index=0),))

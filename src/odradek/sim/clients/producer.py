@@ -11,7 +11,7 @@ from odradek.records.batch import CRC_AT
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
-from odradek.sim.clients.wire import ConnectionLost, Wire
+from odradek.sim.clients.connection import Connection, RequestFailed
 from odradek.sim.history import History, Outcome, Send
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -63,7 +63,7 @@ class Producer:
         self._partition: Final = partition
         self._interval_seconds: Final = 1 / sends_per_second
         self._in_flight_max: Final = in_flight_max
-        self._unanswered: Final[deque[_Batch]] = deque()
+        self._in_flight: Final[deque[_Batch]] = deque()
         self._producer_id = -1
         self._sequence = 0
         self._sends_left = 0
@@ -72,32 +72,32 @@ class Producer:
 
     async def run(self) -> None:
         client = self._client
-        while self._unanswered or not self.is_finishing:
+        while self._in_flight or not self.is_finishing:
             try:
                 if self._producer_id < 0:
                     await self._get_producer_id()
                 await self._send_in_order()
-            except ConnectionLost as lost:
-                client.note(f"has to begin again: {lost}")
+            except RequestFailed as failure:
+                client.note(f"has to begin again: {failure}")
                 client.forget_leader(self._partition)
                 await client.back_off()
 
     def _renew(self) -> None:
         """Now and then a producer is closed, and another one takes its place."""
-        if not self._unanswered and self._sends_left <= 0:
+        if not self._in_flight and self._sends_left <= 0:
             self._producer_id = -1
-            raise ConnectionLost("a new producer")
+            raise RequestFailed("a new producer")
 
     async def _get_producer_id(self) -> None:
         client = self._client
-        wire = await client.any_wire()
+        connection = await client.connect_to_any()
 
         def build(chosen: Schema) -> Message:
             return chosen.new("InitProducerIdRequest", transactional_id=None, transaction_timeout=milliseconds(60_000))
 
-        response = await client.ask(wire, ApiKey.INIT_PRODUCER_ID, build)
+        response = await client.send_request(connection, ApiKey.INIT_PRODUCER_ID, build)
         if response.error_code is not ErrorCode.none:
-            raise ConnectionLost(f"no producer id: {response.error_code.name}")
+            raise RequestFailed(f"no producer id: {response.error_code.name}")
         self._producer_id = response.producer_id
         self._sequence = 0
         self._sends_left = client.random.randrange(10, 100)
@@ -107,26 +107,26 @@ class Producer:
     async def _send_in_order(self) -> None:
         """Over one connection: first what was not answered on the last, then what is new. Ends with an error."""
         client = self._client
-        leader, wire = await client.reach_leader(self._partition)
+        leader, connection = await client.reach_leader(self._partition)
         broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        for batch in self._unanswered:
-            self._ask(wire, leader, batch, broken)
+        for batch in self._in_flight:
+            self._send_request(connection, leader, batch, broken)
         try:
-            while self._unanswered or not self.is_finishing:
+            while self._in_flight or not self.is_finishing:
                 await asyncio.wait((broken,), timeout=self._pause_seconds())
                 if broken.done():
-                    raise ConnectionLost(broken.result())
-                if self._unanswered and client.now - self._unanswered[0].sent_at > client.timeout_seconds:
-                    raise ConnectionLost("no response in time")
+                    raise RequestFailed(broken.result())
+                if self._in_flight and client.now - self._in_flight[0].sent_at > client.timeout_seconds:
+                    raise RequestFailed("no response in time")
                 self._renew()
-                if not self.is_finishing and self._sends_left > 0 and len(self._unanswered) < self._in_flight_max:
+                if not self.is_finishing and self._sends_left > 0 and len(self._in_flight) < self._in_flight_max:
                     batch = self._new_batch()
-                    self._unanswered.append(batch)
-                    self._ask(wire, leader, batch, broken)
+                    self._in_flight.append(batch)
+                    self._send_request(connection, leader, batch, broken)
         finally:
-            if self._unanswered:
+            if self._in_flight:
                 # Answers that come late would be taken for those of the next connection.
-                wire.abort()
+                connection.abort()
 
     def _pause_seconds(self) -> float:
         """Until the next batch: often none, so that one is appended while another is being synced."""
@@ -137,13 +137,13 @@ class Producer:
             return random.random() * _BURST_SECONDS
         return random.expovariate(1 / self._interval_seconds)
 
-    def _ask(self, wire: Wire, leader: Leader, batch: _Batch, broken: asyncio.Future[str]) -> None:
-        chosen = self._client.version(wire, ApiKey.PRODUCE)
+    def _send_request(self, connection: Connection, leader: Leader, batch: _Batch, broken: asyncio.Future[str]) -> None:
+        chosen = self._client.version(connection, ApiKey.PRODUCE)
         batch.sent_at = self._client.now
-        answer = wire.ask(chosen, produce_request(chosen, self._partition, leader.topic_id, batch.data))
-        answer.add_done_callback(lambda done: self._answered(batch, leader.epoch, done, broken))
+        answer = connection.send_request(chosen, produce_request(chosen, self._partition, leader.topic_id, batch.data))
+        answer.add_done_callback(lambda done: self._on_response(batch, leader.epoch, done, broken))
 
-    def _answered(
+    def _on_response(
         self, batch: _Batch, leader_epoch: int, answer: asyncio.Future[Message], broken: asyncio.Future[str]
     ) -> None:
         """Called in the order of the requests, until one of them has to be sent again."""
@@ -157,19 +157,19 @@ class Producer:
         if result.error_code in _RETRIABLE:
             broken.set_result(f"{send} has to be sent again: {result.error_code.name}")
             return
-        assert self._unanswered[0] is batch, "answers come in the order of the requests"
-        self._unanswered.popleft()
+        assert self._in_flight[0] is batch, "answers come in the order of the requests"
+        self._in_flight.popleft()
         send.ended = client.now
         if result.error_code is ErrorCode.none:
             send.outcome, send.offset, send.leader_epoch = Outcome.DONE, result.base_offset, leader_epoch
             client.note(f"hears that {send} is at {send.offset}")
-            self._history.when_answered(send)
+            self._history.on_acknowledged(send)
             return
         send.outcome, send.reason = Outcome.REFUSED, result.error_code.name
         client.note(f"hears that {send} is refused: {send.reason}")
         # Nothing that follows it under this id would be taken.
         self._producer_id = -1
-        self._unanswered.clear()
+        self._in_flight.clear()
         broken.set_result(f"{send} was refused")
 
     def _new_batch(self) -> _Batch:

@@ -7,7 +7,7 @@ from odradek.base.ids import TopicPartition
 from odradek.records.batch import check_crc, parse_batches
 from odradek.records.decode import decode_batch
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
-from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.history import UNKNOWN_EPOCH, EndOffset, History, OutOfRange, Read
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -42,14 +42,14 @@ class Reader:
                 records = await self._read(self.position)
                 if records:
                     self.position = records[-1][0] + 1
-            except ConnectionLost as lost:
-                self._client.note(f"cannot read: {lost}")
+            except RequestFailed as failure:
+                self._client.note(f"cannot read: {failure}")
                 self._client.forget_leader(self._partition)
                 await self._client.back_off()
 
     async def probe(self, interval_seconds: float) -> None:
         """Now and then: the end offset, and something below it."""
-        await self._client.now_and_then(interval_seconds, self._partition, self._read_somewhere)
+        await self._client.run_periodically(interval_seconds, self._partition, self._read_somewhere)
 
     async def _read_somewhere(self) -> None:
         end_offset = await self.end_offset()
@@ -65,30 +65,30 @@ class Reader:
                 records = await self._read(self.position)
                 if records:
                     self.position = records[-1][0] + 1
-        except ConnectionLost:
+        except RequestFailed:
             self._client.forget_leader(self._partition)
             raise
 
     # ---- asking
 
     async def end_offset(self) -> int:
-        return await self._ask_offset(LATEST)
+        return await self._list_offset(LATEST)
 
     async def start_offset(self) -> int:
-        return await self._ask_offset(EARLIEST)
+        return await self._list_offset(EARLIEST)
 
-    async def _ask_offset(self, timestamp: int) -> int:
+    async def _list_offset(self, timestamp: int) -> int:
         client = self._client
-        leader, wire = await client.reach_leader(self._partition)
+        leader, connection = await client.reach_leader(self._partition)
 
         def build(chosen: Schema) -> Message:
-            asked = chosen.new(
+            requested = chosen.new(
                 "ListOffsetsPartition",
                 partition_index=self._partition.partition,
                 current_leader_epoch=leader.epoch,
                 timestamp=timestamp,
             )
-            topic = chosen.new("ListOffsetsTopic", name=self._partition.topic, partitions=(asked,))
+            topic = chosen.new("ListOffsetsTopic", name=self._partition.topic, partitions=(requested,))
             return chosen.new(
                 "ListOffsetsRequest",
                 replica_id=-1,
@@ -98,10 +98,10 @@ class Reader:
             )
 
         began = client.now
-        response = await client.ask(wire, ApiKey.LIST_OFFSETS, build)
+        response = await client.send_request(connection, ApiKey.LIST_OFFSETS, build)
         answer = response.topics[0].partitions[0]
         if answer.error_code is not ErrorCode.none:
-            raise ConnectionLost(f"no offset: {answer.error_code.name}")
+            raise RequestFailed(f"no offset: {answer.error_code.name}")
         if timestamp == LATEST:
             self._history.end_offsets.append(
                 EndOffset(
@@ -117,22 +117,22 @@ class Reader:
 
     async def _read(self, offset: int) -> list[tuple[int, bytes]]:
         client = self._client
-        leader, wire = await client.reach_leader(self._partition)
+        leader, connection = await client.reach_leader(self._partition)
         began = client.now
         try:
-            response = await client.ask(
-                wire,
+            response = await client.send_request(
+                connection,
                 ApiKey.FETCH,
                 lambda chosen: self._request(chosen, leader, offset),
                 extra_seconds=_WAIT_MS / 1000,
             )
-        except ConnectionLost:
+        except RequestFailed:
             self._forget_session()
             raise
         code = getattr(response, "error_code", ErrorCode.none)
         if code is not ErrorCode.none:
             self._forget_session()
-            raise ConnectionLost(f"no records: {code.name}")
+            raise RequestFailed(f"no records: {code.name}")
         self._take_session(response)
         answers = [one for topic in response.responses for one in topic.partitions]
         if not answers:
@@ -146,20 +146,20 @@ class Reader:
                 self._history.out_of_range.append(
                     OutOfRange(
                         partition=self._partition,
-                        asked_offset=offset,
+                        fetch_offset=offset,
                         began=began,
                         ended=client.now,
                         leader_epoch=leader.epoch,
                     )
                 )
-            raise ConnectionLost(f"no records: {answer.error_code.name}")
+            raise RequestFailed(f"no records: {answer.error_code.name}")
         found, epochs, is_damaged = _decode(answer.records)
         wanted = [one for one in found if one[0] >= offset]
         self._history.reads.append(
             Read(
                 reader=client.name,
                 partition=self._partition,
-                asked_offset=offset,
+                fetch_offset=offset,
                 began=began,
                 ended=client.now,
                 records=tuple(found),
@@ -170,7 +170,7 @@ class Reader:
             )
         )
         if is_damaged and not wanted:
-            raise ConnectionLost("what comes next is damaged")
+            raise RequestFailed("what comes next is damaged")
         if wanted:
             client.note(f"reads {self._partition} from {wanted[0][0]} to {wanted[-1][0]}")
         return wanted
@@ -179,14 +179,14 @@ class Reader:
 
     def _request(self, chosen: Schema, leader: Leader, offset: int) -> Message:
         random = self._client.random
-        asked = chosen.new(
+        requested = chosen.new(
             "FetchPartition",
             partition=self._partition.partition,
             current_leader_epoch=leader.epoch,
             fetch_offset=offset,
             partition_max_bytes=random.choice((1, 1000, 10_000, 1_000_000)),
         )
-        topic = chosen.new("FetchTopic", topic=self._partition.topic, topic_id=leader.topic_id, partitions=(asked,))
+        topic = chosen.new("FetchTopic", topic=self._partition.topic, topic_id=leader.topic_id, partitions=(requested,))
         return chosen.new(
             "FetchRequest",
             replica_id=-1,

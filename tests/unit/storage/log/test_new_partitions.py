@@ -14,7 +14,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk
 from odradek.records.batch import parse_batches
-from odradek.sim.machine import Machine
+from odradek.sim.computer import Computer
 from odradek.sim.world import simulated_world
 from odradek.storage.log.log_dirs import LogDirs, WantedLog
 from odradek.storage.log.meta_properties import MetaProperties, write_meta_properties
@@ -37,9 +37,9 @@ class Inline:
 class Broker:
     """Log dirs on a machine that may lose power."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.disk: Disk = machine.new_process().disk
+    def __init__(self, computer: Computer) -> None:
+        self.computer = computer
+        self.disk: Disk = computer.new_process().disk
         self.disk.make_dirs(DIRECTORY)
         write_meta_properties(self.disk, DIRECTORY, MetaProperties("cluster", 1, UUID(int=1000)))
         self.start()
@@ -57,13 +57,13 @@ class Broker:
         assert len(self.logs) == len(NAMES)
 
     def lose_power(self) -> None:
-        self.machine.lose_power()
-        self.machine.switch_on()
-        self.disk = self.machine.new_process().disk
+        self.computer.lose_power()
+        self.computer.switch_on()
+        self.disk = self.computer.new_process().disk
 
     def kill(self) -> None:
-        self.machine.kill()
-        self.disk = self.machine.new_process().disk
+        self.computer.kill()
+        self.disk = self.computer.new_process().disk
 
     def stop(self) -> None:
         assert not any(job() for job in self.dirs.closing_jobs())
@@ -81,7 +81,7 @@ def append(log: PartitionLog, records: int) -> None:
 def in_many_worlds(story: Callable[[Broker], Any]) -> None:
     for seed in SEEDS:
         with simulated_world(seed) as world:
-            story(Broker(world.add_machine("one")))
+            story(Broker(world.add_computer("one")))
 
 
 def test_flushed_records_of_a_new_partition_survive_power_loss() -> None:

@@ -6,12 +6,12 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.clients.group_client import GroupClient
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History
 
 
-class Committer:
+class OffsetCommitter:
     def __init__(self, client: ClusterClient, history: History, group: str, partition: TopicPartition) -> None:
         self._groups: Final = GroupClient(client, history, group)
         self._client: Final = client
@@ -30,10 +30,10 @@ class Committer:
         groups = self._groups
         try:
             if self._client.random.random() < 0.5:
-                await groups.look(self._partition)
+                await groups.fetch_committed_offset(self._partition)
             code = await groups.commit(self._partition)
-        except ConnectionLost as lost:
-            self._client.note(f"cannot commit: {lost}")
+        except RequestFailed as failure:
+            self._client.note(f"cannot commit: {failure}")
             self._client.forget_leader(self._partition)
             code = ErrorCode.coordinator_not_available
         if code is not ErrorCode.none:

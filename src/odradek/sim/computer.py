@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final
 
-from odradek.sim.clock import MachineClock, VirtualClock
+from odradek.sim.clock import ComputerClock, VirtualClock
 from odradek.sim.disk import VirtualDisk
 from odradek.sim.disk_port import DiskCondition, VirtualDiskPort
 from odradek.sim.executor import VirtualExecutor
@@ -18,21 +18,23 @@ from odradek.sim.trace import Trace
 class Ports:
     """What one process has of its machine: the ports that node code is written against."""
 
-    def __init__(self, machine: "Machine", process: Process, shared_workers: int) -> None:
-        run = f"{process.name}/run {machine.runs}"
+    def __init__(self, computer: "Computer", process: Process, shared_workers: int) -> None:
+        run = f"{process.name}/run {computer.runs}"
         self.process: Final = process
-        self.random: Final = machine.new_random(run)
-        self.clock: Final = VirtualClock(machine.clock, process)
+        self.random: Final = computer.new_random(run)
+        self.clock: Final = VirtualClock(computer.clock, process)
         self.disk: Final = VirtualDiskPort(
-            machine.disk, machine.disk_condition, process, machine.new_random(f"{run}/disk")
+            computer.disk, computer.disk_condition, process, computer.new_random(f"{run}/disk")
         )
-        self.executor: Final = VirtualExecutor(process, self.disk, machine.new_random(f"{run}/threads"), shared_workers)
+        self.executor: Final = VirtualExecutor(
+            process, self.disk, computer.new_random(f"{run}/threads"), shared_workers
+        )
 
 
 Program = Callable[[Ports], Coroutine[Any, Any, int]]
 
 
-class Machine:
+class Computer:
     def __init__(
         self, name: str, scheduler: Scheduler, trace: Trace, network: Network, new_random: Callable[[str], Random]
     ) -> None:
@@ -42,7 +44,7 @@ class Machine:
         self._network: Final = network
         self.new_random: Final = new_random
         network.add_host(name)
-        self.clock: Final = MachineClock(new_random(f"{name}/clock").uniform(0, 1e6))
+        self.clock: Final = ComputerClock(new_random(f"{name}/clock").uniform(0, 1e6))
         self.disk: Final = VirtualDisk(new_random(f"{name}/power"), lambda: self.clock.wall_ms(scheduler.now))
         self.disk_condition: Final = DiskCondition()
         self.process: Process | None = None

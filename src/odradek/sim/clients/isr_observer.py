@@ -5,10 +5,10 @@ from typing import Final
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.reader import Reader
-from odradek.sim.history import History, InSyncView
+from odradek.sim.history import History, IsrView
 
 
-class Witness:
+class IsrObserver:
     def __init__(self, client: ClusterClient, history: History, partition: TopicPartition) -> None:
         self._client: Final = client
         self._history: Final = history
@@ -16,27 +16,27 @@ class Witness:
         self._reader: Final = Reader(client, history, partition, uses_session=False)
 
     async def run(self, interval_seconds: float) -> None:
-        await self._client.now_and_then(interval_seconds, self._partition, self._ask)
+        await self._client.run_periodically(interval_seconds, self._partition, self._send_request)
 
-    async def _ask(self) -> None:
-        await self._ask_who_is_in_sync()
+    async def _send_request(self) -> None:
+        await self._observe_isr()
         await self._reader.end_offset()
 
-    async def _ask_who_is_in_sync(self) -> None:
+    async def _observe_isr(self) -> None:
         client = self._client
-        asked, wire = await client.reach_leader(self._partition)
+        requested, connection = await client.reach_leader(self._partition)
         began = client.now
-        topic = (await client.describe([self._partition.topic], wire))[self._partition.topic]
+        topic = (await client.describe([self._partition.topic], connection))[self._partition.topic]
         leader = await client.leader(self._partition)
-        if (leader.host, leader.port) != (asked.host, asked.port):
+        if (leader.host, leader.port) != (requested.host, requested.port):
             return
         for partition in topic.partitions:
             if partition.partition_index == self._partition.partition:
-                view = InSyncView(
+                view = IsrView(
                     partition=self._partition,
                     leader_epoch=partition.leader_epoch,
                     isr=tuple(partition.isr_nodes),
                     began=began,
                     ended=client.now,
                 )
-                self._history.in_sync_views.append(view)
+                self._history.isr_views.append(view)

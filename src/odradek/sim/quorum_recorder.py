@@ -10,11 +10,11 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from odradek.sim.clients.onlooker import CONFIG
+from odradek.sim.clients.topic_observer import CONFIG
+from odradek.sim.commit_recorder import CommitRecorder
 from odradek.sim.history import History, View
 from odradek.sim.layout import CLIENT_PORT
 from odradek.sim.metadata_disk import outline
-from odradek.sim.moments import APPEND, LEAD, VOTE, Moments
 from odradek.sim.node_host import NodeHost
 from odradek.sim.quorum_history import (
     Acknowledgement,
@@ -22,21 +22,21 @@ from odradek.sim.quorum_history import (
     Candidacy,
     ClaimAccepted,
     DiskSeen,
-    EpochSaid,
-    Farewell,
+    Disturbance,
+    EpochReported,
     Heartbeat,
     HeartbeatSent,
-    LeaderSpoke,
+    LeaderAnnounced,
     Listening,
     LogEnd,
     QuorumSettings,
-    Trouble,
+    ShutdownRequested,
     Vote,
     VoterServed,
 )
 from odradek.sim.stored_log import split
+from odradek.sim.triggers import APPEND, LEAD, VOTE, Triggers
 from odradek.sim.wire_names import Exchange
-from odradek.sim.witness import Witness
 from odradek.sim.world import World
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message
@@ -44,17 +44,17 @@ from odradek.wire.schemas import Message
 _METADATA_NAMES: Final = (METADATA_TOPIC_ID.bytes, METADATA_TOPIC.encode())
 
 
-class Evidence:
+class QuorumRecorder:
     def __init__(
-        self, world: World, nodes: Sequence[NodeHost], history: History, moments: Moments | None = None
+        self, world: World, nodes: Sequence[NodeHost], history: History, triggers: Triggers | None = None
     ) -> None:
         self._world: Final = world
         self._changes: Final = history.changes
         self._history: Final = history.quorum
-        self._moments: Final = moments or Moments()
+        self._triggers: Final = triggers or Triggers()
         self._disks: Final = {node.name: node.metadata_disk for node in nodes}
         self._ids: Final = {node.name: node.planned.node_id for node in nodes}
-        self._witness: Final = Witness(
+        self._commit_recorder: Final = CommitRecorder(
             world,
             self._disks,
             {node.planned.node_id: node.name for node in nodes if node.planned.is_voter},
@@ -63,35 +63,35 @@ class Evidence:
         self._voters: Final = frozenset(node.name for node in nodes if node.planned.is_voter)
         # Requests that are not answered yet, with when they were sent: by identity, as several look the same.
         self._open: Final[dict[int, tuple[Exchange, Message, float]]] = {}
-        self._said: Final[dict[str, tuple[int, int]]] = {}
+        self._reported_epochs: Final[dict[str, tuple[int, int]]] = {}
         for node in nodes:
             # Whatever it was doing when it ended, its disk says how far it had come.
-            node.when_ended(lambda node=node: self.look_at(node.name))  # type: ignore[misc]
-            node.machine.disk.write_watcher = self._append_watcher(node)
+            node.add_end_listener(lambda node=node: self.record_disk(node.name))  # type: ignore[misc]
+            node.computer.disk.write_watcher = self._append_watcher(node)
             node.on_service = self._service_watcher(node.name)
         world.network.watchers.update(
             {
-                ApiKey.VOTE: self._saw_vote,
-                ApiKey.FETCH: self._saw_fetch,
-                ApiKey.BEGIN_QUORUM_EPOCH: self._saw_claim,
-                ApiKey.END_QUORUM_EPOCH: self._saw_claim,
-                ApiKey.BROKER_HEARTBEAT: self._saw_heartbeat,
+                ApiKey.VOTE: self._on_vote,
+                ApiKey.FETCH: self._on_fetch,
+                ApiKey.BEGIN_QUORUM_EPOCH: self._on_claim,
+                ApiKey.END_QUORUM_EPOCH: self._on_claim,
+                ApiKey.BROKER_HEARTBEAT: self._on_heartbeat,
             }
         )
-        world.network.listening_watcher = self._saw_listening
+        world.network.listening_watcher = self._on_listening
 
     # ---- disks
 
-    def look_at(self, node: str) -> None:
+    def record_disk(self, node: str) -> None:
         self._history.copies.append(self._disks[node].copy(self._world.now))
         self._note_state(node)
         self._durable_end(node)
 
-    def look_at_all(self, topics: Sequence[str]) -> None:
+    def record_all(self, topics: Sequence[str]) -> None:
         """After healing: every node has the whole log, and so these topics as their author left them."""
         now = self._world.now
         for node, disk in self._disks.items():
-            self.look_at(node)
+            self.record_disk(node)
             found = disk.topics()
             for topic in topics:
                 there = found.get(topic)
@@ -119,46 +119,46 @@ class Evidence:
                 for batch in split(data):
                     one = Appended(node=node.name, batch=outline(batch), seconds=self._world.now)
                     self._history.appended.append(one)
-                    self._witness.saw_append(one)
+                    self._commit_recorder.on_append(one)
                     if one.batch.leader_id == node.planned.node_id:
-                        self._moments.come(LEAD, node.name)
-                self._moments.come(APPEND, node.name)
+                        self._triggers.fire(LEAD, node.name)
+                self._triggers.fire(APPEND, node.name)
 
         return appended
 
     def _service_watcher(self, node: str) -> Callable[[bool], None]:
-        troubles = self._history.troubles
-        trouble = Trouble(one=node, other=node, began=0.0, ended=inf)
-        troubles.append(trouble)
+        disturbances = self._history.disturbances
+        disturbance = Disturbance(one=node, other=node, began=0.0, ended=inf)
+        disturbances.append(disturbance)
 
         def changed(is_there: bool) -> None:
-            nonlocal trouble
+            nonlocal disturbance
             if is_there:
-                troubles.remove(trouble)
-                troubles.append(replace(trouble, ended=self._world.now))
-            elif trouble not in troubles:
-                trouble = replace(trouble, began=self._world.now)
-                troubles.append(trouble)
+                disturbances.remove(disturbance)
+                disturbances.append(replace(disturbance, ended=self._world.now))
+            elif disturbance not in disturbances:
+                disturbance = replace(disturbance, began=self._world.now)
+                disturbances.append(disturbance)
 
         return changed
 
     # ---- elections
 
-    def _saw_vote(self, exchange: Exchange, response: bytes | None) -> None:
-        asked = _partition(exchange.asked())
-        if asked is None:
+    def _on_vote(self, exchange: Exchange, response: bytes | None) -> None:
+        requested = _partition(exchange.read_request())
+        if requested is None:
             return
-        is_pre_vote = getattr(asked, "pre_vote", False)
-        claimed_end = LogEnd(epoch=asked.last_offset_epoch, offset=asked.last_offset)
+        is_pre_vote = getattr(requested, "pre_vote", False)
+        claimed_end = LogEnd(epoch=requested.last_offset_epoch, offset=requested.last_offset)
         now = self._world.now
         if response is None:
-            candidate = exchange.asker
-            self._says(candidate, asked.replica_epoch)
+            candidate = exchange.requester
+            self._record_epoch(candidate, requested.replica_epoch)
             self._history.candidacies.append(
                 Candidacy(
                     candidate=candidate,
-                    candidate_id=asked.replica_id,
-                    epoch=asked.replica_epoch,
+                    candidate_id=requested.replica_id,
+                    epoch=requested.replica_epoch,
                     seconds=now,
                     is_pre_vote=is_pre_vote,
                     claimed_end=claimed_end,
@@ -167,13 +167,13 @@ class Evidence:
                 )
             )
             if not is_pre_vote:
-                self._moments.come(VOTE, candidate)
+                self._triggers.fire(VOTE, candidate)
             return
-        answer = _partition(exchange.answered(response))
+        answer = _partition(exchange.read_response(response))
         if answer is None:
             return
-        voter = exchange.answerer
-        self._says(voter, answer.leader_epoch, answer.leader_id)
+        voter = exchange.responder
+        self._record_epoch(voter, answer.leader_epoch, answer.leader_id)
         if not answer.vote_granted:
             return
         self._note_state(voter)
@@ -181,9 +181,9 @@ class Evidence:
             Vote(
                 voter=voter,
                 voter_id=self._ids[voter],
-                candidate_id=asked.replica_id,
-                epoch=asked.replica_epoch,
-                answered_epoch=answer.leader_epoch,
+                candidate_id=requested.replica_id,
+                epoch=requested.replica_epoch,
+                voter_epoch=answer.leader_epoch,
                 seconds=now,
                 is_pre_vote=is_pre_vote,
                 claimed_end=claimed_end,
@@ -192,37 +192,39 @@ class Evidence:
             )
         )
         if not is_pre_vote:
-            self._moments.come(VOTE, voter)
+            self._triggers.fire(VOTE, voter)
 
-    def _saw_claim(self, exchange: Exchange, response: bytes | None) -> None:
+    def _on_claim(self, exchange: Exchange, response: bytes | None) -> None:
         """BeginQuorumEpoch or EndQuorumEpoch."""
-        asked = _partition(exchange.asked())
-        if asked is None:
+        requested = _partition(exchange.read_request())
+        if requested is None:
             return
         if response is None:
-            self._says(exchange.asker, asked.leader_epoch, asked.leader_id)
+            self._record_epoch(exchange.requester, requested.leader_epoch, requested.leader_id)
             if exchange.api_key == ApiKey.END_QUORUM_EPOCH:
-                self._history.resigned.append((asked.leader_epoch, self._world.now))
+                self._history.resigned.append((requested.leader_epoch, self._world.now))
             else:
-                spoke = LeaderSpoke(leader=exchange.asker, epoch=asked.leader_epoch, seconds=self._world.now)
-                self._history.spoke.append(spoke)
+                announced = LeaderAnnounced(
+                    leader=exchange.requester, epoch=requested.leader_epoch, seconds=self._world.now
+                )
+                self._history.announcements.append(announced)
             return
-        answer = _partition(exchange.answered(response))
+        answer = _partition(exchange.read_response(response))
         if answer is None:
             return
-        self._says(exchange.answerer, answer.leader_epoch, answer.leader_id)
+        self._record_epoch(exchange.responder, answer.leader_epoch, answer.leader_id)
         if answer.error_code is ErrorCode.none:
             what = "its beginning" if exchange.api_key == ApiKey.BEGIN_QUORUM_EPOCH else "its end"
-            self._accepts(exchange.answerer, asked.leader_epoch, answer.leader_epoch, what)
+            self._record_claim(exchange.responder, requested.leader_epoch, answer.leader_epoch, what)
 
-    def _says(self, node: str, epoch: int, leader_id: int = -1) -> None:
-        if epoch < 0 or self._said.get(node) == (epoch, leader_id):
+    def _record_epoch(self, node: str, epoch: int, leader_id: int = -1) -> None:
+        if epoch < 0 or self._reported_epochs.get(node) == (epoch, leader_id):
             return
-        self._said[node] = epoch, leader_id
+        self._reported_epochs[node] = epoch, leader_id
         now = self._world.now
         state = self._disks[node].durable_state(now)
         self._history.epochs.append(
-            EpochSaid(
+            EpochReported(
                 node=node,
                 epoch=epoch,
                 leader_id=leader_id,
@@ -231,104 +233,108 @@ class Evidence:
             )
         )
 
-    def _accepts(self, node: str, epoch: int, own_epoch: int, what: str) -> None:
+    def _record_claim(self, node: str, epoch: int, own_epoch: int, what: str) -> None:
         if own_epoch != epoch:
             one = ClaimAccepted(node=node, epoch=epoch, own_epoch=own_epoch, what=what, seconds=self._world.now)
             self._history.accepted.append(one)
 
     # ---- replication
 
-    def _saw_fetch(self, exchange: Exchange, response: bytes | None) -> None:
-        if exchange.asker not in self._ids or exchange.answerer not in self._voters:
+    def _on_fetch(self, exchange: Exchange, response: bytes | None) -> None:
+        if exchange.requester not in self._ids or exchange.responder not in self._voters:
             return
         if response is None:
-            self._fetches(exchange)
+            self._on_fetch_request(exchange)
         else:
-            self._is_served(exchange, response)
+            self._on_fetch_response(exchange, response)
 
-    def _fetches(self, exchange: Exchange) -> None:
+    def _on_fetch_request(self, exchange: Exchange) -> None:
         if not any(name in exchange.request for name in _METADATA_NAMES):
             # Most are of other topics, and need not be read.
             return
-        request = exchange.asked()
+        request = exchange.read_request()
         topic = next((one for one in request.topics if _is_metadata(one)), None)
         if topic is None:
             return
         (partition,) = topic.partitions
         self._open[id(exchange)] = exchange, partition, self._world.now
-        self._says(exchange.asker, partition.current_leader_epoch)
-        if exchange.asker in self._voters:
-            state = self._disks[exchange.asker].durable_state(self._world.now)
+        self._record_epoch(exchange.requester, partition.current_leader_epoch)
+        if exchange.requester in self._voters:
+            state = self._disks[exchange.requester].durable_state(self._world.now)
             self._history.acknowledgements.append(
                 Acknowledgement(
-                    voter=exchange.asker,
+                    voter=exchange.requester,
                     epoch=partition.current_leader_epoch,
                     offset=partition.fetch_offset,
                     durable_epoch=0 if state is None else state.epoch,
-                    durable_end_offset=self._durable_end(exchange.asker).offset,
+                    durable_end_offset=self._durable_end(exchange.requester).offset,
                     seconds=self._world.now,
                 )
             )
 
-    def _is_served(self, exchange: Exchange, response: bytes) -> None:
+    def _on_fetch_response(self, exchange: Exchange, response: bytes) -> None:
         opened = self._open.pop(id(exchange), None)
         if opened is None:
             return
-        asked = opened[1]
-        topic = next(iter(exchange.answered(response).responses), None)
+        requested = opened[1]
+        topic = next(iter(exchange.read_response(response).responses), None)
         if topic is None:
             return
         (answer,) = topic.partitions
         leader = answer.current_leader
-        self._says(exchange.answerer, leader.leader_epoch, leader.leader_id)
+        self._record_epoch(exchange.responder, leader.leader_epoch, leader.leader_id)
         if answer.error_code is not ErrorCode.none:
             return
-        self._accepts(exchange.answerer, asked.current_leader_epoch, leader.leader_epoch, "a fetch")
-        if exchange.asker in self._voters:
+        self._record_claim(exchange.responder, requested.current_leader_epoch, leader.leader_epoch, "a fetch")
+        if exchange.requester in self._voters:
             self._history.served.append(
                 VoterServed(
-                    leader=exchange.answerer,
+                    leader=exchange.responder,
                     epoch=leader.leader_epoch,
-                    voter=exchange.asker,
+                    voter=exchange.requester,
                     seconds=self._world.now,
                 )
             )
         if answer.high_watermark >= 0:
-            self._witness.is_told(exchange.asker, exchange.answerer, leader.leader_epoch, answer.high_watermark)
+            self._commit_recorder.on_high_watermark(
+                exchange.requester, exchange.responder, leader.leader_epoch, answer.high_watermark
+            )
 
     # ---- brokers
 
-    def _saw_heartbeat(self, exchange: Exchange, response: bytes | None) -> None:
+    def _on_heartbeat(self, exchange: Exchange, response: bytes | None) -> None:
         if response is None:
-            asked = exchange.asked()
-            self._open[id(exchange)] = exchange, asked, self._world.now
+            requested = exchange.read_request()
+            self._open[id(exchange)] = exchange, requested, self._world.now
             self._history.unanswered[id(exchange)] = HeartbeatSent(
-                broker_id=asked.broker_id,
-                broker_epoch=asked.broker_epoch,
-                controller=exchange.answerer,
+                broker_id=requested.broker_id,
+                broker_epoch=requested.broker_epoch,
+                controller=exchange.responder,
                 seconds=self._world.now,
             )
-            if asked.want_shut_down:
-                farewell = Farewell(broker_id=asked.broker_id, broker_epoch=asked.broker_epoch, seconds=self._world.now)
-                self._history.farewells.append(farewell)
+            if requested.want_shut_down:
+                shutdown_request = ShutdownRequested(
+                    broker_id=requested.broker_id, broker_epoch=requested.broker_epoch, seconds=self._world.now
+                )
+                self._history.shutdown_requests.append(shutdown_request)
             return
         opened = self._open.pop(id(exchange), None)
         self._history.unanswered.pop(id(exchange), None)
-        if opened is None or exchange.answered(response).error_code is not ErrorCode.none:
+        if opened is None or exchange.read_response(response).error_code is not ErrorCode.none:
             return
-        _, asked, asked_seconds = opened
+        _, requested, sent_seconds = opened
         self._history.heartbeats.append(
             Heartbeat(
-                broker_id=asked.broker_id,
-                broker_epoch=asked.broker_epoch,
-                controller=exchange.answerer,
-                asked_seconds=asked_seconds,
-                answered_seconds=self._world.now,
-                wants_to_leave=asked.want_fence or asked.want_shut_down,
+                broker_id=requested.broker_id,
+                broker_epoch=requested.broker_epoch,
+                controller=exchange.responder,
+                sent_seconds=sent_seconds,
+                responded_seconds=self._world.now,
+                wants_to_leave=requested.want_fence or requested.want_shut_down,
             )
         )
 
-    def _saw_listening(self, host: str, port: int, is_open: bool) -> None:
+    def _on_listening(self, host: str, port: int, is_open: bool) -> None:
         if host in self._ids:
             one = Listening(node=host, port=port, seconds=self._world.now, is_open=is_open)
             self._history.listening.append(one)

@@ -6,7 +6,7 @@ from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.partition_model import ClusterModel
 
 
-def spare_a_copy(model: ClusterModel, partitions: Iterable[TopicPartition], doubtful: Set[int]) -> bool:
+def leaves_eligible_replica(model: ClusterModel, partitions: Iterable[TopicPartition], doubtful: Set[int]) -> bool:
     """Whether all is well though these brokers die, or have died since they were last heard of.
 
     Somebody else has to have everything of every partition. And fewer than min.insync.replicas of those that may lead

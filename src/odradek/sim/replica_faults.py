@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.sim.cluster import Cluster
 from odradek.sim.faults import Fault
-from odradek.sim.moments import SHRINK
+from odradek.sim.triggers import SHRINK
 
 # Long enough for whoever is not heard to be fenced, for another one to lead, and for that one to write more.
 _DEPOSED_SECONDS_MIN: Final = 3.0
@@ -22,7 +22,7 @@ def _depose(fault: Fault, cluster: Cluster) -> None:
         leader = leaders[int(fault.amount * len(leaders))].leader
         others = [name for name in cluster.nodes if name != leader]
         links = [pair for other in others for pair in ((leader, other), (other, leader))]
-        cluster.cut(links, max(fault.lasts_seconds, _DEPOSED_SECONDS_MIN))
+        cluster.block_links(links, max(fault.lasts_seconds, _DEPOSED_SECONDS_MIN))
 
 
 def _desert(fault: Fault, cluster: Cluster) -> None:
@@ -35,25 +35,25 @@ def _desert(fault: Fault, cluster: Cluster) -> None:
     follower = in_sync[int(fault.amount * 1000) % len(in_sync)]
     scheduler, network = cluster.world.scheduler, cluster.world.network
     others = [name for name in cluster.nodes if name not in (leader, follower)]
-    cluster.cut([(leader, follower), (follower, leader)], _OUT_OF_SYNC_SECONDS)
+    cluster.block_links([(leader, follower), (follower, leader)], _OUT_OF_SYNC_SECONDS)
 
     def left_alone() -> None:
-        cluster.cut([(leader, other) for other in others], _LAST_WORDS_SECONDS)
+        cluster.block_links([(leader, other) for other in others], _LAST_WORDS_SECONDS)
         scheduler.call_after(_LAST_WORDS_SECONDS, die)
 
     def die() -> None:
         node = cluster.nodes[leader]
-        if not (node.machine.is_running and cluster.may_die(node)):
+        if not (node.computer.is_running and cluster.may_crash(node)):
             return
-        node.machine.kill()
+        node.computer.kill()
         scheduler.call_after(max(fault.lasts_seconds, _LATE_FOR_SECONDS), node.start)
         for other in others:
-            cluster.trouble(follower, other, _LATE_FOR_SECONDS)
+            cluster.record_disturbance(follower, other, _LATE_FOR_SECONDS)
             for link in (network.link(follower, other), network.link(other, follower)):
                 link.extra_seconds = _LATE_SECONDS
                 scheduler.call_after(_LATE_FOR_SECONDS, link.become_normal)
 
-    cluster.moments.at_next(SHRINK, leader, left_alone)
+    cluster.triggers.on_next(SHRINK, leader, left_alone)
 
 
 def _flip_record(fault: Fault, cluster: Cluster) -> None:
@@ -64,15 +64,15 @@ def _flip_record(fault: Fault, cluster: Cluster) -> None:
     whoever reads it to find.
     """
     node, replicas = cluster.nodes[fault.node], cluster.replicas
-    if replicas is None or not (node.is_wanted and node.machine.is_running) or not replicas.may_die(node):
+    if replicas is None or not (node.is_wanted and node.computer.is_running) or not replicas.may_crash(node):
         return
-    node.machine.kill()
+    node.computer.kill()
     for what in replicas.flip_bit(node, fault.amount):
         cluster.world.trace.major(node.name, what)
     cluster.world.scheduler.call_after(fault.lasts_seconds, node.start)
 
 
-REPLICA_STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
+REPLICA_FAULTS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "deposed": _depose,
     "deserted": _desert,
     "flipped-record": _flip_record,

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from odradek.core.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, RegisterBrokerRecord
-from odradek.sim.clients.onlooker import CONFIG
+from odradek.sim.clients.topic_observer import CONFIG
 from odradek.sim.metadata_disk import MetadataDisk, Topics
 from odradek.sim.quorum_history import (
     Appended,
     BrokerChange,
     CommittedBatch,
-    HighWatermarkTold,
+    HighWatermarkSent,
     LeaderLog,
     QuorumHistory,
     TopicState,
@@ -20,7 +20,7 @@ from odradek.sim.quorum_history import (
 from odradek.sim.world import World
 
 
-class Witness:
+class CommitRecorder:
     def __init__(
         self,
         world: World,
@@ -33,24 +33,24 @@ class Witness:
         self._disks: Final = disks
         self._voters: Final = dict(voters)
         self._history: Final = history
-        self._told: Final[dict[tuple[str, int, str], int]] = {}
+        self._sent: Final[dict[tuple[str, int, str], int]] = {}
         self._first_appended: Final[dict[tuple[int, int], Appended]] = {}
         self._end = 0
         self._topics = Topics()
 
-    def saw_append(self, appended: Appended) -> None:
+    def on_append(self, appended: Appended) -> None:
         batch = appended.batch
         self._first_appended.setdefault((batch.epoch, batch.base_offset), appended)
         if batch.voter_ids is not None and batch.voter_ids != self._voters.keys():
             self._history.has_fixed_voters = False
 
-    def is_told(self, listener: str, leader: str, epoch: int, offset: int) -> None:
+    def on_high_watermark(self, listener: str, leader: str, epoch: int, offset: int) -> None:
         """A leader tells another node its high watermark."""
-        before = self._told.get((leader, epoch, listener))
+        before = self._sent.get((leader, epoch, listener))
         snapshot_end = max(self._disks[leader].durable_snapshots(), default=(0, 0))[0]
         if before == offset and snapshot_end <= offset:
             return
-        self._told[leader, epoch, listener] = offset
+        self._sent[leader, epoch, listener] = offset
         now = self._world.now
         if not any((log.leader, log.epoch) == (leader, epoch) for log in self._history.leader_logs):
             batches = self._disks[leader].batches()
@@ -58,8 +58,8 @@ class Witness:
             log = LeaderLog(leader=leader, epoch=epoch, seconds=now, start_offset=start, batches=batches)
             self._history.leader_logs.append(log)
         voters = self._voter_sets(leader)
-        self._history.told.append(
-            HighWatermarkTold(
+        self._history.high_watermarks.append(
+            HighWatermarkSent(
                 leader=leader,
                 listener=listener,
                 epoch=epoch,

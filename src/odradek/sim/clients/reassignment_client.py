@@ -10,7 +10,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
-from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.clients.connection import RequestFailed
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -19,7 +19,7 @@ _ELECT_PROBABILITY: Final = 0.3
 _CANCEL_PROBABILITY: Final = 0.15
 
 
-class Rearranger:
+class ReassignmentClient:
     def __init__(
         self,
         client: ClusterClient,
@@ -41,8 +41,8 @@ class Rearranger:
             partition = random.choice(self._partitions)
             try:
                 await self._rearrange(partition)
-            except ConnectionLost as lost:
-                self._client.note(f"does not know what became of {partition}: {lost}")
+            except RequestFailed as failure:
+                self._client.note(f"does not know what became of {partition}: {failure}")
         for partition in self._partitions:
             while not await self._settle(partition):
                 await self._client.back_off()
@@ -70,14 +70,14 @@ class Rearranger:
         replicas = tuple(self._client.random.sample(self._broker_ids, self._replication_factor))
         try:
             return await self._reassign(partition, replicas) is ErrorCode.none
-        except ConnectionLost:
+        except RequestFailed:
             return False
 
     async def _elect(self, partition: TopicPartition) -> None:
         client = self._client
         client.note(f"asks for the preferred leader of {partition}")
-        response = await client.ask(
-            await client.any_wire(), ApiKey.ELECT_LEADERS, lambda chosen: _elect_leaders(chosen, partition)
+        response = await client.send_request(
+            await client.connect_to_any(), ApiKey.ELECT_LEADERS, lambda chosen: _elect_leaders(chosen, partition)
         )
         code = getattr(response, "error_code", ErrorCode.none)
         for result in response.replica_election_results:
@@ -88,8 +88,8 @@ class Rearranger:
         client = self._client
         wish = "where they were" if replicas is None else str(list(replicas))
         client.note(f"asks for the replicas of {partition} to be {wish}")
-        response = await client.ask(
-            await client.any_wire(),
+        response = await client.send_request(
+            await client.connect_to_any(),
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             lambda chosen: _alter_reassignments(chosen, partition, replicas),
         )

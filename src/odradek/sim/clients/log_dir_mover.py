@@ -6,12 +6,12 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient
-from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.clients.connection import RequestFailed
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 
-class Mover:
+class LogDirMover:
     def __init__(
         self, client: ClusterClient, partitions: Sequence[TopicPartition], log_dirs: Mapping[str, Sequence[str]]
     ) -> None:
@@ -27,14 +27,14 @@ class Mover:
             partition = random.choice(self._partitions)
             try:
                 await self._move(partition)
-            except ConnectionLost:
+            except RequestFailed:
                 self._client.forget_leader(partition)
 
     async def _move(self, partition: TopicPartition) -> None:
         client = self._client
         leader = await client.leader(partition)
         log_dir = client.random.choice(self._log_dirs[leader.host])
-        wire = await client.wire(leader.host, leader.port)
+        connection = await client.connect(leader.host, leader.port)
 
         def build(chosen: Schema) -> Message:
             topic = chosen.new("AlterReplicaLogDirTopic", name=partition.topic, partitions=(partition.partition,))
@@ -42,6 +42,6 @@ class Mover:
             return chosen.new("AlterReplicaLogDirsRequest", dirs=(directory,))
 
         client.note(f"asks to move {partition} to {log_dir}")
-        response = await client.ask(wire, ApiKey.ALTER_REPLICA_LOG_DIRS, build)
+        response = await client.send_request(connection, ApiKey.ALTER_REPLICA_LOG_DIRS, build)
         code = response.results[0].partitions[0].error_code
         client.note(f"hears of {partition} to {log_dir}: {code.name}")

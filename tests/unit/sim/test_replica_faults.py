@@ -10,12 +10,12 @@ from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.cluster import Cluster
+from odradek.sim.fault_injection import inject
 from odradek.sim.faults import Fault
 from odradek.sim.layout import THREE_COMBINED, plan_nodes
-from odradek.sim.moments import SHRINK
 from odradek.sim.node_host import NodeHost
-from odradek.sim.replica_evidence import Led, ReplicaEvidence
-from odradek.sim.strikes import strike
+from odradek.sim.replica_recorder import Led, ReplicaRecorder
+from odradek.sim.triggers import SHRINK
 from odradek.sim.world import World
 from odradek.storage.log.partition_log import PartitionLog
 
@@ -23,7 +23,7 @@ PARTITION = TopicPartition("orders0", 0)
 NOW_MS = 1_750_000_000_000
 
 
-class Node1Leads(ReplicaEvidence):
+class Node1Leads(ReplicaRecorder):
     def leaders(self) -> list[Led]:
         return [Led(PARTITION, "node1", ("node2", "node3"))]
 
@@ -47,7 +47,7 @@ def cut_links(cluster: Cluster) -> set[tuple[str, str]]:
 
 
 def test_a_leader_is_deposed_wherever_the_fault_was_meant_to_strike(cluster: Cluster) -> None:
-    strike(fault("deposed"), cluster)
+    inject(fault("deposed"), cluster)
     cluster.world.run_for(2.5)
     assert cut_links(cluster) == {pair for pair in permutations(cluster.nodes, 2) if "node1" in pair}
     cluster.world.run_for(1.0)
@@ -55,20 +55,20 @@ def test_a_leader_is_deposed_wherever_the_fault_was_meant_to_strike(cluster: Clu
 
 
 def test_a_leader_is_left_alone_once_it_waits_for_its_follower_no_more(cluster: Cluster) -> None:
-    strike(fault("deserted"), cluster)
+    inject(fault("deserted"), cluster)
     lost = {("node1", "node2"), ("node2", "node1")}
     assert cut_links(cluster) == lost
-    cluster.moments.come(SHRINK, "node1")
+    cluster.triggers.fire(SHRINK, "node1")
     assert cut_links(cluster) == {*lost, ("node1", "node3")}
 
 
 def test_nothing_is_flipped_of_a_node_that_does_not_run(cluster: Cluster) -> None:
-    strike(fault("flipped-record"), cluster)
-    assert not cluster.nodes["node2"].machine.past_processes
+    inject(fault("flipped-record"), cluster)
+    assert not cluster.nodes["node2"].computer.past_processes
 
 
 def open_log(node: NodeHost) -> PartitionLog:
-    disk = node.machine.new_process().disk
+    disk = node.computer.new_process().disk
     disk.make_dirs(f"{node.config.log_dirs[0]}/orders0-0")
     return PartitionLog.open(
         disk,

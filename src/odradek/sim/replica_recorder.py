@@ -10,13 +10,13 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.disk import FileNode
+from odradek.sim.eligible_replicas import leaves_eligible_replica
 from odradek.sim.history import Outcome, Send
 from odradek.sim.metadata_disk import MetadataDisk
-from odradek.sim.moments import SHRINK, Moments
 from odradek.sim.node_host import NodeHost
-from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, MetadataEnd, ReplicaHistory, UncleanEnd
-from odradek.sim.spared_copies import spare_a_copy
+from odradek.sim.replica_history import CommittedRecord, Copies, IsrChange, MetadataEnd, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import CRC_COVERS_FROM, StoredBatch, StoredLog, stored_batch
+from odradek.sim.triggers import SHRINK, Triggers
 from odradek.sim.wire_names import Exchange
 from odradek.sim.world import World
 from odradek.wire.apis import ApiKey
@@ -34,7 +34,7 @@ class Led(NamedTuple):
     in_sync: tuple[str, ...]
 
 
-class ReplicaEvidence:
+class ReplicaRecorder:
     def __init__(
         self,
         world: World,
@@ -42,10 +42,10 @@ class ReplicaEvidence:
         partitions: Sequence[TopicPartition],
         *,
         is_synced: bool,
-        moments: Moments | None = None,
+        triggers: Triggers | None = None,
     ) -> None:
         """`is_synced`: what is acknowledged is to be on disks, not only in memories."""
-        self._moments: Final = moments or Moments()
+        self._triggers: Final = triggers or Triggers()
         self._world: Final = world
         self._is_synced: Final = is_synced
         self._partitions: Final = tuple(partitions)
@@ -54,70 +54,72 @@ class ReplicaEvidence:
         self._metadata: Final = [node.metadata_disk for node in nodes if node.planned.is_voter]
         self._logs: Final = {
             (broker_id, partition): [
-                StoredLog(node.machine.disk, f"{log_dir}/{partition.topic}-{partition.partition}", stored_batch)
+                StoredLog(node.computer.disk, f"{log_dir}/{partition.topic}-{partition.partition}", stored_batch)
                 for log_dir in node.config.log_dirs
             ]
             for broker_id, node in self._brokers.items()
             for partition in self._partitions
         }
         self._seen_end = MetadataEnd(-1, 0)
-        world.network.watchers[ApiKey.ALTER_PARTITION] = self._saw_in_sync_change
+        world.network.watchers[ApiKey.ALTER_PARTITION] = self._on_isr_change
         for node in self._brokers.values():
-            node.when_ended(lambda node=node: self._ended(node))  # type: ignore[misc]
+            node.add_end_listener(lambda node=node: self._ended(node))  # type: ignore[misc]
 
     # ---- while it lasts
 
-    def heard(self, send: Send) -> None:
+    def on_acknowledged(self, send: Send) -> None:
         """A producer was answered."""
         if send.outcome is Outcome.DONE:
             self._look_at(send.partition, is_thorough=False, acknowledged=send if self._is_synced else None)
 
-    def _saw_in_sync_change(self, exchange: Exchange, response: bytes | None) -> None:
+    def _on_isr_change(self, exchange: Exchange, response: bytes | None) -> None:
         """Of a controller that is not in the same process."""
         if response is None:
             return
-        asked = {
-            (topic.topic_id, one.partition_index): one for topic in exchange.asked().topics for one in topic.partitions
+        requested = {
+            (topic.topic_id, one.partition_index): one
+            for topic in exchange.read_request().topics
+            for one in topic.partitions
         }
-        for topic in exchange.answered(response).topics:
+        for topic in exchange.read_response(response).topics:
             for answer in topic.partitions:
-                wanted = asked[topic.topic_id, answer.partition_index]
+                wanted = requested[topic.topic_id, answer.partition_index]
                 if answer.error_code is ErrorCode.none and answer.partition_epoch == wanted.partition_epoch + 1:
                     members = getattr(wanted, "new_isr_with_epochs", ())
-                    change = InSyncChange(
+                    change = IsrChange(
                         topic.topic_id,
                         answer.partition_index,
                         answer.partition_epoch,
                         tuple((member.broker_id, member.broker_epoch) for member in members),
                         self._world.now,
                     )
-                    self.history.in_sync_changes.append(change)
-                    if self._lacks_somebody(change):
-                        self._moments.come(SHRINK, exchange.asker)
+                    self.history.isr_changes.append(change)
+                    if self._is_shrunk(change):
+                        self._triggers.fire(SHRINK, exchange.requester)
 
-    def _lacks_somebody(self, change: InSyncChange) -> bool:
+    def _is_shrunk(self, change: IsrChange) -> bool:
         state = self._model().partitions.get((change.topic_id, change.partition))
         return state is not None and len(change.broker_epochs) < len(state.replicas)
 
-    def keep_looking(self) -> None:
+    def record_periodically(self) -> None:
         """Often enough to see who may lead soon after that has changed."""
         end = self._metadata_end()
         if end != self._seen_end:
             self._seen_end = end
             for partition in self._partitions:
                 self._look_at(partition, is_thorough=False)
-        self._world.scheduler.call_after(_INTERVAL_SECONDS, self.keep_looking)
+        self._world.scheduler.call_after(_INTERVAL_SECONDS, self.record_periodically)
 
     def _ended(self, node: NodeHost) -> None:
-        process = node.machine.process
+        process = node.computer.process
         assert process is not None
         # Killed, or at its end by itself, because its only disk failed: what it had not written down is forgotten.
         if process.exit_code != 0 and not self._stopped_cleanly(node):
             end = UncleanEnd(node.planned.node_id, self._world.now, self._metadata_end())
             self.history.unclean_ends.append(end)
-        self.look_at_all()
+        self.record_all()
 
-    def look_at_all(self) -> None:
+    def record_all(self) -> None:
         for partition in self._partitions:
             self._look_at(partition, is_thorough=True)
 
@@ -131,30 +133,30 @@ class ReplicaEvidence:
                 metadata=self._metadata_end(),
                 logs=logs,
                 high_watermarks=marks,
-                unsynced=None if acknowledged is None else (acknowledged, self._lose(acknowledged)),
+                unsynced=None if acknowledged is None else (acknowledged, self._brokers_without(acknowledged)),
                 is_thorough=is_thorough,
             )
         )
 
-    def _lose(self, send: Send) -> frozenset[int]:
+    def _brokers_without(self, send: Send) -> frozenset[int]:
         return frozenset(
             broker_id
             for broker_id in self._brokers
             if not any(_durably_has(log, send) for log in self._logs[broker_id, send.partition])
         )
 
-    def may_die(self, node: NodeHost) -> bool:
+    def may_crash(self, node: NodeHost) -> bool:
         """As every voter knows the cluster: what only one of them has written may never be committed."""
         return node.planned.node_id not in self._brokers or all(
-            self._may_die(node.planned.node_id, _model_of(disk)) for disk in self._metadata
+            self._may_crash(node.planned.node_id, _model_of(disk)) for disk in self._metadata
         )
 
-    def _may_die(self, broker_id: int, model: ClusterModel) -> bool:
+    def _may_crash(self, broker_id: int, model: ClusterModel) -> bool:
         doubtful = {broker_id}
         for end in self.history.unclean_ends:
             if not model.is_back(end):
                 doubtful.add(end.broker_id)
-        return spare_a_copy(model, self._partitions, doubtful)
+        return leaves_eligible_replica(model, self._partitions, doubtful)
 
     def leaders(self) -> list[Led]:
         """Of the partitions that have one, now."""
@@ -183,12 +185,12 @@ class ReplicaEvidence:
 
     # ---- in the end
 
-    def look_at_metadata(self) -> None:
+    def record_metadata(self) -> None:
         farthest = self._farthest()
         self.history.metadata_batches = farthest.batches()
         self.history.metadata = tuple(_records(farthest))
 
-    def unlike(self, starts: Callable[[TopicPartition], int]) -> str | None:
+    def find_difference(self, starts: Callable[[TopicPartition], int]) -> str | None:
         """What differs between the copies of a partition that the metadata log names; None: nothing does.
 
         Below `starts` is what was deleted. Something else may still lie there: so far back a follower does not look
@@ -250,7 +252,7 @@ class ReplicaEvidence:
 
     def _files(self, node: NodeHost, name: str) -> Iterator[bytes]:
         for log_dir in node.config.log_dirs:
-            file = node.machine.disk.find(f"{log_dir}/{name}")
+            file = node.computer.disk.find(f"{log_dir}/{name}")
             if isinstance(file, FileNode):
                 yield file.cached.read(0, file.cached.size)
 

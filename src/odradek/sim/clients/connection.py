@@ -19,11 +19,11 @@ from odradek.wire.schemas import Message, Schema
 RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
 
 
-class ConnectionLost(Exception):
+class RequestFailed(Exception):
     """The connection failed, or was never made: the request may have been executed, or not."""
 
 
-class Wire(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     def __init__(self, client_id: str) -> None:
         self._session: Final = ClientSession(client_id, response_bytes_max=RESPONSE_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
@@ -31,15 +31,15 @@ class Wire(asyncio.Protocol):
         self._pending: Final[dict[int, asyncio.Future[Message]]] = {}
 
     @classmethod
-    async def open(cls, host: str, port: int, *, client_id: str, timeout_seconds: float) -> "Wire":
+    async def open(cls, host: str, port: int, *, client_id: str, timeout_seconds: float) -> "Connection":
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_seconds):
-                _, wire = await loop.create_connection(lambda: cls(client_id), host, port)
-                await wire._negotiate()
+                _, connection = await loop.create_connection(lambda: cls(client_id), host, port)
+                await connection._negotiate()
         except (OSError, TimeoutError) as error:
-            raise ConnectionLost(f"no connection to {host}: {error or 'no response'}") from error
-        return wire
+            raise RequestFailed(f"no connection to {host}: {error or 'no response'}") from error
+        return connection
 
     @property
     def is_open(self) -> bool:
@@ -49,11 +49,11 @@ class Wire(asyncio.Protocol):
     def served(self) -> Mapping[int, VersionRange]:
         return self._session.served
 
-    def ask(self, chosen: Schema, request: Message) -> asyncio.Future[Message]:
+    def send_request(self, chosen: Schema, request: Message) -> asyncio.Future[Message]:
         """Sends at once; the caller awaits the response."""
         response = _new_future()
         if self._transport is None:
-            response.set_exception(ConnectionLost("the connection is closed"))
+            response.set_exception(RequestFailed("the connection is closed"))
             return response
         sent = self._session.send(chosen, request)
         self._pending[sent.correlation_id] = response
@@ -68,7 +68,7 @@ class Wire(asyncio.Protocol):
     def _negotiate(self) -> asyncio.Future[None]:
         self._negotiation = _new_future()
         if self._transport is None:
-            self._negotiation.set_exception(ConnectionLost("the connection is closed"))
+            self._negotiation.set_exception(RequestFailed("the connection is closed"))
         else:
             self._transport.write(self._session.negotiate())
         return self._negotiation
@@ -109,7 +109,7 @@ class Wire(asyncio.Protocol):
         self._pending.clear()
         for one in pending if self._negotiation is None else (self._negotiation, *pending):
             if not one.done():
-                one.set_exception(ConnectionLost(reason))
+                one.set_exception(RequestFailed(reason))
 
 
 def _new_future() -> asyncio.Future[Any]:

@@ -7,10 +7,10 @@ from typing import Final
 
 from odradek.sim.cluster import Cluster
 from odradek.sim.faults import LEADER, Fault
-from odradek.sim.moments import APPEND, LEAD, VOTE
 from odradek.sim.node_host import NodeHost
-from odradek.sim.quorum_history import NOBODY, Damage
-from odradek.sim.replica_strikes import REPLICA_STRIKES
+from odradek.sim.quorum_history import NO_NODE, Damage
+from odradek.sim.replica_faults import REPLICA_FAULTS
+from odradek.sim.triggers import APPEND, LEAD, VOTE
 
 # A process that is to die within so many of its next steps dies at the latest after this time.
 _FUSE_SECONDS_MAX: Final = 2.0
@@ -22,14 +22,14 @@ _LATE_SECONDS: Final = 0.05
 _GIVING_UP_SECONDS: Final = 3.0
 
 
-def strike(fault: Fault, cluster: Cluster) -> None:
+def inject(fault: Fault, cluster: Cluster) -> None:
     if fault.node == LEADER:
-        fault = _aimed(fault, cluster)
+        fault = _aim(fault, cluster)
     cluster.world.trace.major("fault", str(fault))
-    _STRIKES[fault.kind](fault, cluster)
+    _INJECTORS[fault.kind](fault, cluster)
 
 
-def _aimed(fault: Fault, cluster: Cluster) -> Fault:
+def _aim(fault: Fault, cluster: Cluster) -> Fault:
     """At whoever leads; or, where there is to be an election first, at somebody who may win it."""
     leader = cluster.leader()
     others = [node.name for node in cluster.voters if node is not leader]
@@ -41,42 +41,42 @@ def _aimed(fault: Fault, cluster: Cluster) -> Fault:
 
 def schedule(faults: Sequence[Fault], cluster: Cluster) -> None:
     for fault in faults:
-        cluster.world.scheduler.call_after(fault.at_seconds, strike, fault, cluster)
+        cluster.world.scheduler.call_after(fault.at_seconds, inject, fault, cluster)
 
 
 # ---- processes
 
 
-def _die(fault: Fault, cluster: Cluster) -> None:
+def _crash(fault: Fault, cluster: Cluster) -> None:
     """Somewhere in the next steps of the process, which may be in the middle of anything."""
     node, scheduler = cluster.nodes[fault.node], cluster.world.scheduler
-    process = node.machine.process
+    process = node.computer.process
     if process is None or not process.is_alive:
         return
     what, _, where = fault.kind.partition("-at-")
 
     def end() -> None:
-        if process.is_alive and cluster.may_die(node):
+        if process.is_alive and cluster.may_crash(node):
             if what == "power-loss":
-                node.machine.lose_power()
+                node.computer.lose_power()
             else:
-                node.machine.kill()
+                node.computer.kill()
             scheduler.call_after(fault.lasts_seconds, come_back)
 
     def come_back() -> None:
-        node.machine.switch_on()
+        node.computer.switch_on()
         node.start()
 
     def end_soon() -> None:
         scheduler.call_after(0.0, end)
 
-    fuses = {"step": process.turn_fuse, "disk": process.disk_fuse, "sync": process.sync_fuse}
-    if where in fuses:
-        fuses[where].light(int(fault.amount), end)
+    countdowns = {"step": process.step_countdown, "disk": process.disk_countdown, "sync": process.sync_countdown}
+    if where in countdowns:
+        countdowns[where].start(int(fault.amount), end)
         scheduler.call_after(_FUSE_SECONDS_MAX, end)
     else:
         # What it has just said is on its way; what it was about to say is not.
-        cluster.moments.at_next(where, node.name, end_soon if where == VOTE else end)
+        cluster.triggers.on_next(where, node.name, end_soon if where == VOTE else end)
         if where != APPEND:
             _call_election(fault, cluster)
 
@@ -87,7 +87,7 @@ def _call_election(fault: Fault, cluster: Cluster) -> None:
     leader = cluster.leader()
     if leader.name == fault.node:
         return
-    leader.machine.kill()
+    leader.computer.kill()
     cluster.world.scheduler.call_after(_ELECTION_SECONDS, leader.start)
     for one, other in combinations((node.name for node in cluster.voters if node is not leader), 2):
         _delay(replace(fault, node=one, peer=other, amount=_LATE_SECONDS, lasts_seconds=_ELECTION_SECONDS), cluster)
@@ -111,7 +111,7 @@ def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
             scheduler.call_after(_TURN_SECONDS, start, node)
 
     def start(node: NodeHost) -> None:
-        if node.machine.is_running and not node.is_wanted:
+        if node.computer.is_running and not node.is_wanted:
             # It is still on its way out.
             scheduler.call_after(_TURN_SECONDS, start, node)
             return
@@ -119,7 +119,7 @@ def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
         scheduler.call_after(_TURN_SECONDS, wait_for, node)
 
     def wait_for(node: NodeHost) -> None:
-        if node.is_ready or not node.machine.is_running:
+        if node.is_ready or not node.computer.is_running:
             next_one()
         else:
             scheduler.call_after(_TURN_SECONDS, wait_for, node)
@@ -128,8 +128,8 @@ def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
 
 
 def _pause(fault: Fault, cluster: Cluster) -> None:
-    cluster.trouble(fault.node, fault.node, fault.lasts_seconds)
-    cluster.nodes[fault.node].machine.pause(fault.lasts_seconds)
+    cluster.record_disturbance(fault.node, fault.node, fault.lasts_seconds)
+    cluster.nodes[fault.node].computer.pause(fault.lasts_seconds)
 
 
 def _stun(fault: Fault, cluster: Cluster) -> None:
@@ -139,36 +139,36 @@ def _stun(fault: Fault, cluster: Cluster) -> None:
 
 
 def _jump_clock(fault: Fault, cluster: Cluster) -> None:
-    cluster.nodes[fault.node].machine.clock.skew_ms += int(fault.amount * 1000)
+    cluster.nodes[fault.node].computer.clock.skew_ms += int(fault.amount * 1000)
 
 
 # ---- network
 
 
 def _block(fault: Fault, cluster: Cluster) -> None:
-    cluster.cut([(fault.node, fault.peer)], fault.lasts_seconds)
+    cluster.block_links([(fault.node, fault.peer)], fault.lasts_seconds)
 
 
 def _block_back(fault: Fault, cluster: Cluster) -> None:
-    cluster.cut([(fault.peer, fault.node)], fault.lasts_seconds)
+    cluster.block_links([(fault.peer, fault.node)], fault.lasts_seconds)
 
 
 def _reset(fault: Fault, cluster: Cluster) -> None:
-    cluster.trouble(fault.node, fault.peer, 0.0)
+    cluster.record_disturbance(fault.node, fault.peer, 0.0)
     cluster.world.network.break_connections(fault.peer, fault.node)
 
 
 def _break_connections(node: str, cluster: Cluster) -> None:
     for other in cluster.nodes:
         if other != node:
-            cluster.trouble(node, other, 0.0)
+            cluster.record_disturbance(node, other, 0.0)
             cluster.world.network.break_connections(node, other)
             cluster.world.network.break_connections(other, node)
 
 
 def _delay(fault: Fault, cluster: Cluster) -> None:
     network = cluster.world.network
-    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds)
+    cluster.record_disturbance(fault.node, fault.peer, fault.lasts_seconds)
     for one, other in ((fault.node, fault.peer), (fault.peer, fault.node)):
         link = network.link(one, other)
         link.extra_seconds = fault.amount
@@ -185,12 +185,12 @@ def _isolate(fault: Fault, cluster: Cluster) -> None:
                 links.append((fault.node, other))
             if fault.kind != "mute":
                 links.append((other, fault.node))
-    cluster.cut(links, fault.lasts_seconds)
+    cluster.block_links(links, fault.lasts_seconds)
 
 
 def _isolate_at_append(fault: Fault, cluster: Cluster) -> None:
     """It has written what nobody else will get."""
-    cluster.moments.at_next(APPEND, fault.node, lambda: _isolate(fault, cluster))
+    cluster.triggers.on_next(APPEND, fault.node, lambda: _isolate(fault, cluster))
 
 
 def _tear_off(fault: Fault, cluster: Cluster) -> None:
@@ -203,7 +203,7 @@ def _stall(fault: Fault, cluster: Cluster) -> None:
     """What is sent on the connections of now comes late; new ones are as good as ever, and overtake them."""
     network = cluster.world.network
     for one, other in ((fault.node, fault.peer), (fault.peer, fault.node)):
-        cluster.trouble(one, other, fault.lasts_seconds)
+        cluster.record_disturbance(one, other, fault.lasts_seconds)
         network.stall(one, other, fault.lasts_seconds)
 
 
@@ -215,9 +215,9 @@ def _stall_and_restart(fault: Fault, cluster: Cluster) -> None:
     stall_seconds = max(fault.lasts_seconds, dies_after + _STARTING_SECONDS)
     for other in cluster.nodes:
         if other != fault.node:
-            cluster.trouble(fault.node, other, stall_seconds)
+            cluster.record_disturbance(fault.node, other, stall_seconds)
             cluster.world.network.stall(fault.node, other, stall_seconds)
-    scheduler.call_after(dies_after, node.machine.kill)
+    scheduler.call_after(dies_after, node.computer.kill)
     scheduler.call_after(dies_after + _FAST_RESTART_SECONDS, node.start)
 
 
@@ -225,7 +225,7 @@ def _estrange(fault: Fault, cluster: Cluster) -> None:
     """It and the leader do not hear each other; everybody else hears both."""
     leader = cluster.leader().name
     if leader != fault.node:
-        cluster.cut([(fault.node, leader), (leader, fault.node)], fault.lasts_seconds)
+        cluster.block_links([(fault.node, leader), (leader, fault.node)], fault.lasts_seconds)
 
 
 def _bridge(fault: Fault, cluster: Cluster) -> None:
@@ -233,15 +233,15 @@ def _bridge(fault: Fault, cluster: Cluster) -> None:
     others = [name for name in cluster.nodes if name != fault.node]
     camps = others[::2], others[1::2]
     links = [pair for one in camps[0] for other in camps[1] for pair in ((one, other), (other, one))]
-    cluster.cut(links, fault.lasts_seconds)
+    cluster.block_links(links, fault.lasts_seconds)
 
 
 def _flap(fault: Fault, cluster: Cluster) -> None:
     """Cut and mended, again and again."""
     links = ((fault.node, fault.peer), (fault.peer, fault.node))
-    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds + 2 * fault.amount)
+    cluster.record_disturbance(fault.node, fault.peer, fault.lasts_seconds + 2 * fault.amount)
     for turn in range(int(fault.lasts_seconds / fault.amount / 2) + 1):
-        cluster.world.scheduler.call_after(turn * 2 * fault.amount, cluster.cut, links, fault.amount)
+        cluster.world.scheduler.call_after(turn * 2 * fault.amount, cluster.block_links, links, fault.amount)
 
 
 # ---- disk
@@ -258,16 +258,16 @@ def _damage_log(fault: Fault, cluster: Cluster) -> None:
     last = node.metadata_disk.last()
     if node not in cluster.voters or not others or last is None:
         return
-    if not (node.is_wanted and node.machine.is_running):
+    if not (node.is_wanted and node.computer.is_running):
         # What was closed in peace is not looked at by the next start, nor is it by Kafka's.
         return
     if not all(one.metadata_disk.durably_has(last) for one in others):
         return
     state = node.metadata_disk.durable_state(0.0)
-    if state is None or state.leader_id == NOBODY:
+    if state is None or state.leader_id == NO_NODE:
         # In an election votes may have been given to it for what it will no longer have.
         return
-    node.machine.kill()
+    node.computer.kill()
     cluster.history.damages.append(Damage(node=node.name, seconds=cluster.world.now))
     batches = 1 + int(fault.amount * 4)
     if fault.kind == "shortened-log":
@@ -279,23 +279,23 @@ def _damage_log(fault: Fault, cluster: Cluster) -> None:
 
 
 def _slow_disk(fault: Fault, cluster: Cluster) -> None:
-    condition = cluster.nodes[fault.node].machine.disk_condition
+    condition = cluster.nodes[fault.node].computer.disk_condition
 
     def recover() -> None:
         condition.slow_seconds = 0.0
 
-    cluster.trouble(fault.node, fault.node, fault.lasts_seconds)
+    cluster.record_disturbance(fault.node, fault.node, fault.lasts_seconds)
     condition.slow_seconds = fault.amount
     cluster.world.scheduler.call_after(fault.lasts_seconds, recover)
 
 
 def _fill_disk(fault: Fault, cluster: Cluster) -> None:
-    condition = cluster.nodes[fault.node].machine.disk_condition
+    condition = cluster.nodes[fault.node].computer.disk_condition
 
     def recover() -> None:
         condition.room_bytes = None
 
-    cluster.trouble(fault.node, fault.node, fault.lasts_seconds + _GIVING_UP_SECONDS)
+    cluster.record_disturbance(fault.node, fault.node, fault.lasts_seconds + _GIVING_UP_SECONDS)
     condition.room_bytes = int(fault.amount)
     cluster.world.scheduler.call_after(fault.lasts_seconds, recover)
 
@@ -303,7 +303,7 @@ def _fill_disk(fault: Fault, cluster: Cluster) -> None:
 def _fail_disk(fault: Fault, cluster: Cluster) -> None:
     """Reads, writes or syncs below one of the node's log dirs."""
     node = cluster.nodes[fault.node]
-    condition = node.machine.disk_condition
+    condition = node.computer.disk_condition
     kind = ("read", "write", "sync", "sync")[int(fault.amount * 4)]
     directories = node.config.log_dirs
     directory = directories[int(fault.amount * 1000) % len(directories)]
@@ -311,7 +311,7 @@ def _fail_disk(fault: Fault, cluster: Cluster) -> None:
         # What such a disk still shows would not survive a loss of power: no voter may count on it, nor can know.
         kind = "write"
     # Who cannot use the disk of its metadata gives up, and is no leader while it ends.
-    cluster.trouble(fault.node, fault.node, fault.lasts_seconds + _GIVING_UP_SECONDS)
+    cluster.record_disturbance(fault.node, fault.node, fault.lasts_seconds + _GIVING_UP_SECONDS)
     condition.failing[kind] = directory
 
     def recover() -> None:
@@ -320,19 +320,19 @@ def _fail_disk(fault: Fault, cluster: Cluster) -> None:
     cluster.world.scheduler.call_after(fault.lasts_seconds, recover)
 
 
-_STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
-    "crash-at-step": _die,
-    "crash-at-disk": _die,
-    "crash-at-sync": _die,
-    "power-loss-at-step": _die,
-    "power-loss-at-disk": _die,
-    "power-loss-at-sync": _die,
-    "crash-at-vote": _die,
-    "crash-at-append": _die,
-    "crash-at-lead": _die,
-    "power-loss-at-vote": _die,
-    "power-loss-at-lead": _die,
-    "power-loss-at-append": _die,
+_INJECTORS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
+    "crash-at-step": _crash,
+    "crash-at-disk": _crash,
+    "crash-at-sync": _crash,
+    "power-loss-at-step": _crash,
+    "power-loss-at-disk": _crash,
+    "power-loss-at-sync": _crash,
+    "crash-at-vote": _crash,
+    "crash-at-append": _crash,
+    "crash-at-lead": _crash,
+    "power-loss-at-vote": _crash,
+    "power-loss-at-lead": _crash,
+    "power-loss-at-append": _crash,
     "restart": _restart,
     "restart-in-turn": _restart_in_turn,
     "pause": _pause,
@@ -357,5 +357,5 @@ _STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "failing-disk": _fail_disk,
     "shortened-log": _damage_log,
     "flipped-bit": _damage_log,
-    **REPLICA_STRIKES,
+    **REPLICA_FAULTS,
 }

@@ -14,8 +14,8 @@ from odradek.base.ids import TopicPartition
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
-from odradek.sim.clients.wire import ConnectionLost, Wire
-from odradek.sim.transaction_history import Attempt, Begun, Fate, TransactionalSend, TransactionHistory
+from odradek.sim.clients.connection import Connection, RequestFailed
+from odradek.sim.transaction_history import Attempt, Fate, ProducerInitialized, TransactionalSend, TransactionHistory
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 
@@ -46,7 +46,7 @@ class _Refused(Exception):
     """For good."""
 
 
-class Transactor:
+class TransactionalProducer:
     def __init__(
         self,
         client: ClusterClient,
@@ -54,8 +54,8 @@ class Transactor:
         transactional_id: str,
         partitions: Sequence[TopicPartition],
         *,
-        epochs_rise: bool,
-        patience_seconds: float,
+        increments_epoch: bool,
+        fenced_backoff_seconds: float,
         group_id: str | None = None,
     ) -> None:
         """Who is fenced waits about `patience_seconds` before it fences in turn. Its group has its name."""
@@ -64,8 +64,8 @@ class Transactor:
         self._id: Final = transactional_id
         self._group_id: Final = group_id or client.name
         self._partitions: Final = partitions
-        self._epochs_rise: Final = epochs_rise
-        self._patience_seconds: Final = patience_seconds
+        self._increments_epoch: Final = increments_epoch
+        self._fenced_backoff_seconds: Final = fenced_backoff_seconds
         self._producer: tuple[int, int] | None = None
         self._sequences: Final[dict[TopicPartition, int]] = {}
         self._added: Final[set[TopicPartition]] = set()
@@ -84,7 +84,7 @@ class Transactor:
             except _Refused as refused:
                 client.note(f"has to begin anew: {refused}")
                 self._producer = None
-                await asyncio.sleep(client.random.expovariate(1 / self._patience_seconds))
+                await asyncio.sleep(client.random.expovariate(1 / self._fenced_backoff_seconds))
 
     # ---- one transaction
 
@@ -98,12 +98,14 @@ class Transactor:
                 producer_epoch=-1,
             )
 
-        answer = await self._insist(
+        answer = await self._send_until_accepted(
             OF_TRANSACTIONS, ApiKey.INIT_PRODUCER_ID, 4, build, lambda response: response.error_code
         )
         self._become(answer.producer_id, answer.producer_epoch)
-        self._history.begun.append(
-            Begun(self._id, self._client.name, (answer.producer_id, answer.producer_epoch), self._client.now)
+        self._history.initialized.append(
+            ProducerInitialized(
+                self._id, self._client.name, (answer.producer_id, answer.producer_epoch), self._client.now
+            )
         )
         self._client.note(f"is {self._id} in epoch {answer.producer_epoch} of {answer.producer_id}")
 
@@ -137,7 +139,7 @@ class Transactor:
 
     async def _send(self, attempt: Attempt, partition: TopicPartition) -> None:
         client = self._client
-        if not self._epochs_rise and partition not in self._added:
+        if not self._increments_epoch and partition not in self._added:
             await self._add(partition)
         value = f"{client.name}:{attempt.number}:{len(attempt.sends)}|".encode()
         send = TransactionalSend(partition=partition, value=value, began=client.now)
@@ -155,8 +157,8 @@ class Transactor:
         while True:
             try:
                 code = await self._produce(partition, data)
-            except ConnectionLost as lost:
-                client.note(f"sends again: {lost}")
+            except RequestFailed as failure:
+                client.note(f"sends again: {failure}")
                 client.forget_leader(partition)
                 await client.back_off()
                 continue
@@ -170,8 +172,8 @@ class Transactor:
         self._sequences[partition] = sequence + 1
 
     async def _produce(self, partition: TopicPartition, data: bytes) -> ErrorCode:
-        leader, wire = await self._client.reach_leader(partition)
-        chosen = schema(ApiKey.PRODUCE, 12 if self._epochs_rise else 11)
+        leader, connection = await self._client.reach_leader(partition)
+        chosen = schema(ApiKey.PRODUCE, 12 if self._increments_epoch else 11)
         records = chosen.new("PartitionProduceData", index=partition.partition, records=data)
         topic = chosen.new(
             "TopicProduceData", name=partition.topic, topic_id=leader.topic_id, partition_data=(records,)
@@ -179,7 +181,7 @@ class Transactor:
         request = chosen.new(
             "ProduceRequest", transactional_id=self._id, acks=-1, timeout=milliseconds(1500), topic_data=(topic,)
         )
-        response = await self._ask(wire, chosen, request)
+        response = await self._send_request(connection, chosen, request)
         code: ErrorCode = response.responses[0].partition_responses[0].error_code
         return code
 
@@ -200,13 +202,13 @@ class Transactor:
             code: ErrorCode = response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             return code
 
-        await self._insist(OF_TRANSACTIONS, ApiKey.ADD_PARTITIONS_TO_TXN, 3, build, code_of)
+        await self._send_until_accepted(OF_TRANSACTIONS, ApiKey.ADD_PARTITIONS_TO_TXN, 3, build, code_of)
         self._added.add(partition)
 
     async def _commit_offsets(self, attempt: Attempt) -> None:
         producer_id, epoch = attempt.producer
         group_id = self._group_id
-        if not self._epochs_rise:
+        if not self._increments_epoch:
 
             def add(chosen: Schema) -> Message:
                 return chosen.new(
@@ -217,7 +219,9 @@ class Transactor:
                     group_id=group_id,
                 )
 
-            await self._insist(OF_TRANSACTIONS, ApiKey.ADD_OFFSETS_TO_TXN, 3, add, lambda response: response.error_code)
+            await self._send_until_accepted(
+                OF_TRANSACTIONS, ApiKey.ADD_OFFSETS_TO_TXN, 3, add, lambda response: response.error_code
+            )
         offset = attempt.number + 1
 
         def build(chosen: Schema) -> Message:
@@ -246,7 +250,9 @@ class Transactor:
             return code
 
         # Whatever comes of it: if the transaction is committed, so may this be.
-        await self._insist(OF_GROUPS, ApiKey.TXN_OFFSET_COMMIT, 5 if self._epochs_rise else 3, build, code_of)
+        await self._send_until_accepted(
+            OF_GROUPS, ApiKey.TXN_OFFSET_COMMIT, 5 if self._increments_epoch else 3, build, code_of
+        )
         attempt.group_offset = offset
 
     async def _end(self, attempt: Attempt, *, commits: bool) -> None:
@@ -265,14 +271,14 @@ class Transactor:
         if commits:
             attempt.fate = Fate.UNKNOWN
         client.note(f"{'commits' if commits else 'aborts'} {attempt}")
-        version = 5 if self._epochs_rise else 4
-        answer = await self._insist(
+        version = 5 if self._increments_epoch else 4
+        answer = await self._send_until_accepted(
             OF_TRANSACTIONS, ApiKey.END_TXN, version, build, lambda response: response.error_code
         )
         attempt.fate = Fate.COMMITTED if commits else Fate.NEVER_COMMITTED
         attempt.ended = client.now
         client.note(f"hears that {attempt} is {attempt.fate.value}")
-        if self._epochs_rise:
+        if self._increments_epoch:
             self._become(answer.producer_id, answer.producer_epoch)
 
     # ---- afterwards
@@ -302,16 +308,16 @@ class Transactor:
             # Once healed, nothing stays unstable.
             return ErrorCode.coordinator_load_in_progress if code is ErrorCode.unstable_offset_commit else code
 
-        asking = Transactor(
+        asking = TransactionalProducer(
             client,
             self._history,
             self._id,
             self._partitions,
-            epochs_rise=self._epochs_rise,
-            patience_seconds=self._patience_seconds,
+            increments_epoch=self._increments_epoch,
+            fenced_backoff_seconds=self._fenced_backoff_seconds,
             group_id=self._group_id,
         )
-        answer = await asking._insist(OF_GROUPS, ApiKey.OFFSET_FETCH, 8, build, code_of)
+        answer = await asking._send_until_accepted(OF_GROUPS, ApiKey.OFFSET_FETCH, 8, build, code_of)
         return int(answer.groups[0].topics[0].partitions[0].committed_offset)
 
     # ---- asking
@@ -321,7 +327,7 @@ class Transactor:
         assert self._producer is not None
         return self._producer
 
-    async def _insist(
+    async def _send_until_accepted(
         self,
         kind: int,
         api_key: int,
@@ -333,11 +339,11 @@ class Transactor:
         client = self._client
         while True:
             try:
-                wire = await self._coordinator(kind)
+                connection = await self._coordinator(kind)
                 chosen = schema(api_key, version)
-                response = await self._ask(wire, chosen, build(chosen))
-            except ConnectionLost as lost:
-                client.note(f"asks again: {lost}")
+                response = await self._send_request(connection, chosen, build(chosen))
+            except RequestFailed as failure:
+                client.note(f"asks again: {failure}")
                 self._coordinators.pop(kind, None)
                 await client.back_off()
                 continue
@@ -350,24 +356,24 @@ class Transactor:
                 self._coordinators.pop(kind, None)
             await client.back_off()
 
-    async def _coordinator(self, kind: int) -> Wire:
+    async def _coordinator(self, kind: int) -> Connection:
         client = self._client
         address = self._coordinators.get(kind)
         if address is None:
-            wire = await client.any_wire()
+            connection = await client.connect_to_any()
             chosen = schema(ApiKey.FIND_COORDINATOR, 4)
             key = self._id if kind == OF_TRANSACTIONS else self._group_id
             request = chosen.new("FindCoordinatorRequest", key_type=kind, coordinator_keys=(key,))
-            (found,) = (await self._ask(wire, chosen, request)).coordinators
+            (found,) = (await self._send_request(connection, chosen, request)).coordinators
             if found.error_code is not ErrorCode.none:
-                raise ConnectionLost(f"no coordinator: {found.error_code.name}")
+                raise RequestFailed(f"no coordinator: {found.error_code.name}")
             address = self._coordinators[kind] = (found.host, found.port)
-        return await client.wire(*address)
+        return await client.connect(*address)
 
-    async def _ask(self, wire: Wire, chosen: Schema, request: Message) -> Message:
+    async def _send_request(self, connection: Connection, chosen: Schema, request: Message) -> Message:
         try:
             async with asyncio.timeout(self._client.timeout_seconds):
-                return await wire.ask(chosen, request)
+                return await connection.send_request(chosen, request)
         except TimeoutError:
-            wire.abort()
-            raise ConnectionLost("no response in time") from None
+            connection.abort()
+            raise RequestFailed("no response in time") from None

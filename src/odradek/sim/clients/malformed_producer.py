@@ -15,7 +15,7 @@ from odradek.wire.apis import ApiKey
 _TOO_LARGE_BYTES: Final = 1_100_000
 
 
-class Spoiler:
+class MalformedProducer:
     def __init__(self, client: ClusterClient, history: History, partition: TopicPartition) -> None:
         self._client: Final = client
         self._history: Final = history
@@ -23,16 +23,16 @@ class Spoiler:
         self._count = 0
 
     async def run(self, interval_seconds: float) -> None:
-        await self._client.now_and_then(interval_seconds, self._partition, self._send_one)
+        await self._client.run_periodically(interval_seconds, self._partition, self._send_one)
 
     async def _send_one(self) -> None:
         client = self._client
-        leader, wire = await client.reach_leader(self._partition)
+        leader, connection = await client.reach_leader(self._partition)
         send, data = self._malformed_batch()
         self._history.sends.append(send)
         client.note(f"sends {send}, malformed")
-        response = await client.ask(
-            wire, ApiKey.PRODUCE, lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data)
+        response = await client.send_request(
+            connection, ApiKey.PRODUCE, lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data)
         )
         code = response.responses[0].partition_responses[0].error_code
         client.note(f"hears of {send}: {code.name}")

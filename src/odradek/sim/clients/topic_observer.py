@@ -5,7 +5,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.clients.cluster_client import ClusterClient
-from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.history import History, View
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -14,47 +14,49 @@ CONFIG: Final = "retention.ms"
 """The one that administrators change."""
 
 
-class Onlooker:
-    def __init__(self, client: ClusterClient, history: History, *, sees_the_present: bool) -> None:
+class TopicObserver:
+    def __init__(self, client: ClusterClient, history: History, *, is_current: bool) -> None:
         """`sees_the_present`: whether a broker has to know of everything that was answered before it was asked."""
         self._client: Final = client.with_own_connections()
         self._history: Final = history
-        self._sees_the_present: Final = sees_the_present
+        self._is_current: Final = is_current
 
-    async def try_to_look(self, topic: str) -> None:
+    async def try_to_observe(self, topic: str) -> None:
         try:
-            await self.look(topic)
-        except ConnectionLost as lost:
-            self._client.note(f"cannot look: {lost}")
+            await self.observe(topic)
+        except RequestFailed as failure:
+            self._client.note(f"cannot look: {failure}")
 
-    async def look(self, topic: str) -> None:
+    async def observe(self, topic: str) -> None:
         """At any broker. Raises ConnectionLost."""
         client = self._client
         host, port = client.any_address()
-        await self._look_at_partitions(topic, host, port)
-        await self._look_at_config(topic, host, port)
+        await self._observe_partitions(topic, host, port)
+        await self._observe_config(topic, host, port)
 
-    async def _look_at_partitions(self, topic: str, host: str, port: int) -> None:
+    async def _observe_partitions(self, topic: str, host: str, port: int) -> None:
         client, began = self._client, self._client.now
-        found = (await client.describe([topic], await client.wire(host, port)))[topic]
+        found = (await client.describe([topic], await client.connect(host, port)))[topic]
         if found.error_code is ErrorCode.none:
             self._note(topic, host, began, partitions=len(found.partitions))
         elif found.error_code is ErrorCode.unknown_topic_or_partition:
             self._note(topic, host, began)
         else:
-            raise ConnectionLost(f"no metadata: {found.error_code.name}")
+            raise RequestFailed(f"no metadata: {found.error_code.name}")
 
-    async def _look_at_config(self, topic: str, host: str, port: int) -> None:
+    async def _observe_config(self, topic: str, host: str, port: int) -> None:
         client, began = self._client, self._client.now
-        wire = await client.wire(host, port)
-        response = await client.ask(wire, ApiKey.DESCRIBE_CONFIGS, lambda chosen: _question(chosen, topic))
+        connection = await client.connect(host, port)
+        response = await client.send_request(
+            connection, ApiKey.DESCRIBE_CONFIGS, lambda chosen: _describe_configs_request(chosen, topic)
+        )
         result = response.results[0]
         if result.error_code is ErrorCode.none:
             self._note(topic, host, began, value=next(one.value for one in result.configs if one.name == CONFIG))
         elif result.error_code is ErrorCode.unknown_topic_or_partition:
             self._note(topic, host, began)
         else:
-            raise ConnectionLost(f"no configs: {result.error_code.name}")
+            raise RequestFailed(f"no configs: {result.error_code.name}")
 
     def _note(
         self, topic: str, broker: str, began: float, *, partitions: int | None = None, value: str | None = None
@@ -67,13 +69,13 @@ class Onlooker:
             partitions=partitions,
             value=value,
             broker=broker,
-            is_current=self._sees_the_present,
+            is_current=self._is_current,
         )
         self._client.note(f"sees {view}")
         self._history.changes.append(view)
 
 
-def _question(chosen: Schema, topic: str) -> Message:
+def _describe_configs_request(chosen: Schema, topic: str) -> Message:
     resource = chosen.new(
         "DescribeConfigsResource", resource_type=RESOURCE_TOPIC, resource_name=topic, configuration_keys=(CONFIG,)
     )

@@ -4,30 +4,30 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Final
 
-from odradek.sim.quorum_history import Trouble
+from odradek.sim.quorum_history import Disturbance
 
 
-class Calm:
-    def __init__(self, troubles: Iterable[Trouble]) -> None:
-        self._troubles: Final = sorted(troubles, key=lambda one: one.began)
+class QuietPeriods:
+    def __init__(self, disturbances: Iterable[Disturbance]) -> None:
+        self._troubles: Final = sorted(disturbances, key=lambda one: one.began)
 
     def lasts(self, names: frozenset[str], start: float, end: float) -> bool:
         return not any(
             one.began < end and one.ended > start for one in self._troubles if one.one in names and one.other in names
         )
 
-    def stretches(self, names: frozenset[str], start: float, end: float) -> Iterator[tuple[float, float]]:
+    def intervals(self, names: frozenset[str], start: float, end: float) -> Iterator[tuple[float, float]]:
         """The times within these in which all is well among them."""
-        calm_since = start
+        quiet_since = start
         for one in self._troubles:
-            if one.one in names and one.other in names and one.ended > calm_since:
+            if one.one in names and one.other in names and one.ended > quiet_since:
                 if one.began >= end:
                     break
-                if one.began > calm_since:
-                    yield calm_since, one.began
-                calm_since = one.ended
-        if calm_since < end:
-            yield calm_since, end
+                if one.began > quiet_since:
+                    yield quiet_since, one.began
+                quiet_since = one.ended
+        if quiet_since < end:
+            yield quiet_since, end
 
 
 def majorities(voters: frozenset[str]) -> list[frozenset[str]]:

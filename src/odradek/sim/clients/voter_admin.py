@@ -7,7 +7,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
-from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.clients.connection import RequestFailed
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -15,7 +15,7 @@ _LISTENER: Final = "CONTROLLER"
 _REMOVE_PROBABILITY: Final = 0.6
 
 
-class Electorate:
+class VoterAdmin:
     def __init__(self, client: ClusterClient, voters: Sequence[tuple[int, str, int, UUID]]) -> None:
         """`voters`: id, host, port and directory of each, as the cluster begins."""
         self._client: Final = client
@@ -47,7 +47,7 @@ class Electorate:
                 "RemoveRaftVoterRequest", cluster_id=None, voter_id=node_id, voter_directory_id=directory_id
             )
 
-        await self._ask(f"take voter {node_id} out", ApiKey.REMOVE_RAFT_VOTER, build)
+        await self._send_request(f"take voter {node_id} out", ApiKey.REMOVE_RAFT_VOTER, build)
 
     async def _add(self, place: int) -> None:
         node_id, host, port, directory_id = self._voters[place]
@@ -63,18 +63,18 @@ class Electorate:
                 ack_when_committed=True,
             )
 
-        code = await self._ask(f"add voter {node_id}", ApiKey.ADD_RAFT_VOTER, build)
+        code = await self._send_request(f"add voter {node_id}", ApiKey.ADD_RAFT_VOTER, build)
         if code in (ErrorCode.none, ErrorCode.duplicate_voter):
             self._out.discard(place)
 
-    async def _ask(self, what: str, api_key: int, build: Callable[[Schema], Message]) -> ErrorCode | None:
+    async def _send_request(self, what: str, api_key: int, build: Callable[[Schema], Message]) -> ErrorCode | None:
         """None: nobody knows what became of it."""
         client = self._client
         client.note(f"asks to {what}")
         try:
-            response = await client.ask(await client.any_wire(), api_key, build)
-        except ConnectionLost as lost:
-            client.note(f"does not know what became of it: {lost}")
+            response = await client.send_request(await client.connect_to_any(), api_key, build)
+        except RequestFailed as failure:
+            client.note(f"does not know what became of it: {failure}")
             return None
         code: ErrorCode = response.error_code
         client.note(f"hears: {code.name}")

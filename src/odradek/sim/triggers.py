@@ -14,13 +14,13 @@ SHRINK: Final = "shrink"
 """It is about to hear who is in sync with it now, as it wanted: not everybody."""
 
 
-class Moments:
+class Triggers:
     def __init__(self) -> None:
         self._waiting: Final[dict[tuple[str, str], list[Callable[[], None]]]] = defaultdict(list)
 
-    def at_next(self, what: str, node: str, then: Callable[[], None]) -> None:
+    def on_next(self, what: str, node: str, then: Callable[[], None]) -> None:
         self._waiting[what, node].append(then)
 
-    def come(self, what: str, node: str) -> None:
+    def fire(self, what: str, node: str) -> None:
         for then in self._waiting.pop((what, node), ()):
             then()

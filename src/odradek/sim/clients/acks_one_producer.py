@@ -13,7 +13,7 @@ from odradek.wire.apis import ApiKey
 _ACKS_LEADER: Final = 1
 
 
-class Chatter:
+class AcksOneProducer:
     def __init__(self, client: ClusterClient, history: History, partition: TopicPartition) -> None:
         self._client: Final = client
         self._history: Final = history
@@ -21,11 +21,11 @@ class Chatter:
         self._count = 0
 
     async def run(self, interval_seconds: float) -> None:
-        await self._client.now_and_then(interval_seconds, self._partition, self._send)
+        await self._client.run_periodically(interval_seconds, self._partition, self._send)
 
     async def _send(self) -> None:
         client = self._client
-        leader, wire = await client.reach_leader(self._partition)
+        leader, connection = await client.reach_leader(self._partition)
         value = f"{client.name}:{self._count}|".encode() + b"x" * 50
         self._count += 1
         data = build_batch([Record(None, value, client.clock.wall_ms())])
@@ -37,8 +37,8 @@ class Chatter:
             began=client.now,
         )
         self._history.sends.append(send)
-        answer = await client.ask(
-            wire,
+        answer = await client.send_request(
+            connection,
             ApiKey.PRODUCE,
             lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data, acks=_ACKS_LEADER),
         )

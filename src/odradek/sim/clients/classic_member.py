@@ -10,8 +10,8 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.clients.group_client import GroupClient
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.group_history import NO_GENERATION, Share
 from odradek.sim.history import History
 from odradek.wire.apis import ApiKey
@@ -32,7 +32,7 @@ _ELSEWHERE: Final = frozenset(
 )
 
 
-class Member:
+class ClassicMember:
     def __init__(
         self, client: ClusterClient, history: History, group: str, partitions: Sequence[TopicPartition]
     ) -> None:
@@ -52,22 +52,22 @@ class Member:
             try:
                 share = await self._join()
                 await self._work(share)
-            except ConnectionLost as lost:
-                self._client.note(f"is no member: {lost}")
+            except RequestFailed as failure:
+                self._client.note(f"is no member: {failure}")
                 self._groups.forget_coordinator()
                 await self._client.back_off()
 
     async def _join(self) -> tuple[int, ...]:
-        answer = await self._ask(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+        answer = await self._send_request(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
         if answer.error_code is ErrorCode.member_id_required:
             self._member_id = answer.member_id
-            answer = await self._ask(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+            answer = await self._send_request(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
         self._check(answer.error_code)
         self._member_id, self._generation = answer.member_id, answer.generation_id
         shares: dict[str, list[int]] = {member.member_id: [] for member in answer.members}
         for place in range(len(self._partitions)) if shares else ():
             shares[sorted(shares)[place % len(shares)]].append(place)
-        answer = await self._ask(
+        answer = await self._send_request(
             ApiKey.SYNC_GROUP, lambda chosen: self._sync_request(chosen, shares), _REBALANCE_MS / 1000
         )
         self._check(answer.error_code)
@@ -94,7 +94,7 @@ class Member:
                 place = random.choice(share)
                 code = await self._groups.commit(self._partitions[place], self._member_id, self._generation)
             else:
-                answer = await self._ask(ApiKey.HEARTBEAT, self._beat)
+                answer = await self._send_request(ApiKey.HEARTBEAT, self._heartbeat)
                 code = answer.error_code
             if code is ErrorCode.rebalance_in_progress:
                 return
@@ -110,13 +110,15 @@ class Member:
             return
         if code not in _ELSEWHERE and code is not ErrorCode.rebalance_in_progress:
             self._member_id, self._generation = "", NO_GENERATION
-        raise ConnectionLost(code.name)
+        raise RequestFailed(code.name)
 
     # ---- asking
 
-    async def _ask(self, api_key: int, build: Callable[[Schema], Message], extra_seconds: float = 0.0) -> Message:
-        wire = await self._groups.coordinator()
-        return await self._client.ask(wire, api_key, build, extra_seconds=extra_seconds)
+    async def _send_request(
+        self, api_key: int, build: Callable[[Schema], Message], extra_seconds: float = 0.0
+    ) -> Message:
+        connection = await self._groups.coordinator()
+        return await self._client.send_request(connection, api_key, build, extra_seconds=extra_seconds)
 
     def _join_request(self, chosen: Schema) -> Message:
         return chosen.new(
@@ -145,7 +147,7 @@ class Member:
             ),
         )
 
-    def _beat(self, chosen: Schema) -> Message:
+    def _heartbeat(self, chosen: Schema) -> Message:
         return chosen.new(
             "HeartbeatRequest",
             group_id=self._groups.group,

@@ -6,14 +6,14 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.connection import RequestFailed
 from odradek.sim.clients.reader import Reader
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import Deletion, History
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 
-class Deleter:
+class RecordDeleter:
     def __init__(self, client: ClusterClient, history: History, partition: TopicPartition) -> None:
         self._client: Final = client
         self._history: Final = history
@@ -36,27 +36,29 @@ class Deleter:
                     offset = client.random.randrange(end_offset) if end_offset else 0
                 if await self._delete(offset) and is_last:
                     return
-            except ConnectionLost as lost:
-                client.note(f"does not know what became of {self._partition}: {lost}")
+            except RequestFailed as failure:
+                client.note(f"does not know what became of {self._partition}: {failure}")
                 client.forget_leader(self._partition)
 
     async def _delete(self, offset: int) -> bool:
         client = self._client
-        _, wire = await client.reach_leader(self._partition)
+        _, connection = await client.reach_leader(self._partition)
         deletion = Deletion(partition=self._partition, offset=offset, began=client.now)
         self._history.deletions.append(deletion)
         client.note(f"asks to delete {self._partition} below {offset}")
-        response = await client.ask(wire, ApiKey.DELETE_RECORDS, lambda chosen: self._request(chosen, offset))
+        response = await client.send_request(
+            connection, ApiKey.DELETE_RECORDS, lambda chosen: self._request(chosen, offset)
+        )
         result = response.topics[0].partitions[0]
         client.note(f"hears of {self._partition} below {offset}: {result.error_code.name}")
         if result.error_code is not ErrorCode.none:
             client.forget_leader(self._partition)
             return False
-        heard = client.now
+        responded = client.now
         # In which epoch it was done, the answer does not say: not in a later one than the leader knows of now.
-        await client.describe([self._partition.topic], wire)
+        await client.describe([self._partition.topic], connection)
         deletion.leader_epoch = (await client.leader(self._partition)).epoch
-        deletion.ended = heard
+        deletion.ended = responded
         return True
 
     def _request(self, chosen: Schema, offset: int) -> Message:

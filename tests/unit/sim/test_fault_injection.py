@@ -5,10 +5,10 @@ from itertools import permutations
 import pytest
 
 from odradek.sim.cluster import Cluster
+from odradek.sim.fault_injection import inject
 from odradek.sim.faults import Fault
 from odradek.sim.layout import THREE_COMBINED, plan_nodes
 from odradek.sim.node_host import NodeHost
-from odradek.sim.strikes import strike
 from odradek.sim.world import World
 
 
@@ -33,14 +33,14 @@ def cut_links(cluster: Cluster) -> set[tuple[str, str]]:
     ],
 )
 def test_partitions_cut_what_they_say_and_heal(cluster: Cluster, kind: str, cut: set[tuple[str, str]]) -> None:
-    strike(Fault(kind=kind, node="node1", at_seconds=0.0, lasts_seconds=2.0), cluster)
+    inject(Fault(kind=kind, node="node1", at_seconds=0.0, lasts_seconds=2.0), cluster)
     assert cut_links(cluster) == cut
     cluster.world.run_for(2.5)
     assert cut_links(cluster) == set()
 
 
 def test_a_flapping_link_comes_and_goes(cluster: Cluster) -> None:
-    strike(Fault(kind="flapping", node="node1", peer="node2", at_seconds=0.0, lasts_seconds=2.0, amount=0.5), cluster)
+    inject(Fault(kind="flapping", node="node1", peer="node2", at_seconds=0.0, lasts_seconds=2.0, amount=0.5), cluster)
     seen = []
     for _ in range(6):
         cluster.world.run_for(0.25)
@@ -50,5 +50,5 @@ def test_a_flapping_link_comes_and_goes(cluster: Cluster) -> None:
 
 
 def test_a_log_is_not_shortened_where_others_do_not_have_it(cluster: Cluster) -> None:
-    strike(Fault(kind="shortened-log", node="node1", at_seconds=0.0, lasts_seconds=1.0), cluster)
-    assert not cluster.nodes["node1"].machine.past_processes
+    inject(Fault(kind="shortened-log", node="node1", at_seconds=0.0, lasts_seconds=1.0), cluster)
+    assert not cluster.nodes["node1"].computer.past_processes
