@@ -1,12 +1,12 @@
-// A member of a group, by kafkajs: reads topics until it is told to leave, and says what happens, one JSON a line.
+// A group member using kafkajs: reads topics until it leaves the group, and prints its events as JSON lines.
 // Its only argument is a plan as JSON: {bootstrap, group, topic, sessionTimeout}, and with {copyTo, transactionalId} it
 // copies each batch in a transaction, together with its offsets, after a first attempt that it aborts. In the transaction
-// {stopsIn}, counted from 1, it stops before the end and stays like that. A line on standard input makes it leave.
+// {stopsIn}, counted from 1, it stops before the end and hangs. A line on standard input makes it leave.
 
 const { Kafka, logLevel } = require("kafkajs");
 
 const plan = JSON.parse(process.argv[2]);
-const say = (event) => process.stdout.write(JSON.stringify(event) + "\n");
+const emit = (event) => process.stdout.write(JSON.stringify(event) + "\n");
 const nextOffset = (message) => (BigInt(message.offset) + 1n).toString();
 
 async function main() {
@@ -18,18 +18,18 @@ async function main() {
     maxWaitTimeInMs: 100,
   });
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) =>
-    say({ joined: payload.memberId, partitions: payload.memberAssignment[plan.topic] ?? [] }));
-  consumer.on(consumer.events.CRASH, ({ payload }) => say({ crashed: String(payload.error) }));
+    emit({ joined: payload.memberId, partitions: payload.memberAssignment[plan.topic] ?? [] }));
+  consumer.on(consumer.events.CRASH, ({ payload }) => emit({ crashed: String(payload.error) }));
   await consumer.connect();
   await consumer.subscribe({ topics: [plan.topic], fromBeginning: true });
 
   const read = async ({ batch }) => {
     for (const message of batch.messages) {
-      say({ read: Number(message.value), partition: batch.partition });
+      emit({ read: Number(message.value), partition: batch.partition });
     }
     const offset = nextOffset(batch.messages.at(-1));
     await consumer.commitOffsets([{ topic: batch.topic, partition: batch.partition, offset }]);
-    say({ committed: offset, partition: batch.partition });
+    emit({ committed: offset, partition: batch.partition });
   };
 
   if (!plan.copyTo) {
@@ -54,19 +54,19 @@ async function main() {
           topics: [{ topic: batch.topic, partitions }],
         });
         if (transactions === plan.stopsIn) {
-          say({ stopped: batch.partition });
+          emit({ stopped: batch.partition });
           await new Promise(() => {});
         }
         await (isLast ? transaction.commit() : transaction.abort());
       }
-      say({ copied: messages.length });
+      emit({ copied: messages.length });
     };
     await consumer.run({ autoCommit: false, eachBatch: copy });
   }
 
   process.stdin.once("data", async () => {
     await consumer.disconnect();
-    say({ left: true });
+    emit({ left: true });
     process.exit(0);
   });
 }

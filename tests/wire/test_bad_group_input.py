@@ -1,7 +1,7 @@
-"""Members that lie, and groups that ask for too much: Kafka's error, nothing lost, and nobody else disturbed.
+"""Invalid members and oversized group requests: Kafka's error, no lost state, and no effect on other groups.
 
-What is refused in every version is compared answer by answer in `tests/kafka/side_by_side`; here it is about sizes,
-crowds, and a group that must not notice.
+`tests/kafka/side_by_side` compares the errors of every version; these tests cover sizes, large numbers of elements,
+and a neighbouring group that must not change.
 """
 
 import struct
@@ -28,7 +28,7 @@ Fields = dict[str, Any]
 
 @pytest.fixture(scope="session")
 def coordinated(broker: NodeProcess) -> NodeProcess:
-    """With a topic, and a coordinator that has loaded."""
+    """A broker with a topic and a loaded coordinator."""
     with RawConnection(broker.port) as connection:
         assert create_topic(connection, TOPIC, partitions=3) is ErrorCode.none
         until_coordinated(connection)
@@ -43,17 +43,17 @@ def connection(coordinated: NodeProcess) -> Iterator[RawConnection]:
 
 @pytest.fixture(autouse=True)
 def neighbour(coordinated: NodeProcess, topic: str) -> Iterator[None]:
-    """A member of a stable group, with an offset; in the end it is as it was."""
+    """A member of a stable group with a committed offset, both unchanged at the end."""
     group_id = f"{topic}-neighbour"
     with RawConnection(coordinated.port) as own:
-        joined = join_anew(own, group_id)
-        who = {"group_id": group_id, "member_id": joined.member_id, "generation_id": joined.generation_id}
+        joined = join_new_member(own, group_id)
+        member = {"group_id": group_id, "member_id": joined.member_id, "generation_id": joined.generation_id}
         share = {"member_id": joined.member_id, "assignment": b"share"}
-        assert sync(own, who, [share]).error_code is ErrorCode.none
-        committing = {**commit_of(group_id, {0: 17}), **who, "generation_id_or_member_epoch": joined.generation_id}
+        assert sync(own, member, [share]).error_code is ErrorCode.none
+        committing = {**commit_of(group_id, {0: 17}), **member, "generation_id_or_member_epoch": joined.generation_id}
         assert codes(own.ask(Api.OFFSET_COMMIT, 9, committing)) == {ErrorCode.none: 1}
         yield
-        assert own.ask(Api.HEARTBEAT, 4, who).error_code is ErrorCode.none
+        assert own.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
         (state,) = own.ask(Api.DESCRIBE_GROUPS, 6, {"groups": [group_id]}).groups
         assert (state.group_state, [member.member_assignment for member in state.members]) == ("Stable", [b"share"])
         assert committed(own, group_id) == {0: 17}
@@ -72,15 +72,15 @@ def join_fields(group_id: str, member_id: str = "", **others: Any) -> Fields:
     }
 
 
-def join_anew(connection: RawConnection, group_id: str, **others: Any) -> Any:
+def join_new_member(connection: RawConnection, group_id: str, **others: Any) -> Any:
     given = connection.ask(Api.JOIN_GROUP, 9, join_fields(group_id, **others))
     assert given.error_code is ErrorCode.member_id_required
     return connection.ask(Api.JOIN_GROUP, 9, join_fields(group_id, given.member_id, **others))
 
 
-def sync(connection: RawConnection, who: Mapping[str, Any], assignments: Sequence[Fields]) -> Any:
+def sync(connection: RawConnection, member: Mapping[str, Any], assignments: Sequence[Fields]) -> Any:
     fields = {"protocol_type": "consumer", "protocol_name": "range", "assignments": assignments}
-    return connection.ask(Api.SYNC_GROUP, 5, {**who, **fields})
+    return connection.ask(Api.SYNC_GROUP, 5, {**member, **fields})
 
 
 def commit_of(group_id: str, offsets: Mapping[int, int], metadata: str = "") -> Fields:
@@ -93,8 +93,8 @@ def commit_of(group_id: str, offsets: Mapping[int, int], metadata: str = "") -> 
 
 
 def committed(connection: RawConnection, group_id: str) -> dict[int, int]:
-    asked = {"groups": [{"group_id": group_id, "topics": None}]}
-    (group,) = connection.ask(Api.OFFSET_FETCH, 9, asked).groups
+    query = {"groups": [{"group_id": group_id, "topics": None}]}
+    (group,) = connection.ask(Api.OFFSET_FETCH, 9, query).groups
     return {one.partition_index: one.committed_offset for topic in group.topics for one in topic.partitions}
 
 
@@ -103,28 +103,28 @@ def state_of(connection: RawConnection, group_id: str) -> tuple[str, int]:
     return found.group_state, len(found.members)
 
 
-def test_a_share_that_no_record_can_hold(connection: RawConnection, topic: str) -> None:
-    joined = join_anew(connection, topic)
-    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
-    refused = sync(connection, who, [{"member_id": joined.member_id, "assignment": TOO_LARGE}])
+def test_assignment_too_large_for_a_record_is_rejected(connection: RawConnection, topic: str) -> None:
+    joined = join_new_member(connection, topic)
+    member = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    refused = sync(connection, member, [{"member_id": joined.member_id, "assignment": TOO_LARGE}])
     assert refused.error_code is ErrorCode.unknown_server_error
-    # Its group goes on once it asks for less.
+    # The group continues once the assignment is small enough.
     again = connection.ask(Api.JOIN_GROUP, 9, join_fields(topic, joined.member_id))
     assert again.error_code is ErrorCode.none
-    who["generation_id"] = again.generation_id
-    assert sync(connection, who, [{"member_id": joined.member_id, "assignment": b"less"}]).assignment == b"less"
+    member["generation_id"] = again.generation_id
+    assert sync(connection, member, [{"member_id": joined.member_id, "assignment": b"less"}]).assignment == b"less"
     assert state_of(connection, topic) == ("Stable", 1)
 
 
-def test_a_subscription_that_no_record_can_hold(connection: RawConnection, topic: str) -> None:
-    joined = join_anew(connection, topic, protocols=[{"name": "range", "metadata": SUBSCRIPTION + TOO_LARGE}])
+def test_subscription_too_large_for_a_record_is_rejected(connection: RawConnection, topic: str) -> None:
+    joined = join_new_member(connection, topic, protocols=[{"name": "range", "metadata": SUBSCRIPTION + TOO_LARGE}])
     assert joined.error_code is ErrorCode.none
-    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
-    refused = sync(connection, who, [{"member_id": joined.member_id, "assignment": b"share"}])
+    member = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    refused = sync(connection, member, [{"member_id": joined.member_id, "assignment": b"share"}])
     assert refused.error_code is ErrorCode.unknown_server_error
 
 
-def test_metadata_of_many_offsets_that_no_batch_can_hold(connection: RawConnection, topic: str) -> None:
+def test_offset_metadata_too_large_for_a_batch_is_rejected(connection: RawConnection, topic: str) -> None:
     assert codes(connection.ask(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 3}))) == {ErrorCode.none: 1}
     fields = commit_of(topic, {0: 4}, "x" * 4000)
     fields["topics"][0]["partitions"] *= 400
@@ -136,13 +136,13 @@ def test_metadata_of_many_offsets_that_no_batch_can_hold(connection: RawConnecti
     assert committed(connection, topic) == {0: 5}
 
 
-def test_the_longest_names(connection: RawConnection) -> None:
+def test_very_long_group_and_member_ids_are_accepted(connection: RawConnection) -> None:
     group_id = "g" * 30_000
-    joined = join_anew(connection, group_id, group_instance_id=None)
+    joined = join_new_member(connection, group_id, group_instance_id=None)
     assert joined.error_code is ErrorCode.none
-    who = {"group_id": group_id, "member_id": joined.member_id, "generation_id": joined.generation_id}
-    assert sync(connection, who, []).error_code is ErrorCode.none
-    assert codes(connection.ask(Api.HEARTBEAT, 4, {**who, "member_id": "m" * 30_000})) == {
+    member = {"group_id": group_id, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    assert sync(connection, member, []).error_code is ErrorCode.none
+    assert codes(connection.ask(Api.HEARTBEAT, 4, {**member, "member_id": "m" * 30_000})) == {
         ErrorCode.unknown_member_id: 1
     }
     connection.ask(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
@@ -150,14 +150,14 @@ def test_the_longest_names(connection: RawConnection) -> None:
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\0"], ids=["empty", "one byte"])
-def test_subscriptions_that_are_none(connection: RawConnection, topic: str, metadata: bytes) -> None:
-    """Nobody but the members has to understand them."""
-    joined = join_anew(connection, topic, protocols=[{"name": "range", "metadata": metadata}])
-    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
-    assert sync(connection, who, [{"member_id": joined.member_id, "assignment": metadata}]).assignment == metadata
+def test_empty_subscription_metadata_is_accepted(connection: RawConnection, topic: str, metadata: bytes) -> None:
+    """Only the members have to understand the metadata."""
+    joined = join_new_member(connection, topic, protocols=[{"name": "range", "metadata": metadata}])
+    member = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    assert sync(connection, member, [{"member_id": joined.member_id, "assignment": metadata}]).assignment == metadata
 
 
-ODD_SUBSCRIPTIONS = {
+MALFORMED_SUBSCRIPTIONS = {
     "a count beyond everything": struct.pack(">hi", 0, 2**31 - 1),
     "a negative count": struct.pack(">hi", 0, -5),
     "a negative version": struct.pack(">hi", -1, 1),
@@ -166,36 +166,36 @@ ODD_SUBSCRIPTIONS = {
 }
 
 
-@pytest.mark.parametrize("metadata", ODD_SUBSCRIPTIONS.values(), ids=ODD_SUBSCRIPTIONS)
+@pytest.mark.parametrize("metadata", MALFORMED_SUBSCRIPTIONS.values(), ids=MALFORMED_SUBSCRIPTIONS)
 @pytest.mark.parametrize("broker", ["odradek"], indirect=True, scope="session")
-def test_subscriptions_that_claim_too_much(connection: RawConnection, topic: str, metadata: bytes) -> None:
-    """Kafka never answers these; here they mean no more than those that are none."""
-    joined = join_anew(connection, topic, protocols=[{"name": "range", "metadata": metadata}])
+def test_malformed_subscription_metadata_is_accepted(connection: RawConnection, topic: str, metadata: bytes) -> None:
+    """Kafka never responds to these; Odradek treats them as empty subscriptions."""
+    joined = join_new_member(connection, topic, protocols=[{"name": "range", "metadata": metadata}])
     assert joined.error_code is ErrorCode.none
-    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
-    assert sync(connection, who, []).error_code is ErrorCode.none
+    member = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    assert sync(connection, member, []).error_code is ErrorCode.none
     connection.ask(Api.LEAVE_GROUP, 5, {"group_id": topic, "members": [{"member_id": joined.member_id}]})
     assert codes(connection.ask(Api.DELETE_GROUPS, 2, {"groups_names": [topic]})) == {ErrorCode.none: 1}
 
 
 NAMES = [f"crowd-{number}" for number in range(MANY)]
-CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
+LARGE_REQUESTS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
     "members leave": (
         Api.LEAVE_GROUP,
         5,
         {"group_id": "crowd", "members": [{"member_id": name} for name in NAMES]},
         {ErrorCode.none: 1, ErrorCode.unknown_member_id: MANY},
     ),
-    "groups go": (Api.DELETE_GROUPS, 2, {"groups_names": NAMES}, {ErrorCode.group_id_not_found: MANY}),
-    "groups are looked at": (Api.DESCRIBE_GROUPS, 6, {"groups": NAMES}, {ErrorCode.group_id_not_found: MANY}),
-    "groups are looked for": (Api.FIND_COORDINATOR, 6, {"coordinator_keys": NAMES}, {ErrorCode.none: MANY}),
-    "groups are asked for offsets": (
+    "groups are deleted": (Api.DELETE_GROUPS, 2, {"groups_names": NAMES}, {ErrorCode.group_id_not_found: MANY}),
+    "groups are described": (Api.DESCRIBE_GROUPS, 6, {"groups": NAMES}, {ErrorCode.group_id_not_found: MANY}),
+    "coordinators of groups": (Api.FIND_COORDINATOR, 6, {"coordinator_keys": NAMES}, {ErrorCode.none: MANY}),
+    "offsets of groups": (
         Api.OFFSET_FETCH,
         9,
         {"groups": [{"group_id": name, "topics": None} for name in NAMES[:9000]]},
         {ErrorCode.none: 9000},
     ),
-    "offsets of a topic that is not there": (
+    "offsets of an unknown topic": (
         Api.OFFSET_COMMIT,
         9,
         {
@@ -220,9 +220,9 @@ CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
 }
 
 
-@pytest.mark.parametrize(("api", "version", "fields", "expected"), CROWDS.values(), ids=CROWDS)
+@pytest.mark.parametrize(("api", "version", "fields", "expected"), LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
 @pytest.mark.parametrize("broker", ["odradek"], indirect=True, scope="session")
-def test_crowds(
+def test_large_requests_do_not_stall(
     coordinated: NodeProcess,
     connection: RawConnection,
     api: Api,
@@ -230,19 +230,19 @@ def test_crowds(
     fields: Fields,
     expected: dict[ErrorCode, int],
 ) -> None:
-    """Kafka's answers, though it may be busy with them for a minute."""
+    """Kafka gives the same responses, but may need a minute for them."""
     with StallWatch(coordinated):
         assert codes(connection.ask(api, version, fields)) == expected
 
 
-def test_a_flood_of_members_that_never_come_back(
+def test_flood_of_members_that_never_rejoin_does_not_stall(
     coordinated: NodeProcess, connection: RawConnection, topic: str
 ) -> None:
-    """Each is given an id, and nothing is kept of it but that."""
+    """Each gets a member ID, and the coordinator keeps nothing else of it."""
     for number in range(2000):
         connection.send(Api.JOIN_GROUP, 9, join_fields(f"{topic}-{number % 50}"))
     for _ in range(2000):
         connection.receive()
     if coordinated.name == "odradek":
         with StallWatch(coordinated):
-            assert join_anew(connection, topic).error_code is ErrorCode.none
+            assert join_new_member(connection, topic).error_code is ErrorCode.none

@@ -1,4 +1,4 @@
-"""Requests that lie, do not end, or ask for too much: one connection pays, memory and everybody else's time do not."""
+"""Malformed and oversized requests cost only their own connection: no memory, and no delay for other clients."""
 
 import struct
 import zlib
@@ -58,7 +58,7 @@ def memory_peak(node: OdradekProcess) -> int:
     return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
 
-def forget_memory_peak(node: OdradekProcess) -> None:
+def reset_memory_peak(node: OdradekProcess) -> None:
     Path(f"/proc/{node.pid}/clear_refs").write_text("5")
 
 
@@ -102,23 +102,23 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
-def test_a_malformed_request_closes_its_connection_only(node: OdradekProcess, data: bytes) -> None:
+def test_malformed_request_closes_only_its_connection(node: OdradekProcess, data: bytes) -> None:
     with RawConnection(node.port) as bystander:
         assert is_refused(node, data)
         assert bystander.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
 
 
-def test_an_unknown_version_of_api_versions_is_told_what_there_is(node: OdradekProcess) -> None:
+def test_unsupported_version_of_api_versions_gets_an_error_response(node: OdradekProcess) -> None:
     with RawConnection(node.port) as connection:
         connection.send_bytes(framed(header(Api.API_VERSIONS, 99)))
-        answer = connection.receive()
-        correlation_id, error = struct.unpack_from(">ih", answer)
+        response = connection.receive()
+        correlation_id, error = struct.unpack_from(">ih", response)
         assert (correlation_id, error) == (1, ErrorCode.unsupported_version)
-        # And may go on, with a version that is served.
+        # The connection stays open for a supported version.
         assert connection.ask(Api.API_VERSIONS, 2).error_code is ErrorCode.none
 
 
-def test_requests_before_a_malformed_one_are_answered(node: OdradekProcess) -> None:
+def test_requests_before_a_malformed_request_get_responses(node: OdradekProcess) -> None:
     with RawConnection(node.port) as connection:
         good = encode_request(Api.API_VERSIONS, 0, 7, {})
         connection.send_bytes(good + good + HOSTILE["greatest length"])
@@ -127,11 +127,11 @@ def test_requests_before_a_malformed_one_are_answered(node: OdradekProcess) -> N
             connection.receive()
 
 
-def test_a_request_of_the_greatest_size_is_served(node: OdradekProcess) -> None:
+def test_request_of_the_maximum_size_is_accepted(node: OdradekProcess) -> None:
     with RawConnection(node.port) as connection:
         room = REQUEST_BYTES_MAX - len(encode_request(Api.PRODUCE, 9, 1, produce_fields(TOPIC, b""))) - 100
         large = batch(TestRecord(bytes(room - 100)), timestamp=now_ms())
-        forget_memory_peak(node)
+        reset_memory_peak(node)
         resident = node.resident_bytes
         assert produce_batch(connection, TOPIC, large).error is ErrorCode.none
         assert memory_peak(node) - resident < 2.5 * REQUEST_BYTES_MAX
@@ -141,11 +141,11 @@ ILLEGAL_NAMES = ["", ".", "..", "a/b", "../escape", "a\\b", "a b", "a:b", "ü", 
 
 
 @pytest.mark.parametrize("name", ILLEGAL_NAMES, ids=lambda name: ascii(name)[:12])
-def test_illegal_topic_names(node: OdradekProcess, name: str) -> None:
+def test_invalid_topic_names_are_rejected(node: OdradekProcess, name: str) -> None:
     before = directories(node)
     with RawConnection(node.port) as connection:
         assert create_topic(connection, name) is ErrorCode.invalid_topic_exception
-        # Nor by asking for it.
+        # Auto-creation by a Metadata request rejects it, too.
         (described,) = connection.ask(
             Api.METADATA, 9, {"topics": [{"name": name}], "allow_auto_topic_creation": True}
         ).topics
@@ -158,11 +158,11 @@ def test_illegal_topic_names(node: OdradekProcess, name: str) -> None:
 
 
 def directories(node: OdradekProcess) -> list[Path]:
-    """Files come and go: checkpoints are written all the time."""
+    """Directories only: checkpoint files are written all the time."""
     return sorted(path for path in node.log_dirs[0].parent.rglob("*") if path.is_dir())
 
 
-def test_the_longest_topic_name_is_served(node: OdradekProcess) -> None:
+def test_topic_name_of_the_maximum_length_is_accepted(node: OdradekProcess) -> None:
     name = "n" * 249
     with RawConnection(node.port) as connection:
         assert create_topic(connection, name) is ErrorCode.none
@@ -170,10 +170,10 @@ def test_the_longest_topic_name_is_served(node: OdradekProcess) -> None:
         assert fetch(connection, name).values == [b"value"]
 
 
-BROKEN_BATCHES = {
+INVALID_BATCHES = {
     "wrong CRC": (batch(TestRecord(), crc=0xDEADBEEF), ErrorCode.corrupt_message),
     "flipped bit": (batch(TestRecord())[:-1] + b"\x7f", ErrorCode.corrupt_message),
-    "cut short": (batch(TestRecord(bytes(100)))[:-10], ErrorCode.invalid_record),
+    "truncated": (batch(TestRecord(bytes(100)))[:-10], ErrorCode.invalid_record),
     "length beyond the records": (
         struct.pack(">qi", 0, 2**31 - 1) + batch(TestRecord())[12:],
         ErrorCode.invalid_record,
@@ -190,8 +190,10 @@ BROKEN_BATCHES = {
 }
 
 
-@pytest.mark.parametrize(("records", "expected"), BROKEN_BATCHES.values(), ids=BROKEN_BATCHES)
-def test_broken_batches_are_refused_and_never_stored(node: OdradekProcess, records: bytes, expected: ErrorCode) -> None:
+@pytest.mark.parametrize(("records", "expected"), INVALID_BATCHES.values(), ids=INVALID_BATCHES)
+def test_invalid_batches_are_rejected_and_never_stored(
+    node: OdradekProcess, records: bytes, expected: ErrorCode
+) -> None:
     with RawConnection(node.port) as connection:
         end = fetch(connection, TOPIC, max_bytes=100).high_watermark
         assert produce_batch(connection, TOPIC, records).error is expected
@@ -206,7 +208,7 @@ BUDGET_BYTES = 220 << 20
 
 
 def zeros(codec: int, size: int) -> bytes:
-    """A compressed stream of so many zeros, put together without ever holding them."""
+    """A compressed stream of `size` zeros, built without holding them in memory."""
     chunk = bytes(1 << 20)
     if codec == GZIP:
         compressor = zlib.compressobj(9, wbits=31)
@@ -225,7 +227,7 @@ def zeros(codec: int, size: int) -> bytes:
 
 
 def bomb(codec: int, size: int = BOMB_BYTES) -> bytes:
-    """As many as fit of what decompresses to one enormous record."""
+    """A batch that decompresses to one enormous record, as large as the request limit allows."""
     body = zeros(codec, size)
     # Snappy and LZ4 do not shrink zeros enough for the request's limit.
     while len(body) > REQUEST_BYTES_MAX - 1000:
@@ -241,7 +243,7 @@ def bombs(node: OdradekProcess) -> dict[int, bytes]:
 
 
 def _load_compiled_walk(node: OdradekProcess) -> None:
-    """The compiler takes memory of its own, once, when the first large batch has to be looked at."""
+    """Loads the compiler, which takes memory once, when the first large batch is validated."""
     with RawConnection(node.port) as connection:
         create_topic(connection, "walked", configs={"cleanup.policy": "compact"})
         many = batch(*(TestRecord(b"value", key=b"key") for _ in range(5000)), timestamp=now_ms())
@@ -249,24 +251,26 @@ def _load_compiled_walk(node: OdradekProcess) -> None:
 
 
 @pytest.mark.parametrize("configs", [{"cleanup.policy": "compact"}, {"compression.type": "uncompressed"}], ids=str)
-def test_decompression_bombs(node: OdradekProcess, bombs: dict[int, bytes], configs: dict[str, str]) -> None:
+def test_decompression_bombs_are_rejected_within_the_memory_budget(
+    node: OdradekProcess, bombs: dict[int, bytes], configs: dict[str, str]
+) -> None:
     topic = f"bombed-{'-'.join(configs.values())}"
     with RawConnection(node.port) as connection:
         assert create_topic(connection, topic, configs={**configs, "max.message.bytes": "10000000"}) is ErrorCode.none
         with StallWatch(node):
             for codec, body in bombs.items():
-                forget_memory_peak(node)
+                reset_memory_peak(node)
                 resident = node.resident_bytes
                 assert produce_batch(connection, topic, body).error is not ErrorCode.none, CODEC_NAMES[codec]
                 grown = memory_peak(node) - resident
                 assert grown < 2 * len(body) + BUDGET_BYTES, f"{CODEC_NAMES[codec]}: {grown >> 20} MiB"
 
 
-def test_many_bombs_at_once_share_one_budget(node: OdradekProcess, bombs: dict[int, bytes]) -> None:
+def test_concurrent_decompression_bombs_share_one_memory_budget(node: OdradekProcess, bombs: dict[int, bytes]) -> None:
     topic = "bombed-at-once"
     with RawConnection(node.port) as connection:
         assert create_topic(connection, topic, configs={"cleanup.policy": "compact"}) is ErrorCode.none
-        forget_memory_peak(node)
+        reset_memory_peak(node)
         resident = node.resident_bytes
         connections = [RawConnection(node.port) for _ in range(12)]
         with StallWatch(node):
@@ -279,8 +283,8 @@ def test_many_bombs_at_once_share_one_budget(node: OdradekProcess, bombs: dict[i
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD], ids=lambda codec: CODEC_NAMES[codec])
-def test_a_bomb_of_a_million_records(node: OdradekProcess, codec: int) -> None:
-    """Honest in its header, and tiny: every record has to be looked at."""
+def test_batch_of_a_million_tiny_records_does_not_stall(node: OdradekProcess, codec: int) -> None:
+    """The batch is small and its header is correct, but every record has to be validated."""
     topic = f"crowded-{CODEC_NAMES[codec]}"
     count = 1_000_000
     one = encode_record(TestRecord(b"", key=b"k"), 0)
@@ -289,12 +293,12 @@ def test_a_bomb_of_a_million_records(node: OdradekProcess, codec: int) -> None:
     with RawConnection(node.port) as connection:
         assert create_topic(connection, topic, configs={"cleanup.policy": "compact"}) is ErrorCode.none
         with StallWatch(node):
-            answer = produce_batch(connection, topic, crowded)
-        # All of them claim to be the first.
-        assert answer.error is ErrorCode.invalid_record
+            response = produce_batch(connection, topic, crowded)
+        # All records have the same offset delta.
+        assert response.error is ErrorCode.invalid_record
 
 
-# Much in little: arrays of the smallest elements, floods of the smallest requests
+# Requests with many tiny elements, and many tiny requests
 
 
 MANY = 19_000
@@ -316,7 +320,7 @@ def offsets_of(topics: int, partitions: int) -> bytes:
     return framed(header(Api.LIST_OFFSETS, 1) + struct.pack(">ii", -1, topics) + topic * topics)
 
 
-CROWDS = {
+MANY_ELEMENTS = {
     "topics of Metadata": (metadata_of(MANY), metadata_of(TOO_MANY)),
     "partitions of Produce": (produce_to(1, MANY), produce_to(1, TOO_MANY // 2)),
     "topics and partitions of Produce": (produce_to(100, MANY // 101), produce_to(1000, TOO_MANY // 2000)),
@@ -325,29 +329,29 @@ CROWDS = {
 }
 
 
-@pytest.mark.parametrize(("many", "too_many"), CROWDS.values(), ids=CROWDS)
-def test_a_few_bytes_each_for_very_many_things(node: OdradekProcess, many: bytes, too_many: bytes) -> None:
-    """More than any broker has are refused; below that it takes its time, but nobody else's, and little memory."""
+@pytest.mark.parametrize(("many", "too_many"), MANY_ELEMENTS.values(), ids=MANY_ELEMENTS)
+def test_requests_with_many_tiny_elements_do_not_stall(node: OdradekProcess, many: bytes, too_many: bytes) -> None:
+    """Too many elements are rejected; fewer are served without delaying other clients and with little memory."""
     with RawConnection(node.port) as connection, StallWatch(node):
         connection.send_bytes(many)
         connection.receive()
-        forget_memory_peak(node)
+        reset_memory_peak(node)
         resident = node.resident_bytes
         assert is_refused(node, too_many)
     grown = memory_peak(node) - resident
     assert grown < 2 * len(too_many) + (16 << 20), f"{grown >> 20} MiB"
 
 
-def test_configs_of_very_many_resources(node: OdradekProcess) -> None:
+def test_describe_configs_of_many_resources_does_not_stall(node: OdradekProcess) -> None:
     resources = [{"resource_type": TOPIC_RESOURCE, "resource_name": TOPIC} for _ in range(500)]
     with RawConnection(node.port) as connection, StallWatch(node):
         assert len(connection.ask(Api.DESCRIBE_CONFIGS, 4, {"resources": resources}).results) == 500
 
 
-def test_a_flood_of_small_requests(node: OdradekProcess) -> None:
-    question = encode_request(Api.METADATA, 1, 5, {"topics": []})
+def test_flood_of_small_requests_does_not_stall(node: OdradekProcess) -> None:
+    request = encode_request(Api.METADATA, 1, 5, {"topics": []})
     with StallWatch(node), RawConnection(node.port) as connection:
         for _ in range(5):
-            connection.send_bytes(question * 2000)
+            connection.send_bytes(request * 2000)
             for _ in range(2000):
                 assert struct.unpack_from(">i", connection.receive())[0] == 5

@@ -1,4 +1,4 @@
-"""Transactions that are asked about too much, or claimed by the wrong ones: Kafka's error, and nobody is disturbed."""
+"""Oversized transaction requests, and requests of a wrong producer: Kafka's error, and no other client is delayed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -34,17 +34,17 @@ def connection(coordinated: NodeProcess) -> Iterator[RawConnection]:
 
 
 def begin(connection: RawConnection, transactional_id: str) -> Any:
-    """A producer id with its epoch, once the coordinator gives one."""
-    answers: list[Any] = []
+    """Returns a producer ID and epoch as soon as the coordinator assigns them."""
+    responses: list[Any] = []
 
-    def is_given() -> bool:
+    def has_producer_id() -> bool:
         fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
-        answers.append(connection.ask(Api.INIT_PRODUCER_ID, 4, fields))
-        return answers[-1].error_code is ErrorCode.none
+        responses.append(connection.ask(Api.INIT_PRODUCER_ID, 4, fields))
+        return responses[-1].error_code is ErrorCode.none
 
     connection.ask(Api.FIND_COORDINATOR, 6, {"key_type": 1, "coordinator_keys": [transactional_id]})
-    until(is_given, 30, what="a producer id")
-    return answers[-1]
+    until(has_producer_id, 30, what="a producer id")
+    return responses[-1]
 
 
 def add(connection: RawConnection, transactional_id: str, producer: Any, **others: Any) -> Counter[ErrorCode]:
@@ -66,14 +66,14 @@ def state_of(connection: RawConnection, transactional_id: str) -> str:
 
 @pytest.fixture(autouse=True)
 def neighbour(coordinated: NodeProcess) -> Iterator[Any]:
-    """Somebody in the middle of a transaction, which in the end can be committed."""
+    """A producer with an ongoing transaction, which can still be committed at the end."""
     with RawConnection(coordinated.port) as own:
         producer = begin(own, NEIGHBOUR)
         until(lambda: add(own, NEIGHBOUR, producer) == {ErrorCode.none: 1}, 30, what="a transaction")
         yield producer
         assert state_of(own, NEIGHBOUR) == "Ongoing"
-        who = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
-        ended = own.ask(Api.END_TXN, 3, {"transactional_id": NEIGHBOUR, **who, "committed": True})
+        producer_fields = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+        ended = own.ask(Api.END_TXN, 3, {"transactional_id": NEIGHBOUR, **producer_fields, "committed": True})
         assert ended.error_code is ErrorCode.none
         until(lambda: state_of(own, NEIGHBOUR) == "CompleteCommit", 30)
 
@@ -83,12 +83,12 @@ def neighbour(coordinated: NodeProcess) -> Iterator[Any]:
     [
         ({"v3_and_below_producer_epoch": 99}, ErrorCode.producer_fenced),
         ({"v3_and_below_producer_id": 987_654}, ErrorCode.invalid_producer_id_mapping),
-        ({"v3_and_below_transactional_id": "nobody"}, ErrorCode.invalid_producer_id_mapping),
+        ({"v3_and_below_transactional_id": "unknown"}, ErrorCode.invalid_producer_id_mapping),
         ({"v3_and_below_transactional_id": ""}, ErrorCode.invalid_request),
         ({"v3_and_below_producer_epoch": -1}, ErrorCode.producer_fenced),
     ],
 )
-def test_partitions_of_who_is_not_who_it_says(
+def test_add_partitions_of_a_wrong_producer_is_rejected(
     connection: RawConnection, neighbour: Any, others: Fields, expected: ErrorCode
 ) -> None:
     assert add(connection, NEIGHBOUR, neighbour, **others) == {expected: 1}
@@ -99,20 +99,22 @@ def test_partitions_of_who_is_not_who_it_says(
     [
         ({"producer_epoch": 99}, ErrorCode.producer_fenced),
         ({"producer_id": 987_654}, ErrorCode.invalid_producer_id_mapping),
-        ({"transactional_id": "nobody"}, ErrorCode.invalid_producer_id_mapping),
+        ({"transactional_id": "unknown"}, ErrorCode.invalid_producer_id_mapping),
         ({"transactional_id": ""}, ErrorCode.invalid_request),
     ],
 )
-def test_an_end_of_who_is_not_who_it_says(
+def test_end_txn_of_a_wrong_producer_is_rejected(
     connection: RawConnection, neighbour: Any, others: Fields, expected: ErrorCode
 ) -> None:
-    who = {"producer_id": neighbour.producer_id, "producer_epoch": neighbour.producer_epoch}
-    fields = {"transactional_id": NEIGHBOUR, **who, "committed": False, **others}
+    producer_fields = {"producer_id": neighbour.producer_id, "producer_epoch": neighbour.producer_epoch}
+    fields = {"transactional_id": NEIGHBOUR, **producer_fields, "committed": False, **others}
     assert connection.ask(Api.END_TXN, 3, fields).error_code is expected
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "((a|aa)*)*b", "(a*)*(a*)*(a*)*!x"])
-def test_patterns_that_explode(coordinated: NodeProcess, connection: RawConnection, pattern: str) -> None:
+def test_expensive_transactional_id_patterns_do_not_stall(
+    coordinated: NodeProcess, connection: RawConnection, pattern: str
+) -> None:
     fields = {"transactional_id_pattern": pattern, "duration_filter": -1}
     if coordinated.name == "kafka":
         assert connection.ask(Api.LIST_TRANSACTIONS, 2, fields).error_code is ErrorCode.none
@@ -123,8 +125,8 @@ def test_patterns_that_explode(coordinated: NodeProcess, connection: RawConnecti
 
 
 NAMES = [f"crowd-{number}" for number in range(MANY)]
-CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
-    "ids are looked at": (
+LARGE_REQUESTS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
+    "described ids": (
         Api.DESCRIBE_TRANSACTIONS,
         0,
         {"transactional_ids": NAMES},
@@ -136,7 +138,7 @@ CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
         {"state_filters": ["x" * 100] * 5000, "producer_id_filters": list(range(MANY)), "duration_filter": -1},
         {ErrorCode.none: 1},
     ),
-    "partitions that are not there": (
+    "partitions that do not exist": (
         Api.ADD_PARTITIONS_TO_TXN,
         3,
         {
@@ -145,7 +147,7 @@ CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
         },
         {ErrorCode.unknown_topic_or_partition: MANY},
     ),
-    "offsets of who has no transaction": (
+    "offsets without a transaction": (
         Api.TXN_OFFSET_COMMIT,
         3,
         {
@@ -158,7 +160,7 @@ CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
         },
         {ErrorCode.unknown_topic_or_partition: MANY},
     ),
-    "markers for partitions that are not there": (
+    "markers for partitions that do not exist": (
         Api.WRITE_TXN_MARKERS,
         1,
         {
@@ -175,8 +177,8 @@ CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
 }
 
 
-@pytest.mark.parametrize(("api", "version", "fields", "expected"), CROWDS.values(), ids=CROWDS)
-def test_crowds(
+@pytest.mark.parametrize(("api", "version", "fields", "expected"), LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
+def test_large_requests_do_not_stall(
     coordinated: NodeProcess,
     connection: RawConnection,
     api: Api,

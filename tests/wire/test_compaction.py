@@ -1,4 +1,4 @@
-"""A compacted topic seen from outside: after a while only the last value of each key is left, at its old offset."""
+"""Log compaction as clients see it: eventually each key keeps only its last value, at its original offset."""
 
 import time
 
@@ -12,7 +12,7 @@ ROUNDS = 50
 PATIENCE_SECONDS = 60
 
 
-def test_only_the_last_value_of_each_key_is_left(broker: NodeProcess, topic: str) -> None:
+def test_compaction_keeps_only_the_last_value_of_each_key(broker: NodeProcess, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {
         "cleanup.policy": "compact",
@@ -26,7 +26,7 @@ def test_only_the_last_value_of_each_key_is_left(broker: NodeProcess, topic: str
     expected = _write(broker, topic)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (found := _read(broker, topic)) != expected and time.monotonic() < deadline:
-        # The active segment is not compacted: it has to be closed by another record.
+        # The active segment is never compacted: another record makes the log roll it.
         expected |= _write_one(broker, topic)
         time.sleep(1)
     assert found == expected
@@ -51,7 +51,7 @@ def _write_one(broker: NodeProcess, topic: str) -> dict[str, tuple[int, str]]:
 
 
 def _read(broker: NodeProcess, topic: str) -> dict[str, tuple[int, str]]:
-    """Every record that is left; a key that comes twice shows as its first, so that the comparison fails."""
+    """Reads all remaining records; of a duplicate key it keeps the first one, so that the comparison fails."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -73,7 +73,7 @@ def _read(broker: NodeProcess, topic: str) -> dict[str, tuple[int, str]]:
         value = message.value()
         assert key is not None
         assert value is not None
-        # The records that only close segments may be there more than once.
+        # The records that only roll segments may appear more than once.
         if key == b"closing":
             records["closing"] = (message.offset() or 0, value.decode())
         else:

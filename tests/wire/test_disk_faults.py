@@ -1,4 +1,4 @@
-"""Disks that fill up or fail: their partitions answer KAFKA_STORAGE_ERROR, the others go on, and nothing is lost."""
+"""A full or failing log dir returns KAFKA_STORAGE_ERROR; the other log dirs keep serving and no record is lost."""
 
 import contextlib
 import errno
@@ -41,7 +41,7 @@ def small(tmp_path: Path) -> Iterator[SmallFilesystem]:
 
 
 def data_dir(filesystem: SmallFilesystem) -> Path:
-    """A directory of its own, so that what fills the disk lies beside the node's files."""
+    """A subdirectory, so that the file that fills the disk is not among the node's files."""
     return filesystem.path / "data"
 
 
@@ -51,13 +51,13 @@ def partitions_in(log_dir: Path, topic: str = TOPIC) -> list[int]:
 
 
 def fill_partition(connection: RawConnection, partition: int, count: int = 400) -> tuple[list[bytes], ErrorCode]:
-    """Writes until the broker refuses; returns what it acknowledged, and the refusal."""
+    """Produces until the broker returns an error; returns the acknowledged values and the error."""
     acknowledged: list[bytes] = []
     for value in filled_values(count, VALUE_BYTES):
-        answer = produce(connection, TOPIC, value, partition=partition)
-        if answer.error is not ErrorCode.none:
-            return acknowledged, answer.error
-        assert answer.offset == len(acknowledged)
+        response = produce(connection, TOPIC, value, partition=partition)
+        if response.error is not ErrorCode.none:
+            return acknowledged, response.error
+        assert response.offset == len(acknowledged)
         acknowledged.append(value)
     return acknowledged, ErrorCode.none
 
@@ -73,7 +73,7 @@ def read_all(connection: RawConnection, partition: int, topic: str = TOPIC) -> l
 
 
 def run_to_end(node: OdradekProcess) -> tuple[int, list[str]]:
-    """For a node that is not expected to serve: its exit code and what it printed."""
+    """Runs a node that is expected to exit; returns its exit code and its output."""
     before = len(node.output_file.read_text().splitlines()) if node.output_file.exists() else 0
     node.spawn()
     assert node.process is not None
@@ -81,18 +81,18 @@ def run_to_end(node: OdradekProcess) -> tuple[int, list[str]]:
         code = node.process.wait(20)
     except subprocess.TimeoutExpired:
         node.kill()
-        pytest.fail("the node goes on")
+        pytest.fail("the node keeps running")
     return code, node.output_file.read_text().splitlines()[before:]
 
 
 def error_line(lines: list[str]) -> str:
-    """The one line for people; there is no traceback beside it."""
+    """Returns the only error line, and checks that there is no traceback."""
     assert not any("Traceback" in line for line in lines), "\n".join(lines)
     (found,) = (line for line in lines if line.startswith("error: "))
     return found
 
 
-def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
+def test_new_partitions_are_placed_in_the_log_dir_with_the_fewest(tmp_path: Path) -> None:
     dirs = [tmp_path / "one", tmp_path / "two", tmp_path / "three"]
     node = OdradekProcess(tmp_path, log_dirs=dirs).start()
     try:
@@ -106,7 +106,7 @@ def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
         node.kill()
 
 
-def test_a_full_log_dir_goes_offline_and_the_other_serves_on(tmp_path: Path, small: SmallFilesystem) -> None:
+def test_full_log_dir_goes_offline_while_the_other_keeps_serving(tmp_path: Path, small: SmallFilesystem) -> None:
     roomy = tmp_path / "roomy"
     node = OdradekProcess(tmp_path, log_dirs=[roomy, data_dir(small)]).start()
     try:
@@ -117,20 +117,20 @@ def test_a_full_log_dir_goes_offline_and_the_other_serves_on(tmp_path: Path, sma
             acknowledged, refusal = fill_partition(connection, full)
             assert refusal is ErrorCode.kafka_storage_error
             assert len(acknowledged) > 50
-            # It stays refused, and what is there cannot be read either: the whole dir is given up.
+            # The whole log dir is offline: it rejects writes, and its records cannot be read.
             assert produce(connection, TOPIC, b"again", partition=full).error is ErrorCode.kafka_storage_error
             assert fetch(connection, TOPIC, partition=full).error is ErrorCode.kafka_storage_error
-            # The other dir never noticed.
+            # The other log dir is not affected.
             assert produce(connection, TOPIC, b"after", partition=healthy).error is ErrorCode.none
             assert read_all(connection, healthy) == [b"before", b"after"]
-            until(lambda: leaders(connection, TOPIC)[full][1] == -1, what="the controller hearing of the lost dir")
+            until(lambda: leaders(connection, TOPIC)[full][1] == -1, what="the report of the offline log dir")
             assert leaders(connection, TOPIC)[healthy] == (ErrorCode.none, 1)
-            # New partitions go where there is a disk.
+            # New partitions are placed in the online log dir.
             assert create_topic(connection, "later") is ErrorCode.none
             assert partitions_in(roomy, "later") == [0]
             assert produce(connection, "later", b"value").error is ErrorCode.none
         node.stop()
-        # Not a byte is left there: the node starts all the same, and the healthy dir serves.
+        # With no free byte on that disk, the node still starts and the healthy log dir serves.
         small.fill()
         node.start()
         with RawConnection(node.port) as connection:
@@ -143,15 +143,18 @@ def test_a_full_log_dir_goes_offline_and_the_other_serves_on(tmp_path: Path, sma
         small.resize(64)
         node.start()
         with RawConnection(node.port) as connection:
-            until(lambda: leaders(connection, TOPIC)[full][1] == 1, what="a leader for the dir that is back")
+            until(
+                lambda: leaders(connection, TOPIC)[full][1] == 1,
+                what="a leader for the partition in the restored log dir",
+            )
             assert read_all(connection, full) == acknowledged
-            assert produce(connection, TOPIC, b"goes on", partition=full).offset == len(acknowledged)
+            assert produce(connection, TOPIC, b"next", partition=full).offset == len(acknowledged)
             assert read_all(connection, healthy) == [b"before", b"after", b"while full"]
     finally:
         node.kill()
 
 
-def test_a_move_to_a_disk_without_room_leaves_the_partition_where_it_is(tmp_path: Path, small: SmallFilesystem) -> None:
+def test_log_dir_move_to_a_full_disk_leaves_the_partition_in_place(tmp_path: Path, small: SmallFilesystem) -> None:
     roomy = tmp_path / "roomy"
     node = OdradekProcess(tmp_path, log_dirs=[roomy, data_dir(small)]).start()
     try:
@@ -162,12 +165,12 @@ def test_a_move_to_a_disk_without_room_leaves_the_partition_where_it_is(tmp_path
             assert len(acknowledged) == 200
             moved = [{"name": TOPIC, "partitions": [staying]}]
             wanted = {"dirs": [{"path": str(data_dir(small)), "topics": moved}]}
-            answer = connection.ask(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted)
-            assert answer.results[0].partitions[0].error_code is ErrorCode.none
+            response = connection.ask(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted)
+            assert response.results[0].partitions[0].error_code is ErrorCode.none
             other = 1 - staying
             until(
                 lambda: produce(connection, TOPIC, b"x", partition=other).error is ErrorCode.kafka_storage_error,
-                what="the small disk being given up",
+                what="the small log dir going offline",
             )
             assert produce(connection, TOPIC, b"last", partition=staying).offset == 200
             assert read_all(connection, staying) == [*acknowledged, b"last"]
@@ -180,7 +183,7 @@ def test_a_move_to_a_disk_without_room_leaves_the_partition_where_it_is(tmp_path
         node.kill()
 
 
-def test_the_last_log_dir_full_ends_the_node_with_advice(tmp_path: Path, small: SmallFilesystem) -> None:
+def test_node_exits_with_advice_when_its_last_log_dir_is_full(tmp_path: Path, small: SmallFilesystem) -> None:
     node = OdradekProcess(tmp_path, log_dirs=[data_dir(small)]).start()
     try:
         with RawConnection(node.port) as connection:
@@ -189,13 +192,13 @@ def test_the_last_log_dir_full_ends_the_node_with_advice(tmp_path: Path, small: 
                 acknowledged, refusal = fill_partition(connection, 0)
                 assert refusal is ErrorCode.kafka_storage_error
             except ConnectionClosed:
-                pytest.fail("the producer was hung up on instead of being told")
+                pytest.fail("the broker closed the connection without an error response")
         assert node.process is not None
         assert node.process.wait(60) == 1
         line = error_line(node.output_file.read_text().splitlines())
         assert str(data_dir(small)) in line
         assert "Free space or repair the disk" in line
-        # Not a byte is left: the node says so again, and does no harm by trying.
+        # With no free byte, each start fails with the same advice and does no damage.
         small.fill()
         for _ in range(2):
             code, lines = run_to_end(node)
@@ -208,12 +211,12 @@ def test_the_last_log_dir_full_ends_the_node_with_advice(tmp_path: Path, small: 
         node.start()
         with RawConnection(node.port) as connection:
             assert read_all(connection, 0) == acknowledged
-            assert produce(connection, TOPIC, b"goes on").offset == len(acknowledged)
+            assert produce(connection, TOPIC, b"next").offset == len(acknowledged)
     finally:
         node.kill()
 
 
-# Failures that no file system gives on demand: through the Disk port of a node in this process.
+# Failures that no file system produces on demand, injected through the Disk port of an in-process node.
 
 
 class TwoDirs:
@@ -261,19 +264,22 @@ def disk() -> TamperedDisk:
     return TamperedDisk()
 
 
-def test_a_write_that_fails_takes_its_log_dir_offline(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_failed_write_takes_its_log_dir_offline(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         assert produce(connection, TOPIC, b"kept", partition=dirs.failing).offset == 0
         disk.interfere = failing_under(dirs.second, "write")
         refused = produce(connection, TOPIC, b"refused", partition=dirs.failing)
         assert (refused.error, refused.offset) == (ErrorCode.kafka_storage_error, -1)
         dirs.assert_only_second_failed(connection)
-    with HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as mended, RawConnection(mended.port) as connection:
+    with (
+        HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as restarted,
+        RawConnection(restarted.port) as connection,
+    ):
         until(lambda: leaders(connection, TOPIC)[dirs.failing][1] == 1, what="a leader")
         assert read_all(connection, dirs.failing) == [b"kept"]
 
 
-def test_a_sync_that_fails_acknowledges_nothing_and_is_never_tried_again(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_failed_fsync_acknowledges_nothing_and_is_never_retried(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk, flush_messages=1) as dirs, dirs.connect() as connection:
         assert produce(connection, TOPIC, b"kept", partition=dirs.failing).offset == 0
         log = f"{TOPIC}-{dirs.failing}/"
@@ -282,13 +288,13 @@ def test_a_sync_that_fails_acknowledges_nothing_and_is_never_tried_again(tmp_pat
         assert produce(connection, TOPIC, b"lost", partition=dirs.failing).error is ErrorCode.kafka_storage_error
         assert disk.count("sync", log) == syncs + 1
         disk.interfere = lambda *_: None
-        # The disk would do it now, and would lie.
+        # A second fsync would succeed, although the kernel has dropped the data.
         assert produce(connection, TOPIC, b"again", partition=dirs.failing).error is ErrorCode.kafka_storage_error
         assert disk.count("sync", log) == syncs + 1
         dirs.assert_only_second_failed(connection)
 
 
-def test_a_read_that_fails_takes_its_log_dir_offline(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_failed_read_takes_its_log_dir_offline(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         produce(connection, TOPIC, b"value", partition=dirs.failing)
         disk.interfere = failing_under(dirs.second, "read_cached")
@@ -297,17 +303,17 @@ def test_a_read_that_fails_takes_its_log_dir_offline(tmp_path: Path, disk: Tampe
         dirs.assert_only_second_failed(connection)
 
 
-def test_a_long_poll_hears_of_the_failure_at_once(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_long_poll_returns_the_storage_error_at_once(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection, dirs.connect() as reader:
         reader.socket.settimeout(30)
         reader.send(Api.FETCH, 12, fetch_fields(TOPIC, 0, partition=dirs.failing, max_wait_ms=60_000))
         disk.interfere = failing_under(dirs.second, "write")
         produce(connection, TOPIC, b"refused", partition=dirs.failing)
-        answer = as_fetched(decode_response(Api.FETCH, 12, reader.receive()))
-        assert answer.error is ErrorCode.kafka_storage_error
+        response = as_fetched(decode_response(Api.FETCH, 12, reader.receive()))
+        assert response.error is ErrorCode.kafka_storage_error
 
 
-def test_a_disk_that_cannot_take_a_new_partition_is_passed_over(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_log_dir_that_cannot_create_a_partition_is_skipped(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         disk.interfere = failing_under(dirs.second, "make_dirs", code=errno.ENOSPC)
         assert create_topic(connection, "later", partitions=2) is ErrorCode.none
@@ -317,12 +323,12 @@ def test_a_disk_that_cannot_take_a_new_partition_is_passed_over(tmp_path: Path, 
         dirs.assert_only_second_failed(connection)
 
 
-def test_a_topic_is_deleted_although_its_disk_fails(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_topic_deletion_succeeds_when_its_disk_fails(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         disk.interfere = failing_under(dirs.second, "rename")
         connection.socket.settimeout(30)
         assert delete_topic(connection, TOPIC) is ErrorCode.none
-        # The controller goes on deciding, and what is new lives on the other disk.
+        # The controller keeps working, and new partitions are placed on the other disk.
         assert create_topic(connection, TOPIC, partitions=2) is ErrorCode.none
         assert partitions_in(dirs.first) == [0, 1]
         assert produce(connection, TOPIC, b"value", partition=1).offset == 0
@@ -330,23 +336,26 @@ def test_a_topic_is_deleted_although_its_disk_fails(tmp_path: Path, disk: Tamper
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
-def test_the_metadata_log_failing_ends_the_node(tmp_path: Path, disk: TamperedDisk, operation: str) -> None:
+def test_node_exits_when_its_metadata_log_fails(tmp_path: Path, disk: TamperedDisk, operation: str) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         disk.interfere = failing_under(dirs.first / "__cluster_metadata-0", operation)
         connection.socket.settimeout(30)
         with contextlib.suppress(ConnectionClosed):
             assert create_topic(connection, "refused") is not ErrorCode.none
-        until(lambda: dirs.node.failure is not None, what="the end of the node")
+        until(lambda: dirs.node.failure is not None, what="the exit of the node")
         assert dirs.node.failure is not None
         assert f"The metadata log dir {dirs.first} failed" in dirs.node.failure
         assert "Input/output error" in dirs.node.failure
-    # Nothing of it was acknowledged; the topic may be there or not, everything else is.
-    with HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as mended, RawConnection(mended.port) as connection:
+    # The topic was not acknowledged, so it may or may not exist; everything else must.
+    with (
+        HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as restarted,
+        RawConnection(restarted.port) as connection,
+    ):
         until(lambda: leaders(connection, TOPIC)[0][1] == 1, what="a leader")
         assert produce(connection, TOPIC, b"value").error is ErrorCode.none
 
 
-def test_a_metadata_dir_of_its_own_ends_the_node_too(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_node_exits_when_a_separate_metadata_log_dir_fails(tmp_path: Path, disk: TamperedDisk) -> None:
     metadata = tmp_path / "metadata"
     node = HostedNode(tmp_path, disk=disk, properties={"metadata.log.dir": str(metadata)})
     with node, RawConnection(node.port) as connection:
@@ -363,12 +372,12 @@ def test_a_metadata_dir_of_its_own_ends_the_node_too(tmp_path: Path, disk: Tampe
         disk.interfere = failing_under(metadata, "sync")
         with pytest.raises((ConnectionClosed, AssertionError)):
             assert create_topic(connection, "refused") is ErrorCode.none
-        until(lambda: node.failure is not None, what="the end of the node")
+        until(lambda: node.failure is not None, what="the exit of the node")
         assert f"The metadata log dir {metadata} failed" in str(node.failure)
 
 
 @pytest.mark.parametrize("operation", ["list_dir", "read_bytes", "open", "lock", "remove"])
-def test_a_log_dir_that_cannot_be_read_at_start_is_offline(tmp_path: Path, disk: TamperedDisk, operation: str) -> None:
+def test_log_dir_that_cannot_be_read_at_startup_is_offline(tmp_path: Path, disk: TamperedDisk, operation: str) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         produce(connection, TOPIC, b"kept", partition=dirs.failing)
         produce(connection, TOPIC, b"here", partition=dirs.healthy)
@@ -377,39 +386,41 @@ def test_a_log_dir_that_cannot_be_read_at_start_is_offline(tmp_path: Path, disk:
         with RawConnection(node.port) as connection:
             assert read_all(connection, dirs.healthy) == [b"here"]
             assert fetch(connection, TOPIC, partition=dirs.failing).error is ErrorCode.kafka_storage_error
-            until(
-                lambda: leaders(connection, TOPIC)[dirs.failing][1] == -1, what="the controller hearing of the lost dir"
-            )
-            # Whoever asks for more partitions gets them where there is a disk.
+            until(lambda: leaders(connection, TOPIC)[dirs.failing][1] == -1, what="the report of the offline log dir")
+            # New partitions are placed in the online log dir.
             assert create_topic(connection, "later", partitions=2) is ErrorCode.none
             assert partitions_in(dirs.first, "later") == [0, 1]
         disk.interfere = lambda *_: None
-    with HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as mended, RawConnection(mended.port) as connection:
+    with (
+        HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as restarted,
+        RawConnection(restarted.port) as connection,
+    ):
         until(lambda: leaders(connection, TOPIC)[dirs.failing][1] == 1, what="a leader")
         assert read_all(connection, dirs.failing) == [b"kept"]
 
 
-def test_a_log_dir_is_lost_before_the_controller_heard_of_it(
+def test_log_dir_that_fails_before_its_assignment_was_reported_goes_offline(
     tmp_path: Path, disk: TamperedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as ends_before_it_can_tell:
-        ends_before_it_can_tell.setattr(DirectoryAssignments, "report", lambda *_: None)
+    with monkeypatch.context() as without_reports:
+        without_reports.setattr(DirectoryAssignments, "report", lambda *_: None)
         with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
             produce(connection, TOPIC, b"kept", partition=dirs.failing)
     disk.interfere = failing_under(dirs.second, "lock")
     with HostedNode(tmp_path, disk=disk, log_dirs=[dirs.first, dirs.second]) as node:
         with RawConnection(node.port) as connection:
-            until(
-                lambda: leaders(connection, TOPIC)[dirs.failing][1] == -1, what="the controller hearing of the lost dir"
-            )
+            until(lambda: leaders(connection, TOPIC)[dirs.failing][1] == -1, what="the report of the offline log dir")
             assert leaders(connection, TOPIC)[dirs.healthy][1] == 1
         disk.interfere = lambda *_: None
-    with HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as mended, RawConnection(mended.port) as connection:
+    with (
+        HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as restarted,
+        RawConnection(restarted.port) as connection,
+    ):
         until(lambda: leaders(connection, TOPIC)[dirs.failing][1] == 1, what="a leader")
         assert read_all(connection, dirs.failing) == [b"kept"]
 
 
-def test_the_last_log_dir_damaged_at_start_is_one_line(tmp_path: Path) -> None:
+def test_damaged_last_log_dir_prints_one_error_line_at_startup(tmp_path: Path) -> None:
     node = OdradekProcess(tmp_path).start()
     try:
         with RawConnection(node.port) as connection:
@@ -431,7 +442,7 @@ def release_files(node: HostedNode) -> None:
         log.release_files()
 
 
-def test_running_out_of_descriptors_costs_no_disk(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_running_out_of_file_descriptors_takes_no_log_dir_offline(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk, flush_messages=1) as dirs, dirs.connect() as connection:
         assert produce(connection, TOPIC, b"before", partition=dirs.failing).offset == 0
         dirs.node.call(lambda: release_files(dirs.node))

@@ -1,4 +1,4 @@
-"""What is acknowledged is on the disk where a topic asks for that; slow disks and cold files hold nobody else up."""
+"""Records are synced as flush.messages and flush.ms say; slow disks and cold reads delay no other client."""
 
 import contextlib
 import os
@@ -62,7 +62,7 @@ def large_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProc
 
 
 class Gate:
-    """Holds an operation on a log of the topic until it is opened, and says when somebody stands before it."""
+    """Blocks an operation on a log of the topic until it is opened; `reached` is set when an operation is blocked."""
 
     def __init__(self, operation: str, file: str = LOG_FILE) -> None:
         self._operation = operation
@@ -77,7 +77,7 @@ class Gate:
 
 
 class Slow:
-    """Every write to a log of the topic takes its time."""
+    """Delays every write to a log of the topic."""
 
     def __init__(self, seconds: float, file: str = LOG_FILE) -> None:
         self.seconds = seconds
@@ -93,22 +93,24 @@ class Slow:
 # flush.messages and flush.ms
 
 
-def test_with_flush_messages_1_nothing_is_heard_or_read_before_the_sync(node: HostedNode, disk: TamperedDisk) -> None:
+def test_flush_messages_1_acknowledges_and_serves_records_only_after_fsync(
+    node: HostedNode, disk: TamperedDisk
+) -> None:
     with RawConnection(node.port) as producer, RawConnection(node.port) as reader:
         assert create_topic(producer, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
         gate = disk.interfere = Gate("sync")
-        answered = threading.Event()
+        acknowledged = threading.Event()
 
         def send() -> int:
             offset = produce(producer, TOPIC, b"value").offset
-            answered.set()
+            acknowledged.set()
             return offset
 
         with ThreadPoolExecutor(1) as threads:
             sent = threads.submit(send)
             assert gate.reached.wait(30)
-            # Written, but neither acknowledged nor to be read.
-            assert not answered.wait(0.2)
+            # Written, but neither acknowledged nor readable.
+            assert not acknowledged.wait(0.2)
             found = fetch(reader, TOPIC)
             assert (found.high_watermark, found.records) == (0, b"")
             gate.open.set()
@@ -116,7 +118,7 @@ def test_with_flush_messages_1_nothing_is_heard_or_read_before_the_sync(node: Ho
         assert fetch(reader, TOPIC).values == [b"value"]
 
 
-def test_a_long_poll_is_woken_by_the_sync(node: HostedNode) -> None:
+def test_fsync_completes_a_long_poll(node: HostedNode) -> None:
     with RawConnection(node.port) as producer, RawConnection(node.port) as reader:
         assert create_topic(producer, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
         reader.send(Api.FETCH, 12, fetch_fields(TOPIC, 0, max_wait_ms=20_000, min_bytes=300))
@@ -128,7 +130,7 @@ def test_a_long_poll_is_woken_by_the_sync(node: HostedNode) -> None:
         assert time.monotonic() - began < 15
 
 
-def test_many_producers_share_a_sync(node: HostedNode, disk: TamperedDisk) -> None:
+def test_concurrent_producers_share_one_fsync(node: HostedNode, disk: TamperedDisk) -> None:
     producers, each = 20, 5
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(RawConnection(node.port)) for _ in range(producers)]
@@ -146,30 +148,30 @@ def test_many_producers_share_a_sync(node: HostedNode, disk: TamperedDisk) -> No
             until(all_have_written, what="the others' writes during the first sync")
             gate.open.set()
             assert {one.result(30).error for one in sent} == {ErrorCode.none}
-    # In each round the first one's, that of the others, and one more if the last write was still under way. One each
-    # would be a hundred.
+    # Each round needs one fsync for the first write, one for the others, and one more if the last write was still in
+    # progress. One fsync per write would be a hundred.
     assert disk.count("sync", LOG_FILE) - syncs <= 3 * each
 
 
-def test_partitions_of_one_request_are_synced_at_the_same_time(node: HostedNode, disk: TamperedDisk) -> None:
+def test_partitions_of_one_request_are_synced_concurrently(node: HostedNode, disk: TamperedDisk) -> None:
     partitions, together = 8, threading.Barrier(4)
     with RawConnection(node.port) as connection:
         assert create_topic(connection, TOPIC, partitions=partitions, configs={"flush.messages": "1"}) is ErrorCode.none
 
-        def sync_in_company(operation: str, path: str) -> None:
+        def sync_together(operation: str, path: str) -> None:
             if operation == "sync" and path.endswith(".log") and TOPIC in path:
                 together.wait(60)
 
-        disk.interfere = sync_in_company
+        disk.interfere = sync_together
         records = batch(TestRecord(), timestamp=now_ms())
         data = [{"index": index, "records": records} for index in range(partitions)]
         topic_data = [{"name": TOPIC, "partition_data": data}]
-        answer = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
-        assert {one.error_code for one in answer.responses[0].partition_responses} == {ErrorCode.none}
+        response = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
+        assert {one.error_code for one in response.responses[0].partition_responses} == {ErrorCode.none}
 
 
 @pytest.mark.parametrize("flush_messages", [1, 10])
-def test_syncs_follow_flush_messages(node: HostedNode, disk: TamperedDisk, flush_messages: int) -> None:
+def test_fsync_count_follows_flush_messages(node: HostedNode, disk: TamperedDisk, flush_messages: int) -> None:
     with RawConnection(node.port) as connection:
         assert create_topic(connection, TOPIC, configs={"flush.messages": str(flush_messages)}) is ErrorCode.none
         syncs = disk.count("sync", LOG_FILE)
@@ -178,7 +180,7 @@ def test_syncs_follow_flush_messages(node: HostedNode, disk: TamperedDisk, flush
         assert disk.count("sync", LOG_FILE) - syncs == 30 // flush_messages
 
 
-def test_flush_messages_changes_on_a_running_topic(node: HostedNode, disk: TamperedDisk) -> None:
+def test_flush_messages_can_change_at_run_time(node: HostedNode, disk: TamperedDisk) -> None:
     with RawConnection(node.port) as connection:
         assert create_topic(connection, TOPIC) is ErrorCode.none
         produce(connection, TOPIC, b"value")
@@ -192,16 +194,16 @@ def test_flush_messages_changes_on_a_running_topic(node: HostedNode, disk: Tampe
         assert len(fetch(connection, TOPIC).values) == 3
 
 
-def test_flush_ms(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_flush_ms_syncs_after_the_interval(tmp_path: Path, disk: TamperedDisk) -> None:
     properties = {"log.flush.scheduler.interval.ms": "50", "log.initial.task.delay.ms": "0"}
     with HostedNode(tmp_path, disk=disk, properties=properties) as node, RawConnection(node.port) as connection:
-        # The time runs from the log's beginning.
+        # The interval starts when the log is created.
         began = time.monotonic()
         assert create_topic(connection, TOPIC, configs={"flush.ms": "300"}) is ErrorCode.none
         assert produce(connection, TOPIC, b"value").error is ErrorCode.none
         until(lambda: disk.count("sync", LOG_FILE) == 1, what="the sync")
         assert time.monotonic() - began > 0.25
-        # Nothing new, nothing to sync.
+        # Without new records there is no further fsync.
         time.sleep(0.5)
         assert disk.count("sync", LOG_FILE) == 1
 
@@ -209,12 +211,12 @@ def test_flush_ms(tmp_path: Path, disk: TamperedDisk) -> None:
 # Slow disks
 
 
-def test_a_slow_disk_moves_its_appends_to_a_thread(node: HostedNode, disk: TamperedDisk) -> None:
+def test_appends_to_a_slow_disk_move_to_a_thread(node: HostedNode, disk: TamperedDisk) -> None:
     with RawConnection(node.port) as producer, RawConnection(node.port) as second, RawConnection(node.port) as other:
         assert create_topic(producer, TOPIC) is ErrorCode.none
         assert create_topic(producer, "another") is ErrorCode.none
         slow = disk.interfere = Slow(0.03)
-        # The first slow write is noticed by the loop itself; a throttled disk does not begin with its worst.
+        # The first slow write still runs on the event loop, so it is a short one.
         assert produce(producer, TOPIC, b"0").offset == 0
         slow.threads.clear()
         slow.seconds = 0.2
@@ -226,7 +228,7 @@ def test_a_slow_disk_moves_its_appends_to_a_thread(node: HostedNode, disk: Tampe
             running = [threads.submit(send, connection, 3) for connection in (producer, second)]
             offsets = [one.result() for one in running]
         assert all(THREAD_NAME not in name for name in slow.threads)
-        # Each connection's records in their order, none missing, none twice.
+        # Each connection's records are in order, none missing, none duplicated.
         assert all(rising == sorted(rising) for rising in offsets)
         assert sorted(offsets[0] + offsets[1]) == list(range(1, 7))
         assert len(fetch(other, TOPIC).values) == 7
@@ -247,21 +249,21 @@ def test_pipelined_requests_keep_their_order_on_a_slow_disk(node: HostedNode, di
         assert fetch(connection, TOPIC).values == [b"first", *expected]
 
 
-def test_a_disk_that_is_quick_again_is_written_from_the_loop(node: HostedNode, disk: TamperedDisk) -> None:
+def test_appends_return_to_the_event_loop_when_the_disk_is_fast_again(node: HostedNode, disk: TamperedDisk) -> None:
     with RawConnection(node.port) as connection:
         assert create_topic(connection, TOPIC) is ErrorCode.none
         slow = disk.interfere = Slow(0.03)
         produce(connection, TOPIC, b"slow")
         slow.seconds = 0.0
         slow.threads.clear()
-        # A while of quick writes is asked for: on a busy machine some are slow.
+        # Several fast writes in a row are needed, and on a busy machine some are slow.
         deadline = time.monotonic() + 120
         while THREAD_NAME not in slow.threads:
-            assert time.monotonic() < deadline, "the disk is quick, and still not trusted"
+            assert time.monotonic() < deadline, "the disk is fast again, but writes still use a thread"
             produce(connection, TOPIC, b"quick")
 
 
-def test_a_slow_disk_leaves_the_other_alone(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_slow_disk_does_not_delay_the_other_disk(tmp_path: Path, disk: TamperedDisk) -> None:
     dirs = [tmp_path / "one", tmp_path / "two"]
     node = HostedNode(tmp_path, disk=disk, log_dirs=dirs)
     with node, RawConnection(node.port) as connection, RawConnection(node.port) as other:
@@ -273,7 +275,7 @@ def test_a_slow_disk_leaves_the_other_alone(tmp_path: Path, disk: TamperedDisk) 
         with ThreadPoolExecutor(1) as threads:
             running = threads.submit(produce, connection, TOPIC, b"value", partition=on_two)
             assert gate.reached.wait(30)
-            # During one write of the slow disk the other one takes many.
+            # During one write to the slow disk, the other disk takes many.
             for _ in range(21):
                 assert produce(other, TOPIC, b"value", partition=1 - on_two).error is ErrorCode.none
             assert not running.done()
@@ -282,7 +284,7 @@ def test_a_slow_disk_leaves_the_other_alone(tmp_path: Path, disk: TamperedDisk) 
         disk.interfere = leave_alone
 
 
-def test_a_slow_sync_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> None:
+def test_slow_fsync_does_not_stall_the_event_loop(node: HostedNode, disk: TamperedDisk) -> None:
     with RawConnection(node.port) as connection:
         assert create_topic(connection, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
 
@@ -295,7 +297,7 @@ def test_a_slow_sync_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> No
             assert produce(connection, TOPIC, b"value").error is ErrorCode.none
 
 
-def test_a_stop_waits_for_writes_on_a_slow_disk(tmp_path: Path, disk: TamperedDisk) -> None:
+def test_shutdown_waits_for_writes_on_a_slow_disk(tmp_path: Path, disk: TamperedDisk) -> None:
     events: list[str] = []
     pause_s = 0.03
     begun = threading.Event()
@@ -315,7 +317,7 @@ def test_a_stop_waits_for_writes_on_a_slow_disk(tmp_path: Path, disk: TamperedDi
         begun.clear()
         connection.send(Api.PRODUCE, 9, _fields(b"second"))
         assert begun.wait(30)
-    # Nobody wrote to the log once its closing had begun.
+    # No write happens after the log starts to close.
     assert events[:2] == ["write", "write"]
     assert set(events[2:]) == {"sync"}
     with HostedNode(tmp_path) as again, RawConnection(again.port) as connection:
@@ -336,7 +338,7 @@ def drop_from_cache(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def test_cold_reads_go_to_a_thread(node: HostedNode, disk: TamperedDisk) -> None:
+def test_cold_reads_run_in_a_thread(node: HostedNode, disk: TamperedDisk) -> None:
     readers: dict[str, set[str]] = {"read": set(), "read_cached": set()}
 
     def note(operation: str, path: str) -> None:
@@ -354,13 +356,13 @@ def test_cold_reads_go_to_a_thread(node: HostedNode, disk: TamperedDisk) -> None
         drop_from_cache(node.log_dirs[0] / LOG_FILE)
         for name in readers.values():
             name.clear()
-        # Warm again after the first look, which a thread took.
+        # A thread makes the first read, which warms the page cache again.
         assert fetch(connection, TOPIC).values == values
         assert readers["read"]
         assert THREAD_NAME not in readers["read"]
 
 
-def test_a_cold_read_that_takes_long_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> None:
+def test_slow_cold_read_does_not_stall_the_event_loop(node: HostedNode, disk: TamperedDisk) -> None:
     def slow(operation: str, path: str) -> None:
         if operation == "read" and path.endswith(LOG_FILE):
             time.sleep(0.5)
@@ -380,8 +382,8 @@ def test_a_cold_read_that_takes_long_holds_up_nobody(node: HostedNode, disk: Tam
 
 
 @pytest.mark.parametrize("partitions", [1, 50])
-def test_a_large_fetch_from_memory_holds_up_nobody(large_node: OdradekProcess, partitions: int) -> None:
-    """50 MB at once, from one partition or a little from each of many."""
+def test_large_fetch_from_memory_does_not_stall_the_event_loop(large_node: OdradekProcess, partitions: int) -> None:
+    """50 MB in one response, from one partition or split over many."""
     topic = f"large-{partitions}"
     with RawConnection(large_node.port) as connection:
         assert create_topic(connection, topic, partitions=partitions) is ErrorCode.none
@@ -393,15 +395,15 @@ def test_a_large_fetch_from_memory_holds_up_nobody(large_node: OdradekProcess, p
         fields = fetch_fields(topic, 0) | {"topics": [{"topic": topic, "partitions": wanted}], "max_bytes": 52 << 20}
         with StallWatch(large_node):
             for _ in range(3):
-                answer = connection.ask(Api.FETCH, 12, fields)
-        sizes = [len(one.records or b"") for one in answer.responses[0].partitions]
+                response = connection.ask(Api.FETCH, 12, fields)
+        sizes = [len(one.records or b"") for one in response.responses[0].partitions]
         assert sum(sizes) > 50_000_000
 
 
 # After kill -9
 
 
-def test_after_kill_nine_a_node_serves_at_once(tmp_path: Path) -> None:
+def test_node_serves_at_once_after_kill_nine(tmp_path: Path) -> None:
     node = OdradekProcess(tmp_path, properties={"broker.session.timeout.ms": "60000"}).start()
     try:
         values = filled_values(200, 10_000)
@@ -411,7 +413,7 @@ def test_after_kill_nine_a_node_serves_at_once(tmp_path: Path) -> None:
                 assert produce(connection, TOPIC, value).error is ErrorCode.none
         node.kill()
         node.start()
-        # A third of a second on an idle machine; waiting for the old session to end would take a minute.
+        # A third of a second on an idle machine; waiting for the old session to expire would take a minute.
         assert node.started_in_s < 30
         with RawConnection(node.port) as connection:
             assert fetch(connection, TOPIC).values == values

@@ -1,4 +1,4 @@
-"""Spark's exactly-once sink on a real broker, without Spark: drivers die before and after each of their requests."""
+"""Spark's exactly-once sink on a real broker, without Spark: drivers crash before and after each request."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ class Died(Exception):
 
 
 class Query:
-    """What Spark does around the sink, with a driver that may die at any request."""
+    """Does what Spark does around the sink, with a driver that may crash at any request."""
 
     def __init__(self, broker: NodeProcess, topic: str) -> None:
         self.cluster = Cluster(parse_bootstrap(broker.bootstrap), timeout_s=90)
@@ -99,14 +99,14 @@ class Query:
 
 @pytest.fixture(params=[True, False], ids=["epochs-rise", "older-requests"])
 def query(request: pytest.FixtureRequest, broker: NodeProcess, topic: str) -> Iterator[Query]:
-    """Also with the requests of clients that know nothing of transaction.version 2."""
+    """Also uses the requests of clients that do not support transaction.version 2."""
     made = Query(broker, topic)
     made.terms = replace(made.terms, epochs_rise=request.param)
     with made.cluster:
         yield made
 
 
-def test_batches_follow_each_other_with_the_same_ids(query: Query) -> None:
+def test_consecutive_batches_reuse_the_transactional_ids(query: Query) -> None:
     for batch in range(4):
         query.run(batch)
 
@@ -114,18 +114,18 @@ def test_batches_follow_each_other_with_the_same_ids(query: Query) -> None:
     assert len(query.names()) == (TASKS if query.terms.epochs_rise else TASKS * 4)
 
 
-def test_a_driver_that_dies_at_any_request(query: Query) -> None:
-    """Before it is sent, and after it was done."""
+def test_driver_crash_at_any_request_writes_each_row_once(query: Query) -> None:
+    """The driver crashes before the request is sent, or after it was executed."""
     batch = died = 0
     for number in range(200):
         left = number // 2
 
-        def dies(handle: Callable[[Request], Any], request: Request, *, answers: bool = bool(number % 2)) -> Any:
+        def dies(handle: Callable[[Request], Any], request: Request, *, executes: bool = bool(number % 2)) -> Any:
             nonlocal left
             left -= 1
             if left >= 0:
                 return handle(request)
-            if answers:
+            if executes:
                 handle(request)
             raise Died
 
@@ -141,13 +141,13 @@ def test_a_driver_that_dies_at_any_request(query: Query) -> None:
         if left > 0:
             break
     else:
-        raise AssertionError("a batch never came to its end")
+        raise AssertionError("no batch was completed without a crash")
 
     assert died > 30
     assert query.committed() == query.expected(batch)
 
 
-def test_a_driver_that_was_replaced(query: Query) -> None:
+def test_replaced_driver_is_fenced(query: Query) -> None:
     old = query.begin()
     written = query.write(old, 0)
     new = query.begin()
@@ -161,18 +161,18 @@ def test_a_driver_that_was_replaced(query: Query) -> None:
     assert query.committed() == query.expected(1)
 
 
-def test_a_decided_transaction_that_is_gone_stops_the_sink(query: Query) -> None:
-    """As when it has timed out: its coordinator has aborted it."""
+def test_aborted_transaction_of_a_decided_batch_stops_the_sink(query: Query) -> None:
+    """As after a timeout: the coordinator has aborted the transaction."""
     generation = query.begin()
     reports = query.write(generation, 0)
     lost = reports[1].prepared
     assert lost is not None
 
     def times_out(handle: Callable[[Request], Any], request: Request) -> Any:
-        answer = handle(request)
+        result = handle(request)
         if type(request).__name__ == "WriteState":
             Transactions(query.cluster).fence(lost.transactional_id)
-        return answer
+        return result
 
     query.around = times_out
     with pytest.raises(BatchLost, match="Batch 0 was decided, but its transaction"):
@@ -184,7 +184,7 @@ def test_a_decided_transaction_that_is_gone_stops_the_sink(query: Query) -> None
 
 @pytest.fixture
 def impatient(tmp_path: Path) -> Iterator[OdradekProcess]:
-    """A node with two-phase commit; transactions without it are over soon."""
+    """A node with two-phase commit; transactions without it time out soon."""
     properties = {
         "transaction.two.phase.commit.enable": "true",
         "transaction.max.timeout.ms": "3000",
@@ -197,7 +197,7 @@ def impatient(tmp_path: Path) -> Iterator[OdradekProcess]:
         node.remove()
 
 
-def test_what_is_prepared_waits_in_two_phases_only(impatient: OdradekProcess) -> None:
+def test_prepared_transactions_outlive_their_timeout_only_in_two_phase_commit(impatient: OdradekProcess) -> None:
     query = Query(impatient, "target")
     with query.cluster:
         first = query.begin()

@@ -1,4 +1,4 @@
-"""Consumer groups with real clients: they share, commit, come back and go on, whoever wrote them."""
+"""Consumer groups with real clients: members share partitions, commit offsets, and resume from them."""
 
 import asyncio
 import time
@@ -43,12 +43,12 @@ def write(broker: NodeProcess, topic: str, start: int, end: int) -> None:
 
 
 class Reader:
-    """A confluent consumer that tells what became of it."""
+    """A confluent-kafka consumer that records the values it reads and the partitions it gets and loses."""
 
     def __init__(self, broker: NodeProcess, group: str, topic: str, **settings: Any) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         if given.get("group.protocol") != "consumer":
-            # Otherwise the coordinator decides upon them.
+            # In the consumer protocol the coordinator sets these.
             given = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300, **given}
         self.consumer = Consumer(
             {
@@ -62,7 +62,7 @@ class Reader:
         self.read: list[int] = []
         self.assigned: list[int] = []
         self.revoked: list[int] = []
-        self.consumer.subscribe([topic], on_assign=self._gets, on_revoke=self._loses)
+        self.consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def poll(self) -> None:
         message = self.consumer.poll(0.02)
@@ -73,33 +73,33 @@ class Reader:
     def share(self) -> list[int]:
         return sorted(one.partition for one in self.consumer.assignment())
 
-    def _gets(self, _: object, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, _: object, partitions: list[TopicPartition]) -> None:
         self.assigned += [one.partition for one in partitions]
 
-    def _loses(self, _: object, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _: object, partitions: list[TopicPartition]) -> None:
         self.revoked += [one.partition for one in partitions]
 
 
 def poll_until(readers: list[Reader], condition: Any, what: str) -> None:
-    def polled() -> bool:
+    def is_reached() -> bool:
         for reader in readers:
             reader.poll()
         return bool(condition())
 
-    until(polled, TIMEOUT_S, what=what)
+    until(is_reached, TIMEOUT_S, what=what)
 
 
 def committed(broker: NodeProcess, group: str, topic: str) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     try:
-        asked = [TopicPartition(topic, index) for index in range(PARTITIONS)]
-        return {one.partition: one.offset for one in consumer.committed(asked, timeout=20)}
+        partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        return {one.partition: one.offset for one in consumer.committed(partitions, timeout=20)}
     finally:
         consumer.close()
 
 
 class TestConfluent:
-    def test_a_consumer_comes_back_and_goes_on(self, broker: NodeProcess, filled: str) -> None:
+    def test_restarted_consumer_resumes_from_its_committed_offsets(self, broker: NodeProcess, filled: str) -> None:
         first = Reader(broker, f"{filled}-group", filled)
         poll_until([first], lambda: len(first.read) == RECORDS, "all records")
         first.consumer.commit(asynchronous=False)
@@ -107,11 +107,11 @@ class TestConfluent:
         assert committed(broker, f"{filled}-group", filled) == dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         write(broker, filled, RECORDS, RECORDS + 8)
         second = Reader(broker, f"{filled}-group", filled)
-        poll_until([second], lambda: len(second.read) >= 8, "what came later")
+        poll_until([second], lambda: len(second.read) >= 8, "the later records")
         second.consumer.close()
         assert sorted(second.read) == list(range(RECORDS, RECORDS + 8))
 
-    def test_commits_by_themselves(self, broker: NodeProcess, filled: str) -> None:
+    def test_auto_commit_commits_what_was_read(self, broker: NodeProcess, filled: str) -> None:
         settings = {"enable_auto_commit": True, "auto_commit_interval_ms": 100}
         reader = Reader(broker, f"{filled}-group", filled, **settings)
         poll_until([reader], lambda: len(reader.read) == RECORDS, "all records")
@@ -120,28 +120,30 @@ class TestConfluent:
         reader.consumer.close()
 
     @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-    def test_members_share(self, broker: NodeProcess, filled: str, strategy: str) -> None:
+    def test_members_share_partitions(self, broker: NodeProcess, filled: str, strategy: str) -> None:
         settings = {"partition_assignment_strategy": strategy}
         readers = [Reader(broker, f"{filled}-group", filled, **settings)]
-        poll_until(readers, lambda: len(readers[0].share) == PARTITIONS, "everything for the first")
+        poll_until(readers, lambda: len(readers[0].share) == PARTITIONS, "all partitions for the first member")
         readers.append(Reader(broker, f"{filled}-group", filled, **settings))
-        poll_until(readers, lambda: [len(one.share) for one in readers] == [2, 2], "half for each")
+        poll_until(readers, lambda: [len(one.share) for one in readers] == [2, 2], "two partitions for each")
         assert sorted(readers[0].share + readers[1].share) == list(range(PARTITIONS))
         if strategy == "cooperative-sticky":
-            assert len(readers[0].revoked) == 2, "only what was given away is revoked"
+            assert len(readers[0].revoked) == 2, "only the reassigned partitions are revoked"
         readers[1].consumer.close()
-        poll_until(readers[:1], lambda: len(readers[0].share) == PARTITIONS, "everything for the first again")
+        poll_until(
+            readers[:1], lambda: len(readers[0].share) == PARTITIONS, "all partitions for the first member again"
+        )
         readers[0].consumer.close()
 
-    def test_a_static_member_is_not_missed(self, broker: NodeProcess, filled: str) -> None:
+    def test_static_member_keeps_its_assignment_across_a_restart(self, broker: NodeProcess, filled: str) -> None:
         group = f"{filled}-group"
         others = Reader(broker, group, filled, group_instance_id="others")
         absent = Reader(broker, group, filled, group_instance_id="absent")
-        poll_until([others, absent], lambda: len(others.share) == len(absent.share) == 2, "half for each")
+        poll_until([others, absent], lambda: len(others.share) == len(absent.share) == 2, "two partitions for each")
         shares, changes = (others.share, absent.share), len(others.assigned)
         absent.consumer.close()
         back = Reader(broker, group, filled, group_instance_id="absent")
-        poll_until([others, back], lambda: len(back.share) == 2, "its share again")
+        poll_until([others, back], lambda: len(back.share) == 2, "its partitions again")
         end = time.monotonic() + 1
         poll_until([others, back], lambda: time.monotonic() > end, "a while")
         assert (others.share, back.share) == shares
@@ -149,25 +151,27 @@ class TestConfluent:
         for reader in (others, back):
             reader.consumer.close()
 
-    def test_who_is_silent_is_missed(self, broker: NodeProcess, filled: str) -> None:
+    def test_member_that_stops_polling_loses_its_partitions(self, broker: NodeProcess, filled: str) -> None:
         settings = {"session_timeout_ms": 2000}
         polled = Reader(broker, f"{filled}-group", filled, **settings)
-        silent = Reader(broker, f"{filled}-group", filled, **settings, max_poll_interval_ms=2000)
-        poll_until([polled, silent], lambda: len(polled.share) == len(silent.share) == 2, "half for each")
-        poll_until([polled], lambda: len(polled.share) == PARTITIONS, "everything for who polls")
-        for reader in (polled, silent):
+        stopped = Reader(broker, f"{filled}-group", filled, **settings, max_poll_interval_ms=2000)
+        poll_until([polled, stopped], lambda: len(polled.share) == len(stopped.share) == 2, "two partitions for each")
+        poll_until([polled], lambda: len(polled.share) == PARTITIONS, "all partitions for the polling member")
+        for reader in (polled, stopped):
             reader.consumer.close()
 
-    def test_groups_are_looked_at_and_deleted(self, broker: NodeProcess, admin: AdminClient, filled: str) -> None:
+    def test_groups_are_described_listed_and_deleted(
+        self, broker: NodeProcess, admin: AdminClient, filled: str
+    ) -> None:
         group = f"{filled}-group"
-        reader = Reader(broker, group, filled, client_id="looked-at")
+        reader = Reader(broker, group, filled, client_id="described")
         poll_until([reader], lambda: len(reader.share) == PARTITIONS, "all partitions")
         poll_until([reader], lambda: len(reader.read) == RECORDS, "all records")
         reader.consumer.commit(asynchronous=False)
         described = admin.describe_consumer_groups([group])[group].result(20)
         assert described.state is ConsumerGroupState.STABLE
         (member,) = described.members
-        assert member.client_id == "looked-at"
+        assert member.client_id == "described"
         assert sorted(one.partition for one in member.assignment.topic_partitions) == list(range(PARTITIONS))
         listed = {one.group_id: one.state for one in admin.list_consumer_groups().result(20).valid}
         assert listed[group] is ConsumerGroupState.STABLE
@@ -182,7 +186,7 @@ class TestConfluent:
 
 
 class TestAiokafka:
-    def test_a_consumer_comes_back_and_goes_on(self, broker: NodeProcess, filled: str) -> None:
+    def test_restarted_consumer_resumes_from_its_committed_offsets(self, broker: NodeProcess, filled: str) -> None:
         async def read(count: int) -> list[int]:
             settings = {"group_id": f"{filled}-group", "auto_offset_reset": "earliest", "enable_auto_commit": False}
             async with AIOKafkaConsumer(filled, bootstrap_servers=broker.bootstrap, **settings) as consumer:
@@ -194,7 +198,7 @@ class TestAiokafka:
         write(broker, filled, RECORDS, RECORDS + 4)
         assert sorted(asyncio.run(read(4))) == list(range(RECORDS, RECORDS + 4))
 
-    def test_members_share(self, broker: NodeProcess, filled: str) -> None:
+    def test_members_share_partitions(self, broker: NodeProcess, filled: str) -> None:
         async def work() -> None:
             settings = {"bootstrap_servers": broker.bootstrap, "group_id": f"{filled}-group"}
             consumers = [AIOKafkaConsumer(filled, **settings, heartbeat_interval_ms=300) for _ in range(2)]
@@ -207,7 +211,7 @@ class TestAiokafka:
 
 
 class TestKafkaPython:
-    def test_a_consumer_comes_back_and_goes_on(self, broker: NodeProcess, filled: str) -> None:
+    def test_restarted_consumer_resumes_from_its_committed_offsets(self, broker: NodeProcess, filled: str) -> None:
         assert read_with_kafka_python(broker, filled, RECORDS) == list(range(RECORDS))
         write(broker, filled, RECORDS, RECORDS + 4)
         assert read_with_kafka_python(broker, filled, 4) == list(range(RECORDS, RECORDS + 4))
@@ -227,7 +231,7 @@ def read_with_kafka_python(broker: NodeProcess, topic: str, count: int) -> list[
 
 
 def numbers(printed: str) -> list[int]:
-    """Of the records, between what the tool says besides."""
+    """The numbers of the records, without the tool's other output."""
     return [int(line) for line in printed.splitlines() if line.isdecimal()]
 
 
@@ -238,14 +242,18 @@ def java_members(apache_kafka_libs: Path) -> Iterator[JavaProgram]:
 
 
 class TestJava:
-    def test_members_share_and_come_back(self, broker: NodeProcess, filled: str, java_members: JavaProgram) -> None:
+    def test_members_share_partitions_and_resume(
+        self, broker: NodeProcess, filled: str, java_members: JavaProgram
+    ) -> None:
         where = (broker.bootstrap, f"{filled}-group", filled)
         assert java_members.ask("read", *where, 2, RECORDS) == [f"records {RECORDS} shares 2,2"]
         assert committed(broker, f"{filled}-group", filled) == dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         write(broker, filled, RECORDS, RECORDS + 6)
         assert java_members.ask("read", *where, 1, 6) == ["records 6 shares 4"]
 
-    def test_console_consumer(self, broker: NodeProcess, tools: KafkaTools, filled: str) -> None:
+    def test_console_consumer_resumes_from_committed_offsets(
+        self, broker: NodeProcess, tools: KafkaTools, filled: str
+    ) -> None:
         about = ("--topic", filled, "--group", f"{filled}-group", "--timeout-ms", "20000")
         read = tools.console_consumer(*about, "--from-beginning", "--max-messages", str(RECORDS))
         assert sorted(numbers(read)) == list(range(RECORDS))
@@ -253,7 +261,9 @@ class TestJava:
         read = tools.console_consumer(*about, "--max-messages", "4")
         assert sorted(numbers(read)) == list(range(RECORDS, RECORDS + 4))
 
-    def test_consumer_groups_tool(self, broker: NodeProcess, tools: KafkaTools, filled: str) -> None:
+    def test_consumer_groups_tool_describes_resets_and_deletes(
+        self, broker: NodeProcess, tools: KafkaTools, filled: str
+    ) -> None:
         group = f"{filled}-group"
         reader = Reader(broker, group, filled, client_id="tooled")
         poll_until([reader], lambda: len(reader.read) == RECORDS, "all records")

@@ -1,4 +1,4 @@
-"""kafkajs in groups and transactions: members that leave or are killed, commits that stay, copies made exactly once."""
+"""kafkajs in groups and transactions: members leave or are killed, commits persist, copies are exactly once."""
 
 import json
 import os
@@ -39,12 +39,12 @@ class Member:
         for line in self._process.stdout:
             self._events.append(json.loads(line))
 
-    def told(self, name: str) -> list[Any]:
+    def events(self, name: str) -> list[Any]:
         return [event[name] for event in list(self._events) if name in event]
 
     @property
     def share(self) -> list[int]:
-        """What it got when it joined last."""
+        """The partitions assigned when it last joined."""
         return next((event["partitions"] for event in reversed(list(self._events)) if "joined" in event), [])
 
     def leave(self) -> None:
@@ -53,7 +53,7 @@ class Member:
         self._process.stdin.flush()
         self._process.wait(TIMEOUT_S)
         self._listener.join()
-        assert self.told("left") == [True]
+        assert self.events("left") == [True]
 
     def kill(self) -> None:
         self._process.kill()
@@ -97,7 +97,7 @@ def have_half_each(first: Member, second: Member) -> bool:
 
 
 def read_by(*members: Member) -> set[int]:
-    return {number for member in members for number in member.told("read")}
+    return {number for member in members for number in member.events("read")}
 
 
 def until_committed(broker: NodeProcess, topic: str, records: int) -> None:
@@ -105,40 +105,42 @@ def until_committed(broker: NodeProcess, topic: str, records: int) -> None:
     until(lambda: committed(broker, topic, topic) == wanted, TIMEOUT_S, what="the commits")
 
 
-def test_two_share_until_one_leaves_and_the_other_is_killed(broker: NodeProcess, source: str, join: Members) -> None:
+def test_partitions_are_reassigned_when_a_member_leaves_or_is_killed(
+    broker: NodeProcess, source: str, join: Members
+) -> None:
     first, second = join(), join()
-    until(lambda: have_half_each(first, second), TIMEOUT_S, what="half for each")
+    until(lambda: have_half_each(first, second), TIMEOUT_S, what="two partitions for each")
     until_committed(broker, source, RECORDS)
 
     second.leave()
-    until(lambda: len(first.share) == PARTITIONS, TIMEOUT_S, what="everything for who stays")
+    until(lambda: len(first.share) == PARTITIONS, TIMEOUT_S, what="all partitions for the remaining member")
     write(broker, source, RECORDS, RECORDS + 8)
     until_committed(broker, source, RECORDS + 8)
 
     third = join()
-    until(lambda: have_half_each(first, third), TIMEOUT_S, what="half for each again")
+    until(lambda: have_half_each(first, third), TIMEOUT_S, what="two partitions for each again")
     first.kill()
-    until(lambda: len(third.share) == PARTITIONS, TIMEOUT_S, what="everything for who lives")
+    until(lambda: len(third.share) == PARTITIONS, TIMEOUT_S, what="all partitions for the surviving member")
     write(broker, source, RECORDS + 8, RECORDS + 16)
     until_committed(broker, source, RECORDS + 16)
     third.leave()
     assert read_by(first, second, third) == set(range(RECORDS + 16))
-    assert read_by(third) == set(range(RECORDS + 8, RECORDS + 16)), "what is committed is not read again"
+    assert read_by(third) == set(range(RECORDS + 8, RECORDS + 16)), "committed records are not read again"
 
 
-def test_a_copy_in_transactions_is_exact(broker: NodeProcess, source: str, join: Members) -> None:
-    """Every other transaction is aborted, and one is left open by a kill: its heir begins where it began."""
+def test_transactional_copy_is_exact_after_aborts_and_a_kill(broker: NodeProcess, source: str, join: Members) -> None:
+    """Every other transaction is aborted, and a kill leaves one open: the successor resumes from its start."""
     copy = f"{source}-copy"
     create(broker, copy)
     plan = {"copyTo": copy, "transactionalId": source}
     killed = join(**plan, stopsIn=4)
-    until(lambda: killed.told("stopped") != [], TIMEOUT_S, what="an open transaction")
+    until(lambda: killed.events("stopped") != [], TIMEOUT_S, what="an open transaction")
     killed.kill()
-    heir = join(**plan)
+    successor = join(**plan)
     write(broker, source, RECORDS, RECORDS + 40)
     until_committed(broker, source, RECORDS + 40)
-    heir.leave()
-    assert sum(killed.told("copied") + heir.told("copied")) == RECORDS + 40
+    successor.leave()
+    assert sum(killed.events("copied") + successor.events("copied")) == RECORDS + 40
     expected = [list(range(index, RECORDS + 40, PARTITIONS)) for index in range(PARTITIONS)]
     found = committed_records(broker.bootstrap, copy, PARTITIONS)
     assert [[int(value) for value in values] for values in found] == expected

@@ -1,6 +1,6 @@
-"""kill -9 at random moments under load, over and over; what was acknowledged is there byte for byte, nothing twice.
+"""Repeated kill -9 at random moments under load: acknowledged records are kept byte for byte, none duplicated.
 
-Kills fall into appends, segment rolls, topic creation, recovery and the first moments of serving. A failure names its
+Kills hit appends, segment rolls, topic creation, recovery and the first moments of serving. A failure names its
 seed and cycle; ODRADEK_KILL_SEED and ODRADEK_KILL_CYCLES repeat or lengthen the run.
 """
 
@@ -38,7 +38,7 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 
 @pytest.mark.timeout(1500)
-def test_nothing_acknowledged_is_lost(node: OdradekProcess) -> None:
+def test_no_acknowledged_record_is_lost_after_kill_nine(node: OdradekProcess) -> None:
     chance = random.Random(SEED)
     node.start()
     writer = _prepare(node, chance)
@@ -46,7 +46,7 @@ def test_nothing_acknowledged_is_lost(node: OdradekProcess) -> None:
     for cycle in range(CYCLES):
         before = [partition.acknowledged for partition in writer.partitions]
         created |= _load_and_kill(node, writer, chance, new_topic=f"made-in-cycle-{cycle}")
-        _start_again(node, chance)
+        _restart(node, chance)
         with RawConnection(node.port) as connection:
             missing = created - _topics(connection)
             assert not missing, f"seed {SEED}, cycle {cycle}: acknowledged topics are gone: {missing}"
@@ -54,7 +54,7 @@ def test_nothing_acknowledged_is_lost(node: OdradekProcess) -> None:
                 _wait_for_leaders(connection, topic)
             writer.resend_unknown(connection)
             for partition, first in zip(writer.partitions, before, strict=True):
-                # This cycle's batches, and one stretch of the past.
+                # This cycle's batches, and a range of earlier ones.
                 assert_log_equals(connection, partition, partition.sent[first:])
                 past = chance.randrange(first + 1)
                 assert_log_equals(connection, partition, partition.sent[past : past + 20])
@@ -71,9 +71,9 @@ def _prepare(node: OdradekProcess, chance: random.Random) -> IdempotentWriter:
         for topic, configs in TOPICS.items():
             _create(connection, topic, PARTITIONS, configs)
             for number in range(PARTITIONS):
-                answer = connection.ask(Api.INIT_PRODUCER_ID, 4, {"transaction_timeout": 60_000})
-                assert answer.error_code is ErrorCode.none, answer
-                partitions.append(PartitionWriter(topic, number, answer.producer_id))
+                response = connection.ask(Api.INIT_PRODUCER_ID, 4, {"transaction_timeout": 60_000})
+                assert response.error_code is ErrorCode.none, response
+                partitions.append(PartitionWriter(topic, number, response.producer_id))
         for topic in TOPICS:
             _wait_for_leaders(connection, topic)
     return IdempotentWriter(partitions, chance)
@@ -93,14 +93,14 @@ def _load_and_kill(node: OdradekProcess, writer: IdempotentWriter, chance: rando
                         _create(admin, new_topic, 1, {})
                     created.add(new_topic)
         except ConnectionClosed:
-            pytest.fail(f"the node hung up under load:\n{node.output_file.read_text()[-3000:]}")
+            pytest.fail(f"the node closed the connection under load:\n{node.output_file.read_text()[-3000:]}")
         node.kill()
         writer.drain(connection)
     return created
 
 
-def _start_again(node: OdradekProcess, chance: random.Random) -> None:
-    """Recovery may be interrupted, too."""
+def _restart(node: OdradekProcess, chance: random.Random) -> None:
+    """Restarts the node, and sometimes kills it during recovery first."""
     while chance.random() < KILLED_WHILE_STARTING:
         node.spawn()
         time.sleep(chance.uniform(0, 0.5))
@@ -131,11 +131,11 @@ def _wait_for_leaders(connection: RawConnection, topic: str) -> None:
         if len(described.partitions) == PARTITIONS and all(p.leader_id >= 0 for p in described.partitions):
             return
         time.sleep(0.02)
-    pytest.fail(f"{topic} got no leaders")
+    pytest.fail(f"{topic} has no leaders")
 
 
 def _end_offset(connection: RawConnection, partition: PartitionWriter) -> int:
     wanted = {"partition_index": partition.partition, "timestamp": -1}
     fields = {"replica_id": -1, "topics": [{"name": partition.topic, "partitions": [wanted]}]}
-    (answer,) = connection.ask(Api.LIST_OFFSETS, 6, fields).topics[0].partitions
-    return int(answer.offset)
+    (response,) = connection.ask(Api.LIST_OFFSETS, 6, fields).topics[0].partitions
+    return int(response.offset)

@@ -1,5 +1,4 @@
-"""A node's housekeeping, as clients and operators see it: segments and topics come and go, configs change, mistakes are
-told in one line."""
+"""Housekeeping of a node as clients and operators see it: segments, topics, config changes, one-line errors."""
 
 import socket
 import struct
@@ -41,7 +40,7 @@ from tests.wire.stall_watch import StallWatch
 PROPERTIES = {
     "log.retention.check.interval.ms": "100",
     "log.initial.task.delay.ms": "0",
-    # Long enough to look at what is marked.
+    # Long enough to see the files that are marked for deletion.
     "log.segment.delete.delay.ms": "10000",
     "num.partitions": "3",
 }
@@ -84,51 +83,53 @@ def test_segments_roll_by_time(node: OdradekProcess, connection: RawConnection) 
     assert create_topic(connection, "by-time", configs={"segment.ms": "60000"}) is ErrorCode.none
     start_ms = now_ms() - 200_000
     for number in range(4):
-        # The time that counts is that of the records.
+        # Rolling by time uses the timestamps of the records.
         records = batch(TestRecord(), timestamp=start_ms + number * 40_000)
         assert produce_batch(connection, "by-time", records).error is ErrorCode.none
     assert segments(node, "by-time") == [0, 2]
 
 
-def test_retention_by_size_and_delayed_removal(node: OdradekProcess, connection: RawConnection) -> None:
+def test_retention_by_size_marks_segments_and_removes_them_later(
+    node: OdradekProcess, connection: RawConnection
+) -> None:
     topic = "kept-by-size"
     configs = {"segment.bytes": SEGMENT_BYTES, "retention.bytes": str(2 << 20)}
     assert create_topic(connection, topic, configs=configs) is ErrorCode.none
     fill(connection, topic, 45)
     until(lambda: list_offset(connection, topic, EARLIEST) == 20, what="the deletion of old segments")
-    # The start moves before the files are marked.
-    until(lambda: segments(node, topic) == [20, 30, 40], what="the marks")
+    # The log start offset advances before the files are marked.
+    until(lambda: segments(node, topic) == [20, 30, 40], what="the deletion marks")
     assert fetch(connection, topic, 5).error is ErrorCode.offset_out_of_range
     assert fetch(connection, topic, 20, max_bytes=200_000).values[0].startswith(b"20-")
-    # Marked at once, gone after log.segment.delete.delay.ms.
+    # Marked at once, removed after log.segment.delete.delay.ms.
     assert segments(node, topic, ".log.deleted") == [0, 10]
     until(lambda: segments(node, topic, ".deleted") == [], 60, what="the removal of the files")
 
 
-def test_retention_by_time(node: OdradekProcess, connection: RawConnection) -> None:
+def test_retention_by_time_deletes_even_the_active_segment(node: OdradekProcess, connection: RawConnection) -> None:
     topic = "kept-by-time"
     configs = {"segment.bytes": SEGMENT_BYTES, "retention.ms": "60000", "file.delete.delay.ms": "0"}
     assert create_topic(connection, topic, configs=configs) is ErrorCode.none
     old = now_ms() - 120_000
     for value in filled_values(12, 100_000):
         assert produce_batch(connection, topic, batch(TestRecord(value), timestamp=old)).error is ErrorCode.none
-    # The active segment goes, too, when all of it is too old.
-    until(lambda: list_offset(connection, topic, EARLIEST) == 12, what="the deletion of what is too old")
+    # The active segment is deleted, too, when all its records are too old.
+    until(lambda: list_offset(connection, topic, EARLIEST) == 12, what="the deletion of old records")
     assert list_offset(connection, topic, LATEST) == 12
     until(lambda: segments(node, topic) == [12] and not segments(node, topic, ".deleted"), what="the removal")
     assert produce(connection, topic, b"new").offset == 12
     assert fetch(connection, topic, 12).values == [b"new"]
 
 
-def test_delete_records(node: OdradekProcess, connection: RawConnection) -> None:
-    topic = "cut"
+def test_delete_records_advances_the_log_start_offset(node: OdradekProcess, connection: RawConnection) -> None:
+    topic = "trimmed"
     assert create_topic(connection, topic, configs={"segment.bytes": SEGMENT_BYTES}) is ErrorCode.none
     fill(connection, topic, 25)
 
     def delete_before(offset: int) -> tuple[ErrorCode, int]:
         wanted = [{"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}]
-        answer = connection.ask(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
-        result = answer.topics[0].partitions[0]
+        response = connection.ask(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
+        result = response.topics[0].partitions[0]
         return ErrorCode(result.error_code), result.low_watermark
 
     assert delete_before(13) == (ErrorCode.none, 13)
@@ -141,29 +142,32 @@ def test_delete_records(node: OdradekProcess, connection: RawConnection) -> None
     assert produce(connection, topic, b"next").offset == 25
 
 
-def test_deleted_records_stay_deleted(tmp_path: Path) -> None:
+def test_deleted_records_stay_deleted_after_kill_nine(tmp_path: Path) -> None:
     node = OdradekProcess(tmp_path, properties={"log.flush.start.offset.checkpoint.interval.ms": "100"}).start()
     try:
         with RawConnection(node.port) as connection:
-            create_topic(connection, "cut")
-            fill(connection, "cut", 10, 100)
-            wanted = [{"name": "cut", "partitions": [{"partition_index": 0, "offset": 4}]}]
+            create_topic(connection, "trimmed")
+            fill(connection, "trimmed", 10, 100)
+            wanted = [{"name": "trimmed", "partitions": [{"partition_index": 0, "offset": 4}]}]
             connection.ask(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
             checkpoint = node.log_dirs[0] / "log-start-offset-checkpoint"
-            until(lambda: checkpoint.exists() and "cut 0 4" in checkpoint.read_text(), what="the new start on disk")
+            until(
+                lambda: checkpoint.exists() and "trimmed 0 4" in checkpoint.read_text(),
+                what="the new log start offset on disk",
+            )
         node.kill()
         node.start()
         with RawConnection(node.port) as connection:
-            assert list_offset(connection, "cut", EARLIEST) == 4
-            assert len(fetch(connection, "cut", 4).values) == 6
+            assert list_offset(connection, "trimmed", EARLIEST) == 4
+            assert len(fetch(connection, "trimmed", 4).values) == 6
     finally:
         node.kill()
 
 
-# Configs of what runs
+# Config changes at run time
 
 
-def test_a_topics_configs_change_while_it_runs(node: OdradekProcess, connection: RawConnection) -> None:
+def test_topic_config_changes_apply_at_run_time(node: OdradekProcess, connection: RawConnection) -> None:
     topic = "changing"
     assert create_topic(connection, topic) is ErrorCode.none
     fill(connection, topic, 12)
@@ -176,17 +180,17 @@ def test_a_topics_configs_change_while_it_runs(node: OdradekProcess, connection:
     assert alter_configs(connection, TOPIC_RESOURCE, topic, {"max.message.bytes": None})[0] is ErrorCode.none
     assert produce(connection, topic, bytes(2000)).error is ErrorCode.none
     assert alter_configs(connection, TOPIC_RESOURCE, topic, {"retention.bytes": "1"})[0] is ErrorCode.none
-    # As much as can go by whole segments without falling below the limit.
+    # Retention deletes whole segments and never falls below the limit.
     until(lambda: list_offset(connection, topic, EARLIEST) == 12, what="retention by the new limit")
 
 
-def test_a_brokers_configs_change_while_it_runs(node: OdradekProcess, connection: RawConnection) -> None:
+def test_broker_config_changes_apply_at_run_time(node: OdradekProcess, connection: RawConnection) -> None:
     assert create_topic(connection, "defaulted") is ErrorCode.none
     assert create_topic(connection, "own", configs={"max.message.bytes": "5000"}) is ErrorCode.none
     for resource in ("", "1"):
         assert alter_configs(connection, BROKER_RESOURCE, resource, {"message.max.bytes": "1000"})[0] is ErrorCode.none
         assert produce(connection, "defaulted", bytes(2000)).error is ErrorCode.message_too_large
-        # A topic's own config is nearer.
+        # A topic config overrides the broker config.
         assert produce(connection, "own", bytes(2000)).error is ErrorCode.none
         assert alter_configs(connection, BROKER_RESOURCE, resource, {"message.max.bytes": None})[0] is ErrorCode.none
         assert produce(connection, "defaulted", bytes(2000)).error is ErrorCode.none
@@ -213,10 +217,10 @@ def test_changed_configs_survive_kill_nine(tmp_path: Path) -> None:
         node.kill()
 
 
-# Topics that go and come
+# Topics that are deleted and created again
 
 
-def test_a_topic_deleted_under_a_long_poll(node: OdradekProcess, connection: RawConnection) -> None:
+def test_deleting_a_topic_ends_its_long_polls(node: OdradekProcess, connection: RawConnection) -> None:
     with RawConnection(node.port, timeout_s=30) as by_name, RawConnection(node.port, timeout_s=30) as by_id:
         assert create_topic(connection, "fleeting") is ErrorCode.none
         produce(connection, "fleeting", b"old")
@@ -231,7 +235,9 @@ def test_a_topic_deleted_under_a_long_poll(node: OdradekProcess, connection: Raw
     assert produce(connection, "fleeting", b"gone").error is ErrorCode.unknown_topic_or_partition
 
 
-def test_a_topic_created_anew_is_another_one(node: OdradekProcess, connection: RawConnection) -> None:
+def test_recreated_topic_has_a_new_id_and_none_of_the_old_records(
+    node: OdradekProcess, connection: RawConnection
+) -> None:
     with RawConnection(node.port, timeout_s=30) as reader:
         for generation in range(3):
             assert create_topic(connection, "phoenix") is ErrorCode.none
@@ -240,7 +246,7 @@ def test_a_topic_created_anew_is_another_one(node: OdradekProcess, connection: R
             reader.send(Api.FETCH, 12, fetch_fields("phoenix", 0, max_wait_ms=60_000))
             assert produce(connection, "phoenix", value).offset == 0
             assert as_fetched(decode_response(Api.FETCH, 12, reader.receive())).values == [value]
-            # Who asks by the id of one gets nothing of another.
+            # A fetch with the old topic ID gets no records of the new topic.
             by_old_id = _fetch_by_id(connection, "phoenix", 0)
             assert delete_topic(connection, "phoenix") is ErrorCode.none
             assert as_fetched(connection.ask(Api.FETCH, 16, by_old_id)).error is ErrorCode.unknown_topic_id
@@ -263,8 +269,8 @@ def _fetch_by_id(connection: RawConnection, topic: str, offset: int) -> dict[str
     }
 
 
-def test_deleting_under_load(node: OdradekProcess) -> None:
-    """Produce requests on their way when a topic goes are answered one way or the other."""
+def test_deleting_a_topic_under_load(node: OdradekProcess) -> None:
+    """Produce requests in flight during the deletion get a success or an error response."""
     stop = threading.Event()
 
     def write(number: int) -> set[ErrorCode]:
@@ -294,7 +300,7 @@ def test_deleting_under_load(node: OdradekProcess) -> None:
         assert produce(connection, "afterwards", b"value").offset == 0
 
 
-def test_topics_are_created_by_asking_for_them(node: OdradekProcess, connection: RawConnection) -> None:
+def test_metadata_requests_create_topics_when_allowed(node: OdradekProcess, connection: RawConnection) -> None:
     def describe(name: str, *, create: bool) -> tuple[ErrorCode, int]:
         fields = {"topics": [{"name": name}], "allow_auto_topic_creation": create}
         (described,) = connection.ask(Api.METADATA, 9, fields).topics
@@ -304,23 +310,23 @@ def test_topics_are_created_by_asking_for_them(node: OdradekProcess, connection:
     describe("on-demand", create=True)
     until(lambda: describe("on-demand", create=False) == (ErrorCode.none, 3), what="the topic")
     assert produce(connection, "on-demand", b"value", partition=2).offset == 0
-    # Producing or fetching does not create.
+    # Produce and Fetch requests do not create topics.
     assert produce(connection, "never", b"value").error is ErrorCode.unknown_topic_or_partition
     assert fetch(connection, "never").error is ErrorCode.unknown_topic_or_partition
 
 
-def test_a_topic_of_a_thousand_partitions_stalls_nobody(node: OdradekProcess, connection: RawConnection) -> None:
+def test_topic_of_a_thousand_partitions_does_not_stall(node: OdradekProcess, connection: RawConnection) -> None:
     with StallWatch(node):
         assert create_topic(connection, "wide", partitions=1000) is ErrorCode.none
         assert produce(connection, "wide", b"value", partition=999).offset == 0
         assert delete_topic(connection, "wide") is ErrorCode.none
 
 
-# Starting where one should not
+# Refused starts
 
 
 def run_to_end(node: OdradekProcess) -> str:
-    """The one line of a node that refuses to start, after checking its exit code and that nothing else was said."""
+    """Runs a node that refuses to start; checks its exit code and returns its only error line."""
     node.output_file.unlink(missing_ok=True)
     node.spawn()
     assert node.process is not None
@@ -335,10 +341,10 @@ def run_to_end(node: OdradekProcess) -> str:
     return line
 
 
-def test_a_second_process_on_the_same_directory_is_refused(node: OdradekProcess, connection: RawConnection) -> None:
+def test_second_process_on_the_same_log_dir_is_refused(node: OdradekProcess, connection: RawConnection) -> None:
     second = OdradekProcess(node.directory / "second", log_dirs=node.log_dirs)
     assert f"{node.log_dirs[0]} is locked by another process" in run_to_end(second)
-    # The first one never noticed.
+    # The first process is not affected.
     assert connection.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
 
 
@@ -347,7 +353,7 @@ def write_meta(log_dir: Path, *, cluster: str = CLUSTER_ID, node: int = 1) -> No
     (log_dir / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id={node}\n")
 
 
-def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
+def test_log_dir_of_another_cluster_is_refused(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     write_meta(ours)
     write_meta(theirs, cluster="their-cluster")
@@ -356,12 +362,12 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
     assert not (theirs / "__cluster_metadata-0").exists()
 
 
-def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+def test_log_dir_of_another_node_is_refused(tmp_path: Path) -> None:
     write_meta(tmp_path / "data", node=7)
     assert "belongs to node 7, but this is node 1" in run_to_end(OdradekProcess(tmp_path))
 
 
-def test_a_directory_that_is_not_formatted_is_refused(tmp_path: Path) -> None:
+def test_unformatted_log_dir_is_refused(tmp_path: Path) -> None:
     node = OdradekProcess(tmp_path)
     node.format_command = lambda: ["true"]  # type: ignore[method-assign]
     line = run_to_end(node)
@@ -369,7 +375,7 @@ def test_a_directory_that_is_not_formatted_is_refused(tmp_path: Path) -> None:
     assert "odradek format" in line
 
 
-def test_a_port_in_use_is_refused_and_costs_nothing(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_and_keeps_the_clean_shutdown_marker(tmp_path: Path) -> None:
     node = OdradekProcess(tmp_path).start()
     node.stop()
     marker = node.log_dirs[0] / ".kafka_cleanshutdown"
@@ -380,7 +386,7 @@ def test_a_port_in_use_is_refused_and_costs_nothing(tmp_path: Path) -> None:
         line = run_to_end(node)
     assert f"Cannot bind 127.0.0.1:{node.port}" in line
     assert "choose another port" in line
-    # The last clean stop still counts: the next start need not look through the logs.
+    # The clean shutdown still counts: the next start needs no log recovery.
     assert marker.exists()
 
 
@@ -394,7 +400,7 @@ def test_a_port_in_use_is_refused_and_costs_nothing(tmp_path: Path) -> None:
         ("127.0.0.1:1", "cannot be reached from this machine"),
     ],
 )
-def test_an_advertised_address_that_nobody_reaches_is_warned_of(tmp_path: Path, advertised: str, warning: str) -> None:
+def test_unreachable_advertised_listener_logs_a_warning(tmp_path: Path, advertised: str, warning: str) -> None:
     node = OdradekProcess(tmp_path, properties={"advertised.listeners": f"PLAINTEXT://{advertised}"}).start()
     try:
         until(lambda: warning in node.output_file.read_text(), what="the warning")
@@ -407,7 +413,7 @@ def test_an_advertised_address_that_nobody_reaches_is_warned_of(tmp_path: Path, 
         node.kill()
 
 
-def test_a_client_from_elsewhere_that_is_sent_to_its_own_machine_is_warned_of(tmp_path: Path) -> None:
+def test_loopback_advertised_listener_logs_a_warning_for_a_remote_client(tmp_path: Path) -> None:
     address = _address_of_this_machine()
     node = OdradekProcess(tmp_path)
     node.properties = {
@@ -429,7 +435,7 @@ def test_a_client_from_elsewhere_that_is_sent_to_its_own_machine_is_warned_of(tm
 
 
 def _address_of_this_machine() -> str:
-    """One that is not loopback. Nothing is sent to find it."""
+    """An address that is not loopback, found without sending anything."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

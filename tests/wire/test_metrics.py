@@ -1,4 +1,4 @@
-"""A real node scraped over HTTP: what it counts is what its clients did, and whoever disturbs it disturbs nobody."""
+"""A real node scraped over HTTP: its metrics match what clients did, and bad HTTP clients do not disturb it."""
 
 import json
 import math
@@ -94,7 +94,7 @@ def versions(scraped: Any, request: str) -> list[dict[str, str]]:
     return [one for one in scraped.labels(f"{REQUESTS}_requests_total") if one["request"] == request]
 
 
-def test_figures_of_an_ordinary_producer_and_consumer(node: Observed, wire: RawConnection, topic: str) -> None:
+def test_topic_metrics_of_a_producer_and_a_consumer(node: Observed, wire: RawConnection, topic: str) -> None:
     create_topic(wire, topic, partitions=2)
     producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 5, "enable.idempotence": True})
     for number in range(5_000):
@@ -114,7 +114,7 @@ def test_figures_of_an_ordinary_producer_and_consumer(node: Observed, wire: RawC
     assert found("kafka_server_replicamanager_produceridcount") >= 2
 
 
-def test_refusals_are_told_by_kafkas_names(node: Observed, wire: RawConnection, topic: str) -> None:
+def test_error_metrics_use_kafkas_error_names(node: Observed, wire: RawConnection, topic: str) -> None:
     create_topic(wire, topic, configs={"max.message.bytes": "1000"})
     large = batch(TestRecord(b"x" * 2000), timestamp=now_ms())
     assert produce_batch(wire, topic, large).error is ErrorCode.message_too_large
@@ -130,13 +130,11 @@ def test_refusals_are_told_by_kafkas_names(node: Observed, wire: RawConnection, 
     ):
         assert found(f"{REQUESTS}_errors_total", request=request, error=error) == 1
     assert found(f"{TOPICS}_bytesrejected_total", topic=topic) == len(large)
-    # As Kafka: what the client did wrong is no failure of the broker's.
+    # As in Kafka, a mistake of the client is not a failed request of the broker.
     assert found(f"{TOPICS}_failedproducerequests_total", topic=topic) == 0
 
 
-def test_a_topic_that_is_deleted_leaves_the_brokers_sum_as_it_is(
-    node: Observed, wire: RawConnection, topic: str
-) -> None:
+def test_deleting_a_topic_keeps_the_broker_totals(node: Observed, wire: RawConnection, topic: str) -> None:
     create_topic(wire, topic)
     produce(wire, topic, b"x" * 1000)
     before = scrape(node.http_port)
@@ -150,7 +148,7 @@ def test_a_topic_that_is_deleted_leaves_the_brokers_sum_as_it_is(
     assert scrape(node.http_port)(f"{TOPICS}_bytesin_total") == before(f"{TOPICS}_bytesin_total")
 
 
-def test_long_polls_are_time_spent_waiting(node: Observed, wire: RawConnection, topic: str) -> None:
+def test_long_polls_count_as_remote_time(node: Observed, wire: RawConnection, topic: str) -> None:
     create_topic(wire, topic)
     before = scrape(node.http_port)
     fetch(wire, topic, 0, max_wait_ms=4_000)
@@ -158,15 +156,15 @@ def test_long_polls_are_time_spent_waiting(node: Observed, wire: RawConnection, 
 
     def grown(part: str) -> float:
         name = f"{REQUESTS}_{part}_sum"
-        was_asked_before = {"request": "FetchConsumer"} in before.labels(name)
-        earlier = before(name, request="FetchConsumer") if was_asked_before else 0.0
+        was_requested_before = {"request": "FetchConsumer"} in before.labels(name)
+        earlier = before(name, request="FetchConsumer") if was_requested_before else 0.0
         return after(name, request="FetchConsumer") - earlier
 
     assert 3_500 < grown("remotetimems") <= grown("totaltimems") < 30_000
     assert grown("localtimems") < 2_000
 
 
-def test_what_the_node_is(node: Observed) -> None:
+def test_controller_replica_and_process_metrics(node: Observed) -> None:
     found = scrape(node.http_port)
     assert found("kafka_controller_kafkacontroller_activecontrollercount") == 1
     assert found("kafka_controller_kafkacontroller_activebrokercount") == 1
@@ -178,27 +176,27 @@ def test_what_the_node_is(node: Observed) -> None:
     assert not math.isnan(found("odradek_event_loop_stall_seconds", quantile="0.99"))
 
 
-def test_an_idle_node_says_so(node: Observed) -> None:
+def test_idle_node_reports_its_idle_time(node: Observed) -> None:
     name = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_count"
 
     def idle_s() -> float:
-        # Where the node stood still, it counts that only after it has answered once.
+        # A node that was stalled counts that time only after its next response.
         scrape(node.http_port)
-        # In nanoseconds, as Kafka's meter: its rate is the share of time in which there was nothing to do.
+        # In nanoseconds, as Kafka's meter: its rate is the share of idle time.
         return scrape(node.http_port)(name) / 1e9
 
-    asked = time.monotonic()
+    before_first = time.monotonic()
     first = idle_s()
-    heard = time.monotonic()
+    after_first = time.monotonic()
     time.sleep(1.0)
-    asked_again = time.monotonic()
+    before_second = time.monotonic()
     idle = idle_s() - first
-    heard_again = time.monotonic()
-    assert idle > 0.3 * (asked_again - heard)
-    assert idle <= 1.1 * (heard_again - asked)
+    after_second = time.monotonic()
+    assert idle > 0.3 * (before_second - after_first)
+    assert idle <= 1.1 * (after_second - before_first)
 
 
-def test_health(node: Observed) -> None:
+def test_health_endpoints(node: Observed) -> None:
     assert get(node.http_port, "/healthz").body == b"ok\n"
     assert get(node.http_port, "/readyz") == (200, "text/plain; charset=utf-8", b"ready\n")
     missing = get(node.http_port, "/nothing")
@@ -206,25 +204,25 @@ def test_health(node: Observed) -> None:
     assert b"/v1/traffic" in missing.body
 
 
-def test_traffic_of_partitions(node: Observed, wire: RawConnection, topic: str) -> None:
+def test_traffic_endpoint_reports_partition_rates(node: Observed, wire: RawConnection, topic: str) -> None:
     create_topic(wire, topic)
 
-    def told() -> list[dict[str, Any]]:
+    def read_traffic() -> list[dict[str, Any]]:
         produce(wire, topic, b"x" * 10_000)
-        answer = get(node.http_port, "/v1/traffic")
-        assert (answer.status, answer.content_type) == (200, "application/json")
-        traffic = json.loads(answer.body)
+        response = get(node.http_port, "/v1/traffic")
+        assert (response.status, response.content_type) == (200, "application/json")
+        traffic = json.loads(response.body)
         assert (traffic["node"], traffic["cluster"]) == (1, node.cluster_id)
         return [one for one in traffic["partitions"] if one["topic"] == topic]
 
-    until(lambda: bool(told()), within_s=15, what="the rate to be known")
-    (one,) = told()
+    until(lambda: bool(read_traffic()), within_s=15, what="the rate to be known")
+    (one,) = read_traffic()
     assert (one["partition"], one["is_leader"]) == (0, True)
     assert one["bytes_in_per_second"] > 1_000
     assert one["bytes_out_per_second"] == 0
 
 
-def test_groups_and_why_they_rebalanced(node: Observed, wire: RawConnection, topic: str) -> None:
+def test_group_metrics_and_rebalance_causes(node: Observed, wire: RawConnection, topic: str) -> None:
     create_topic(wire, topic)
     settings = {"bootstrap.servers": node.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
@@ -236,21 +234,21 @@ def test_groups_and_why_they_rebalanced(node: Observed, wire: RawConnection, top
         assert found("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 1
         assert found("kafka_coordinator_group_groupmetadatamanager_numgroups") >= 1
         assert found("kafka_server_group_coordinator_metrics_group_count", protocol="classic") >= 1
-        told = json.loads(get(node.http_port, "/v1/rebalances").body)
-        assert (told["node"], told["cluster"]) == (1, node.cluster_id)
-        (group,) = [one for one in told["groups"] if one["group"] == topic]
+        report = json.loads(get(node.http_port, "/v1/rebalances").body)
+        assert (report["node"], report["cluster"]) == (1, node.cluster_id)
+        (group,) = [one for one in report["groups"] if one["group"] == topic]
         assert group["state"] == "Stable"
         first = group["rebalances"][0]
         assert first["cause"]
         assert first["began_ms"] <= first["ended_ms"] <= now_ms()
     finally:
         consumer.close()
-    settled = scrape(node.http_port)
-    assert settled("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 0
-    assert settled("kafka_coordinator_group_groupmetadatamanager_numgroupsempty") >= 1
+    after_close = scrape(node.http_port)
+    assert after_close("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 0
+    assert after_close("kafka_coordinator_group_groupmetadatamanager_numgroupsempty") >= 1
 
 
-def test_what_is_served_is_what_is_documented(node: Observed, wire: RawConnection) -> None:
+def test_served_metrics_match_the_documented_metrics(node: Observed, wire: RawConnection) -> None:
     for kind in (GROUP, TRANSACTION):
         until(lambda kind=kind: find_coordinator(wire, kind) is ErrorCode.none, within_s=20, what="coordinators")
     documented = {name for names in mbean_metrics().values() for name in names} | own_metrics()
@@ -259,7 +257,7 @@ def test_what_is_served_is_what_is_documented(node: Observed, wire: RawConnectio
         text = get(node.http_port, "/metrics").body.decode()
         return {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
 
-    until(lambda: "odradek_transactional_ids" in served(), within_s=20, what="coordinators to be there")
+    until(lambda: "odradek_transactional_ids" in served(), within_s=20, what="coordinators to be loaded")
     assert {name for name in served() if not name.startswith("process_")} == documented
 
 
@@ -267,20 +265,20 @@ GROUP, TRANSACTION = 0, 1
 
 
 def find_coordinator(wire: RawConnection, kind: int) -> ErrorCode:
-    answer = wire.ask(Api.FIND_COORDINATOR, 4, {"key_type": kind, "coordinator_keys": ["anybody"]})
-    return ErrorCode(answer.coordinators[0].error_code)
+    response = wire.ask(Api.FIND_COORDINATOR, 4, {"key_type": kind, "coordinator_keys": ["any"]})
+    return ErrorCode(response.coordinators[0].error_code)
 
 
-# Whoever wishes it ill
+# Bad HTTP clients
 
 
-def test_head_gives_the_size_of_what_get_would(node: Observed) -> None:
+def test_head_returns_the_content_length_of_get(node: Observed) -> None:
     with socket.create_connection(("127.0.0.1", node.http_port), timeout=20) as connection:
         connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         received = b""
         while not received.endswith(b"\r\n\r\nok\n"):
             received += connection.recv(65536)
-        # One answer without a body, and one with it, on the same connection.
+        # One response without a body and one with a body, on the same connection.
         assert received.lower().count(b"content-length: 3") == 2
         assert received.count(b"ok\n") == 1
 
@@ -300,21 +298,21 @@ def test_head_gives_the_size_of_what_get_would(node: Observed) -> None:
         (b"GET /%2e%2e/etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", b" 404 "),
     ],
 )
-def test_what_is_not_asked_properly_is_refused(node: Observed, sent: bytes, status: bytes) -> None:
+def test_invalid_http_requests_are_rejected(node: Observed, sent: bytes, status: bytes) -> None:
     with socket.create_connection(("127.0.0.1", node.http_port), timeout=20) as connection:
         try:
             connection.sendall(sent)
-            answer = connection.recv(4096)
+            response = connection.recv(4096)
         except ConnectionError:
-            # It was not read to its end: what was said to it is lost on the way.
-            answer = b""
-    assert answer.split(b"\r\n")[0].find(status.strip()) > 0 or not answer
+            # The node closed the connection before it read everything, so its response may be dropped.
+            response = b""
+    assert response.split(b"\r\n")[0].find(status.strip()) > 0 or not response
     if len(sent) < 1000:
-        assert answer
+        assert response
     assert get(node.http_port, "/healthz").status == 200
 
 
-def test_who_sends_too_slowly_is_shown_out(node: Observed) -> None:
+def test_http_client_that_sends_too_slowly_is_disconnected(node: Observed) -> None:
     with socket.create_connection(("127.0.0.1", node.http_port), timeout=20) as connection:
         connection.sendall(b"GET /metrics HTTP/1.1\r\n")
         begun = time.monotonic()
@@ -332,15 +330,17 @@ def test_who_sends_too_slowly_is_shown_out(node: Observed) -> None:
         assert 4 < time.monotonic() - begun < 30
 
 
-def test_a_crowd_keeps_nobody_out_and_clients_notice_nothing(node: Observed, wire: RawConnection, topic: str) -> None:
+def test_many_http_connections_disturb_neither_scrapes_nor_clients(
+    node: Observed, wire: RawConnection, topic: str
+) -> None:
     create_topic(wire, topic)
-    crowd = [socket.create_connection(("127.0.0.1", node.http_port), timeout=20) for _ in range(300)]
+    connections = [socket.create_connection(("127.0.0.1", node.http_port), timeout=20) for _ in range(300)]
     try:
-        for number, one in enumerate(crowd):
+        for number, one in enumerate(connections):
             try:
                 one.sendall((b"GET /met", b"\xff" * 50, b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[number % 4])
             except ConnectionError:
-                # Shown out already.
+                # Already disconnected.
                 continue
         for _ in range(50):
             begun = time.monotonic()
@@ -349,13 +349,13 @@ def test_a_crowd_keeps_nobody_out_and_clients_notice_nothing(node: Observed, wir
         assert get(node.http_port, "/readyz").status == 200
         assert scrape(node.http_port)(f"{TOPICS}_messagesin_total", topic=topic) == 50
     finally:
-        for one in crowd:
+        for one in connections:
             one.close()
     assert node.process is not None and node.process.poll() is None
     assert "Traceback" not in node.output_file.read_text()
 
 
-def test_who_does_not_read_is_not_waited_for(node: Observed, wire: RawConnection) -> None:
+def test_http_client_that_does_not_read_does_not_block_the_node(node: Observed, wire: RawConnection) -> None:
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         connection.connect(("127.0.0.1", node.http_port))
@@ -365,7 +365,7 @@ def test_who_does_not_read_is_not_waited_for(node: Observed, wire: RawConnection
         assert scrape(node.http_port)("odradek_ready") == 1
 
 
-def test_nobody_imports_for_metrics_before_they_are_asked_for() -> None:
+def test_metrics_libraries_are_not_imported_before_they_are_needed() -> None:
     program = (
         "import sys, odradek.node.run; print([name for name in ('h11', 'prometheus_client', 'http') "
         "if name in sys.modules])"
@@ -374,7 +374,7 @@ def test_nobody_imports_for_metrics_before_they_are_asked_for() -> None:
     assert finished.stdout == "[]\n"
 
 
-def test_an_address_that_cannot_be_had_is_named(node: Observed, tmp_path: Any) -> None:
+def test_http_address_in_use_is_named_in_the_error(node: Observed, tmp_path: Any) -> None:
     other = OdradekProcess(tmp_path, properties={"http.address": f"127.0.0.1:{node.http_port}"})
     other.prepare()
     finished = subprocess.run(other.start_command(), capture_output=True, text=True, timeout=60)

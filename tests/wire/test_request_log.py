@@ -1,4 +1,4 @@
-"""Requests of one client or topic in a running node's log, switched on and off by the command line and Kafka's tool."""
+"""Request logging for one client or topic, switched on and off at run time by the CLI and by Kafka's tool."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class JsonNode(OdradekProcess):
         return [json.loads(line) for line in self.output_file.read_text().splitlines() if line.startswith("{")]
 
     def requests(self) -> list[tuple[str, str]]:
-        """Which, and by whom, since this was asked last."""
+        """The API and client ID of each request logged since the last call."""
         entries = [
             json.loads(line["message"].removeprefix("Completed request:"))["requestHeader"]
             for line in self.lines
@@ -58,7 +58,7 @@ def use(node: JsonNode, topic: str, client_id: str) -> None:
         fetch(wire, topic)
 
 
-def test_one_client_then_one_topic(node: JsonNode, cli: Cli) -> None:
+def test_request_logging_for_one_client_then_one_topic(node: JsonNode, cli: Cli) -> None:
     with RawConnection(node.port) as wire:
         create_topic(wire, "orders")
         create_topic(wire, "others")
@@ -84,15 +84,18 @@ def test_one_client_then_one_topic(node: JsonNode, cli: Cli) -> None:
     assert "Broker 9 is not online" in cli.error_line("config", "get", "--loggers", "9")
 
 
-def test_kafkas_tool_and_every_request(node: JsonNode, apache_kafka_libs: Path) -> None:
+def test_kafka_configs_tool_switches_logging_of_every_request(node: JsonNode, apache_kafka_libs: Path) -> None:
     with RawConnection(node.port) as wire:
         create_topic(wire, "orders")
     tools = KafkaTools(apache_kafka_libs, node.bootstrap)
     change = ("--alter", "--entity-type", "broker-loggers", "--entity-name", "1")
     tools.configs(*change, "--add-config", "kafka.request.logger=DEBUG")
-    use(node, "orders", "anybody")
-    assert [one for one in node.requests() if one[1] == "anybody"] == [("PRODUCE", "anybody"), ("FETCH", "anybody")]
+    use(node, "orders", "any-client")
+    assert [one for one in node.requests() if one[1] == "any-client"] == [
+        ("PRODUCE", "any-client"),
+        ("FETCH", "any-client"),
+    ]
     tools.configs(*change, "--delete-config", "kafka.request.logger")
     node.requests()
-    use(node, "orders", "anybody")
+    use(node, "orders", "any-client")
     assert node.requests() == []

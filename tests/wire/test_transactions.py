@@ -1,4 +1,4 @@
-"""Transactions by real clients: what is read is what was committed, whoever writes it."""
+"""Transactions with real clients: read_committed consumers read exactly the committed records."""
 
 import subprocess
 import time
@@ -32,12 +32,12 @@ def transactional(broker: NodeProcess, name: str, **others: Any) -> Producer:
     return producer
 
 
-def everything(broker: NodeProcess, topic: str, *, committed: bool = True, partitions: int = 2) -> list[list[bytes]]:
-    """What a reader from the beginning finds in each partition, up to the end as it is now."""
+def read_all(broker: NodeProcess, topic: str, *, committed: bool = True, partitions: int = 2) -> list[list[bytes]]:
+    """Reads each partition from the beginning to its current end."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
-            "group.id": "everything",
+            "group.id": "read_all",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
@@ -50,7 +50,7 @@ def everything(broker: NodeProcess, topic: str, *, committed: bool = True, parti
         ended: set[int] = set()
         deadline = time.monotonic() + SECONDS_MAX
         while len(ended) < partitions:
-            assert time.monotonic() < deadline, f"no end of {topic} but of {ended}"
+            assert time.monotonic() < deadline, f"of {topic} only the partitions {ended} were read to the end"
             message = consumer.poll(1)
             if message is None:
                 continue
@@ -63,7 +63,7 @@ def everything(broker: NodeProcess, topic: str, *, committed: bool = True, parti
         consumer.close()
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: NodeProcess, topic: str) -> None:
+def test_read_committed_returns_committed_and_skips_aborted_records(broker: NodeProcess, topic: str) -> None:
     create(broker, topic)
     producer = transactional(broker, topic)
     for number in range(6):
@@ -77,11 +77,11 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: NodeProces
         else:
             producer.commit_transaction(SECONDS_MAX)
     committed = [b"%d.%d" % (number, part) for number in (0, 2, 4) for part in range(3)]
-    assert everything(broker, topic) == [committed, committed]
-    assert [len(one) for one in everything(broker, topic, committed=False)] == [18, 18]
+    assert read_all(broker, topic) == [committed, committed]
+    assert [len(one) for one in read_all(broker, topic, committed=False)] == [18, 18]
 
 
-def test_nobody_reads_beyond_what_is_open(broker: NodeProcess, topic: str) -> None:
+def test_read_committed_stops_at_the_first_open_transaction(broker: NodeProcess, topic: str) -> None:
     create(broker, topic, partitions=1)
     producer = transactional(broker, topic)
     producer.begin_transaction()
@@ -90,13 +90,13 @@ def test_nobody_reads_beyond_what_is_open(broker: NodeProcess, topic: str) -> No
     plain = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     plain.produce(topic, b"plain", partition=0)
     plain.flush(SECONDS_MAX)
-    assert everything(broker, topic, partitions=1) == [[]]
-    assert everything(broker, topic, partitions=1, committed=False) == [[b"open", b"plain"]]
+    assert read_all(broker, topic, partitions=1) == [[]]
+    assert read_all(broker, topic, partitions=1, committed=False) == [[b"open", b"plain"]]
     producer.abort_transaction(SECONDS_MAX)
-    assert everything(broker, topic, partitions=1) == [[b"plain"]]
+    assert read_all(broker, topic, partitions=1) == [[b"plain"]]
 
 
-def test_offsets_hold_if_the_transaction_does(broker: NodeProcess, topic: str) -> None:
+def test_transactional_offsets_are_kept_only_if_the_transaction_commits(broker: NodeProcess, topic: str) -> None:
     create(broker, topic)
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": topic, "enable.auto.commit": False, "log_level": 0}
@@ -126,7 +126,7 @@ def test_offsets_hold_if_the_transaction_does(broker: NodeProcess, topic: str) -
     consumer.close()
 
 
-def test_a_second_instance_fences_the_first(broker: NodeProcess, topic: str) -> None:
+def test_second_producer_instance_fences_the_first(broker: NodeProcess, topic: str) -> None:
     create(broker, topic, partitions=1)
     first = transactional(broker, topic)
     first.begin_transaction()
@@ -139,10 +139,10 @@ def test_a_second_instance_fences_the_first(broker: NodeProcess, topic: str) -> 
     second.begin_transaction()
     second.produce(topic, b"of the second")
     second.commit_transaction(SECONDS_MAX)
-    assert everything(broker, topic, partitions=1) == [[b"of the second"]]
+    assert read_all(broker, topic, partitions=1) == [[b"of the second"]]
 
 
-def test_what_takes_too_long_is_aborted(broker: NodeProcess, topic: str) -> None:
+def test_transaction_that_exceeds_its_timeout_is_aborted(broker: NodeProcess, topic: str) -> None:
     create(broker, topic, partitions=1)
     slow = transactional(broker, topic, **{"transaction.timeout.ms": 1_000, "message.timeout.ms": 1_000})
     slow.begin_transaction()
@@ -152,10 +152,10 @@ def test_what_takes_too_long_is_aborted(broker: NodeProcess, topic: str) -> None
     plain = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     plain.produce(topic, b"plain")
     plain.flush(SECONDS_MAX)
-    while everything(broker, topic, partitions=1) == [[]]:
+    while read_all(broker, topic, partitions=1) == [[]]:
         assert time.monotonic() < deadline, "the transaction stays open"
         time.sleep(0.5)
-    assert everything(broker, topic, partitions=1) == [[b"plain"]]
+    assert read_all(broker, topic, partitions=1) == [[b"plain"]]
     with pytest.raises(KafkaException):
         slow.commit_transaction(SECONDS_MAX)
 
@@ -194,31 +194,31 @@ def fill(broker: NodeProcess, topic: str, count: int) -> list[list[bytes]]:
     return written
 
 
-def test_a_java_producer_copies_everything_once(broker: NodeProcess, topic: str, copying: Any) -> None:
-    """Its transactions are of version 2: it adds no partitions, and its epoch rises with each."""
+def test_java_producer_copies_every_record_exactly_once(broker: NodeProcess, topic: str, copying: Any) -> None:
+    """The Java client uses transaction.version 2: it adds no partitions, and each transaction bumps its epoch."""
     create(broker, f"{topic}-in", f"{topic}-out")
     written = fill(broker, f"{topic}-in", 600)
     assert copying(topic, 600).communicate(timeout=120)[0].split("\n")[-2] == "copied 600"
-    assert everything(broker, f"{topic}-out") == written
+    assert read_all(broker, f"{topic}-out") == written
 
 
 @pytest.mark.tier("proof")
-def test_a_java_producer_that_is_killed_leaves_nothing_half_done(broker: NodeProcess, topic: str, copying: Any) -> None:
+def test_killed_java_producer_leaves_no_partial_transaction(broker: NodeProcess, topic: str, copying: Any) -> None:
     create(broker, f"{topic}-in", f"{topic}-out")
     written = fill(broker, f"{topic}-in", 2_000)
     first = copying(topic, 1_000_000)
     assert first.stdout.readline() == "begun\n"
     deadline = time.monotonic() + SECONDS_MAX
-    while sum(map(len, everything(broker, f"{topic}-out"))) < 300:
+    while sum(map(len, read_all(broker, f"{topic}-out"))) < 300:
         assert time.monotonic() < deadline
     first.kill()
-    copied = sum(map(len, everything(broker, f"{topic}-out")))
+    copied = sum(map(len, read_all(broker, f"{topic}-out")))
     second = copying(topic, 2_000 - copied)
     second.communicate(timeout=120)
-    assert everything(broker, f"{topic}-out") == written
+    assert read_all(broker, f"{topic}-out") == written
 
 
-def test_transactions_are_looked_at_and_a_hanging_one_aborted(
+def test_transactions_are_described_and_a_hanging_one_is_aborted(
     broker: NodeProcess, tools: KafkaTools, topic: str
 ) -> None:
     create(broker, topic, partitions=1)
@@ -237,6 +237,6 @@ def test_transactions_are_looked_at_and_a_hanging_one_aborted(
     plain = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     plain.produce(topic, b"plain")
     plain.flush(SECONDS_MAX)
-    assert everything(broker, topic, partitions=1) == [[b"plain"]]
+    assert read_all(broker, topic, partitions=1) == [[b"plain"]]
     with pytest.raises(ToolFailed):
         tools.transactions("abort", *about, "--start-offset", "0")

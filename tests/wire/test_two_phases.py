@@ -1,4 +1,4 @@
-"""Transactions in two phases (KIP-939): what is prepared waits for its coordinator elsewhere, across restarts."""
+"""Two-phase commit (KIP-939): prepared transactions wait for their external coordinator, also across restarts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "transaction.max.timeout.ms": "1000",
 }
-FOR_EVER_MS = 2**31 - 1
+NO_TIMEOUT_MS = 2**31 - 1
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
         node.remove()
 
 
-def init(talk: Conversation, *, keeps: bool, in_two_phases: bool = True) -> Any:
+def init(talk: Conversation, *, keep_prepared: bool, in_two_phases: bool = True) -> Any:
     fields = {
         "transactional_id": "sink",
         "transaction_timeout": 1_000,
         "enable2_pc": in_two_phases,
-        "keep_prepared_txn": keeps,
+        "keep_prepared_txn": keep_prepared,
     }
     return talk.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=6)
 
@@ -50,21 +50,21 @@ def end(talk: Conversation, producer: tuple[int, int], *, commits: bool) -> Any:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_what_is_prepared_is_ended_by_the_next_life(node: OdradekProcess, commits: bool) -> None:
+def test_restarted_producer_ends_its_prepared_transaction(node: OdradekProcess, commits: bool) -> None:
     talk = Conversation(node)
     until_coordinated(talk)
     talk.create_topic("data")
     first = Transactor(talk, "sink")
-    answer = init(talk, keeps=False)
-    first.become(answer.producer_id, answer.producer_epoch)
+    response = init(talk, keep_prepared=False)
+    first.become(response.producer_id, response.producer_epoch)
     first.send("is prepared", "data")
     (described,) = talk.ask_quietly(Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["sink"]}).transaction_states
-    assert described.transaction_timeout.total_seconds() * 1000 == FOR_EVER_MS
+    assert described.transaction_timeout.total_seconds() * 1000 == NO_TIMEOUT_MS
     node.kill()
     node.start()
     talk = Conversation(node)
-    until_coordinated_again(talk)
-    kept = init(talk, keeps=True)
+    until_transaction_is_loaded(talk)
+    kept = init(talk, keep_prepared=True)
     assert kept.error_code is ErrorCode.none
     assert (kept.ongoing_txn_producer_id, kept.ongoing_txn_producer_epoch) == (first.producer_id, first.epoch)
     fenced = end(talk, (first.producer_id, first.epoch), commits=True)
@@ -75,23 +75,23 @@ def test_what_is_prepared_is_ended_by_the_next_life(node: OdradekProcess, commit
     assert end(talk, (kept.producer_id, kept.producer_epoch), commits=commits).error_code is ErrorCode.none
     second = Transactor(talk, "sink")
     second.become(ended.producer_id, ended.producer_epoch)
-    second.send("goes on", "data")
+    second.send("continues", "data")
     second.end("commits", commits=True)
     talk.until(lambda: state_of(talk, "sink") == "CompleteCommit")
 
 
-def until_coordinated_again(talk: Conversation) -> None:
+def until_transaction_is_loaded(talk: Conversation) -> None:
     talk.until(lambda: state_of(talk, "sink") == "Ongoing")
 
 
-def test_who_does_not_keep_what_is_prepared_aborts_it(node: OdradekProcess) -> None:
+def test_init_without_keep_prepared_aborts_the_prepared_transaction(node: OdradekProcess) -> None:
     talk = Conversation(node)
     until_coordinated(talk)
     talk.create_topic("data")
     first = Transactor(talk, "sink")
-    answer = init(talk, keeps=False)
-    first.become(answer.producer_id, answer.producer_epoch)
+    response = init(talk, keep_prepared=False)
+    first.become(response.producer_id, response.producer_epoch)
     first.send("is prepared", "data")
-    assert init(talk, keeps=False).error_code is ErrorCode.concurrent_transactions
+    assert init(talk, keep_prepared=False).error_code is ErrorCode.concurrent_transactions
     talk.until(lambda: state_of(talk, "sink") == "CompleteAbort")
-    assert init(talk, keeps=True).error_code is ErrorCode.none
+    assert init(talk, keep_prepared=True).error_code is ErrorCode.none
