@@ -1,4 +1,4 @@
-"""Looks at clusters that never were, for readings to be tried on."""
+"""Builds `Sight` objects of invented clusters for tests of the console's readings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def member(broker: int, *, is_fenced: bool = False, rack: str | None = None) -> 
 def partition(
     number: int, replicas: tuple[int, ...], isr: tuple[int, ...] | None = None, leader: int | None = None
 ) -> PartitionLayout:
-    """All in sync and led by the first, unless said otherwise."""
+    """By default all replicas are in sync and the first one leads."""
     return PartitionLayout(
         id=number,
         leader=replicas[0] if leader is None else leader,
@@ -45,7 +45,7 @@ def sight(*topics: TopicLayout, brokers: int = 3, down: tuple[int, ...] = (), **
 
 
 def log_dir(**sizes: int) -> LogDir:
-    """By the name of the partition: `orders_0=100`."""
+    """Sizes in bytes by partition name: `orders_0=100`."""
     from odradek.base.ids import TopicPartition
 
     found = {}

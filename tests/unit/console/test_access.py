@@ -19,11 +19,11 @@ def settings(**more: Any) -> Settings:
 
 
 class Served:
-    """What came through, and what was answered."""
+    """Runs `Access` around an app that records who made each admitted request."""
 
-    def __init__(self, told: Settings) -> None:
+    def __init__(self, console_settings: Settings) -> None:
         self.who: list[str] = []
-        self.access = Access(self._inside, told)
+        self.access = Access(self._inside, console_settings)
 
     async def _inside(self, scope: Any, receive: Any, send: Any) -> None:
         self.who.append(scope[WHO])
@@ -67,14 +67,14 @@ def header(sent: list[dict[str, Any]], name: str) -> str:
         ({"certificate": Path("c"), "private_key": Path("k")}, "--password-file or --oidc-issuer"),
     ],
 )
-def test_other_machines_are_served_only_with_password_and_tls(more: dict[str, Any], named: str) -> None:
+def test_other_computers_are_served_only_with_password_and_tls(more: dict[str, Any], named: str) -> None:
     with pytest.raises(UserError) as refused:
         check_exposure(settings(host="0.0.0.0", **more))
     assert f"add {named}, or omit --host" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_with_both_or_on_this_machine_it_is_served() -> None:
+def test_loopback_or_password_with_tls_is_accepted() -> None:
     check_exposure(settings())
     check_exposure(settings(host="0.0.0.0", password="secret12", certificate=Path("c"), private_key=Path("k")))
 
@@ -83,17 +83,17 @@ def test_with_both_or_on_this_machine_it_is_served() -> None:
     ("host", "expected"),
     [("localhost", True), ("127.0.0.9", True), ("[::1]", True), ("10.1.1.1", False), ("localhost.evil.com", False)],
 )
-def test_what_this_machine_is_called(host: str, expected: bool) -> None:
+def test_loopback_hosts_are_recognized(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_a_short_password_is_refused(tmp_path: Path) -> None:
+def test_short_password_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "short").write_text("1234567\n")
     with pytest.raises(UserError, match="at least 8 characters"):
         read_password(tmp_path / "short")
 
 
-def test_pages_of_other_names_and_origins_do_not_come_in() -> None:
+def test_requests_with_foreign_host_or_origin_are_rejected() -> None:
     served = Served(settings())
     assert served.call("/", host="rebound.example:8080")[0]["status"] == 403
     assert served.call("/", origin="https://evil.example")[0]["status"] == 403
@@ -103,15 +103,15 @@ def test_pages_of_other_names_and_origins_do_not_come_in() -> None:
     assert served.who == ["10.0.0.9"]
 
 
-def test_answers_forbid_frames_and_foreign_hosts() -> None:
+def test_responses_forbid_framing() -> None:
     sent = Served(settings()).call("/")
     assert "frame-ancestors 'none'" in header(sent, "content-security-policy")
 
 
-def test_a_password_is_asked_for_and_a_session_remembers_the_name() -> None:
+def test_password_login_starts_a_session_under_the_entered_name() -> None:
     served = Served(settings(password="secret12"))
-    asked = served.call("/topics?page=2")
-    assert (asked[0]["status"], header(asked, "location")) == (303, "/login?next=%2Ftopics%3Fpage%3D2")
+    redirected = served.call("/topics?page=2")
+    assert (redirected[0]["status"], header(redirected, "location")) == (303, "/login?next=%2Ftopics%3Fpage%3D2")
     assert served.call("/socket", kind="websocket")[0]["type"] == "websocket.close"
     wrong = served.call("/login", method="POST", body=urlencode({"name": "Odd", "password": "no"}).encode())
     assert wrong[0]["status"] == 403
@@ -126,13 +126,13 @@ def test_a_password_is_asked_for_and_a_session_remembers_the_name() -> None:
     assert served.who == ["Odd (10.0.0.9)"]
 
 
-@pytest.mark.parametrize("there", ["//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nx: y"])
-def test_logging_in_leads_nowhere_else(there: str) -> None:
+@pytest.mark.parametrize("target", ["//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nx: y"])
+def test_login_never_redirects_to_another_site(target: str) -> None:
     served = Served(settings(password="secret12"))
-    form = urlencode({"name": "Odd", "password": "secret12", "next": there}).encode()
+    form = urlencode({"name": "Odd", "password": "secret12", "next": target}).encode()
     assert header(served.call("/login", method="POST", body=form), "location") == "/"
 
 
-def test_the_form_shows_markup_as_text() -> None:
+def test_login_form_escapes_markup() -> None:
     shown = Served(settings(password="secret12")).call("/login?next=/%22%3E%3Cscript%3E")[1]["body"]
     assert b"<script>" not in shown

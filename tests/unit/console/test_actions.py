@@ -1,4 +1,4 @@
-"""Changes, with a cluster that is made up: what is shown is what is done, and what must not be is refused."""
+"""Console actions against a fake cluster: each action does what its preview showed, and invalid actions are refused."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ from odradek.console.actions.topics import CloneTopic
 from tests.unit.console.sights import log_dir, partition, sight, topic
 
 FIRST = TopicPartition("orders", 0)
-NOBODY = cast(Cluster, object())
+NO_CLUSTER = cast(Cluster, object())
 SEEN = DescribedConfig(
     name="retention.ms",
     value="100",
@@ -40,8 +40,8 @@ SEEN = DescribedConfig(
 )
 
 
-class Made:
-    """Stands for Admin, Groups and Reassignments alike, and remembers what was done."""
+class FakeAdmin:
+    """Fake of Admin, Groups and Reassignments that records every change."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []
@@ -50,7 +50,7 @@ class Made:
         self.moving: list[Reassignment] = []
         self.refused: dict[TopicPartition, KafkaError] = {}
 
-    def __call__(self, cluster: Cluster) -> "Made":
+    def __call__(self, cluster: Cluster) -> "FakeAdmin":
         return self
 
     def alter_configs(self, resource: Resource, *, changes: Any, removals: Any, validate_only: bool) -> None:
@@ -79,63 +79,65 @@ class Made:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Made:
-    stand_in = Made()
-    monkeypatch.setattr(configs, "Admin", stand_in)
-    monkeypatch.setattr(topics, "Admin", stand_in)
-    monkeypatch.setattr(groups, "Admin", stand_in)
-    monkeypatch.setattr(groups, "Groups", stand_in)
-    monkeypatch.setattr(moves, "Reassignments", stand_in)
-    return stand_in
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    fake = FakeAdmin()
+    monkeypatch.setattr(configs, "Admin", fake)
+    monkeypatch.setattr(topics, "Admin", fake)
+    monkeypatch.setattr(groups, "Admin", fake)
+    monkeypatch.setattr(groups, "Groups", fake)
+    monkeypatch.setattr(moves, "Reassignments", fake)
+    return fake
 
 
 def change(value: str | None) -> AlterConfig:
     return AlterConfig(resource=Resource(ResourceType.TOPIC, "orders"), config="retention.ms", value=value, seen=SEEN)
 
 
-def test_a_config_is_shown_before_and_after(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_preview_shows_value_before_and_after(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [SEEN])
-    preview = change("200").preview(NOBODY)
+    preview = change("200").preview(NO_CLUSTER)
     assert [(row.text("now"), row.text("then")) for row in preview.rows] == [
         ("100", "200"),
         ("this topic", "topic orders"),
     ]
-    assert change("100").preview(NOBODY).is_empty
-    assert made.done == []
+    assert change("100").preview(NO_CLUSTER).is_empty
+    assert admin.done == []
     monkeypatch.setattr(configs, "wait_until_applied", lambda cluster, resource, name, is_applied: None)
-    assert change("200").carry_out(NOBODY) == "retention.ms of topic orders is set to 200."
-    assert change(None).carry_out(NOBODY) == "retention.ms of topic orders is removed."
-    assert made.done == [("orders", {"retention.ms": "200"}, ()), ("orders", {}, ("retention.ms",))]
+    assert change("200").carry_out(NO_CLUSTER) == "retention.ms of topic orders is set to 200."
+    assert change(None).carry_out(NO_CLUSTER) == "retention.ms of topic orders is removed."
+    assert admin.done == [("orders", {"retention.ms": "200"}, ()), ("orders", {}, ("retention.ms",))]
 
 
-def test_what_somebody_else_changed_is_not_overwritten(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_config_change_is_not_overwritten(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     now = replace(SEEN, value="150")
     monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [now])
     with pytest.raises(Refused, match=r"was changed in the meantime, from '100' to '150'"):
-        change("200").carry_out(NOBODY)
-    assert made.done == []
+        change("200").carry_out(NO_CLUSTER)
+    assert admin.done == []
 
 
-def test_it_is_said_when_not_all_brokers_have_heard_of_it(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait_in_vain(cluster: Cluster, _: Resource, name: str, is_applied: Callable[[DescribedConfig], bool]) -> None:
+def test_config_outcome_reports_brokers_that_have_not_applied_it(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def time_out(cluster: Cluster, _: Resource, name: str, is_applied: Callable[[DescribedConfig], bool]) -> None:
         assert not is_applied(SEEN)
         assert is_applied(replace(SEEN, value="200"))
         raise TimedOut("the change", 5.0, None)
 
     monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [SEEN])
-    monkeypatch.setattr(configs, "wait_until_applied", wait_in_vain)
-    told = change("200").carry_out(NOBODY)
-    assert told == "retention.ms of topic orders is set to 200; not all brokers have applied it yet."
+    monkeypatch.setattr(configs, "wait_until_applied", time_out)
+    outcome = change("200").carry_out(NO_CLUSTER)
+    assert outcome == "retention.ms of topic orders is set to 200; not all brokers have applied it yet."
 
 
-def test_what_is_not_set_cannot_be_taken_back(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_that_is_not_set_cannot_be_removed(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     inherited = replace(SEEN, is_own=False)
     monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [inherited])
     with pytest.raises(Refused, match="there is nothing to remove"):
-        replace(change(None), seen=inherited).preview(NOBODY)
+        replace(change(None), seen=inherited).preview(NO_CLUSTER)
 
 
-def test_secrets_are_not_written_down() -> None:
+def test_sensitive_values_are_not_in_the_audit_log() -> None:
     assert replace(change("secret"), seen=replace(SEEN, is_sensitive=True)).details() == {"config": "retention.ms"}
 
 
@@ -152,10 +154,10 @@ def group(state: str, *members: GroupMember) -> GroupDescription:
 
 
 class Layouts:
-    """A cluster that knows of one topic."""
+    """Fake cluster with one topic."""
 
-    def retry(self, what: str, ask: Any) -> Any:
-        return ask()
+    def retry(self, what: str, request: Any) -> Any:
+        return request()
 
     def layout(self, names: Any) -> Any:
         return sight(topic("orders", partition(0, (1,)), partition(1, (1,))))
@@ -164,12 +166,12 @@ class Layouts:
         return self.layout(names).topics
 
 
-KNOWING = cast(Cluster, Layouts())
+ONE_TOPIC = cast(Cluster, Layouts())
 
 
-def test_offsets_are_reset_to_what_the_preview_showed(made: Made) -> None:
-    made.described = group(EMPTY)
-    made.committed = {FIRST: 10, TopicPartition("gone", 0): 5}
+def test_offsets_are_reset_to_the_previewed_offsets(admin: FakeAdmin) -> None:
+    admin.described = group(EMPTY)
+    admin.committed = {FIRST: 10, TopicPartition("gone", 0): 5}
     ends = iter([3, 4])
     reset = ResetOffsets(
         group="g",
@@ -178,27 +180,29 @@ def test_offsets_are_reset_to_what_the_preview_showed(made: Made) -> None:
         described="somewhere",
     )
     with pytest.raises(Refused, match="Open the preview first"):
-        reset.carry_out(KNOWING)
-    (row,) = reset.preview(KNOWING).rows
+        reset.carry_out(ONE_TOPIC)
+    (row,) = reset.preview(ONE_TOPIC).rows
     assert [row.text(name) for name in ("partition", "committed", "new", "moved")] == ["orders-0", "10", "3", "-7"]
-    reset.carry_out(KNOWING)
-    assert made.done == [("g", {FIRST: 3})]
+    reset.carry_out(ONE_TOPIC)
+    assert admin.done == [("g", {FIRST: 3})]
     assert reset.details() == {"to": "somewhere", "offsets": {"orders-0": 3}}
 
 
 @pytest.mark.parametrize("action", ["reset", "delete"])
-def test_a_group_with_members_is_left_alone(made: Made, action: str) -> None:
+def test_group_with_members_cannot_be_reset_or_deleted(admin: FakeAdmin, action: str) -> None:
     member = GroupMember(id="m", instance_id=None, client_id="app\x00", host="h", assigned=())
-    made.described = group("Stable", member)
-    wish = cast(Any, None)
-    tried: Any = (
-        DeleteGroup("g") if action == "delete" else ResetOffsets(group="g", topics=(), offset_target=wish, described="")
+    admin.described = group("Stable", member)
+    no_target = cast(Any, None)
+    attempted: Any = (
+        DeleteGroup("g")
+        if action == "delete"
+        else ResetOffsets(group="g", topics=(), offset_target=no_target, described="")
     )
     with pytest.raises(Refused, match=r"Group g is Stable with 1 member \(app\\x00\)"):
-        tried.preview(KNOWING)
-    made.described = KafkaError(ErrorCode.group_id_not_found)
+        attempted.preview(ONE_TOPIC)
+    admin.described = KafkaError(ErrorCode.group_id_not_found)
     with pytest.raises(Refused, match="Group 'g' no longer exists"):
-        tried.preview(KNOWING)
+        attempted.preview(ONE_TOPIC)
 
 
 @pytest.fixture
@@ -211,20 +215,20 @@ def surveyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("surveyed")
-def test_what_is_moved_is_what_was_shown(made: Made) -> None:
+def test_reassignment_does_what_the_preview_showed(admin: FakeAdmin) -> None:
     move = MovePartitions(wanted={FIRST: (3, 2)})
-    preview = move.preview(NOBODY)
+    preview = move.preview(NO_CLUSTER)
     assert preview.sentence.startswith("Reassigns 1 partition: 500 B to copy.")
     assert [(row.text("from"), row.text("to")) for row in preview.rows] == [("1, 2", "3, 2")]
-    assert move.carry_out(NOBODY) == "1 partition being reassigned."
-    assert made.done == [{FIRST: (3, 2)}]
-    assert MovePartitions(wanted={FIRST: (1, 2)}).preview(NOBODY).is_empty
+    assert move.carry_out(NO_CLUSTER) == "1 partition being reassigned."
+    assert admin.done == [{FIRST: (3, 2)}]
+    assert MovePartitions(wanted={FIRST: (1, 2)}).preview(NO_CLUSTER).is_empty
 
 
 @pytest.mark.usefixtures("surveyed")
-def test_a_plan_drains_a_broker(made: Made) -> None:
+def test_reassignment_plan_drains_a_broker(admin: FakeAdmin) -> None:
     move = MovePartitions(purpose=Purpose(drain=frozenset({1})))
-    assert {row.text("to") for row in move.preview(NOBODY).rows} <= {"3, 2", "2, 3"}
+    assert {row.text("to") for row in move.preview(NO_CLUSTER).rows} <= {"3, 2", "2, 3"}
     assert move.target == "drain brokers 1"
 
 
@@ -238,51 +242,57 @@ def test_a_plan_drains_a_broker(made: Made) -> None:
         ({TopicPartition("orders", 7): (1,)}, "Partition orders-7 no longer exists"),
     ],
 )
-def test_moves_that_cannot_be_are_refused(made: Made, wanted: dict[TopicPartition, tuple[int, ...]], why: str) -> None:
+def test_invalid_reassignments_are_refused(
+    admin: FakeAdmin, wanted: dict[TopicPartition, tuple[int, ...]], why: str
+) -> None:
     with pytest.raises(Refused, match=why):
-        MovePartitions(wanted=wanted).preview(NOBODY)
+        MovePartitions(wanted=wanted).preview(NO_CLUSTER)
 
 
 @pytest.mark.usefixtures("surveyed")
-def test_what_is_being_moved_is_not_moved_again(made: Made) -> None:
-    made.moving = [Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))]
+def test_partition_being_reassigned_cannot_be_reassigned_again(admin: FakeAdmin) -> None:
+    admin.moving = [Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))]
     with pytest.raises(Refused, match="orders-0 is already being reassigned"):
-        MovePartitions(wanted={FIRST: (3, 2)}).preview(NOBODY)
+        MovePartitions(wanted={FIRST: (3, 2)}).preview(NO_CLUSTER)
 
 
 @pytest.mark.usefixtures("surveyed")
-def test_unknown_brokers_and_impossible_plans_are_refused(made: Made) -> None:
+def test_unknown_brokers_and_impossible_plans_are_refused(admin: FakeAdmin) -> None:
     with pytest.raises(Refused, match=r"Broker 9 does not exist\. Registered brokers: 1, 2, 3"):
-        MovePartitions(purpose=Purpose(drain=frozenset({9}))).preview(NOBODY)
+        MovePartitions(purpose=Purpose(drain=frozenset({9}))).preview(NO_CLUSTER)
     with pytest.raises(Refused, match="Add brokers, or drain fewer"):
-        MovePartitions(purpose=Purpose(drain=frozenset({1, 2}))).preview(NOBODY)
+        MovePartitions(purpose=Purpose(drain=frozenset({1, 2}))).preview(NO_CLUSTER)
 
 
 @pytest.mark.usefixtures("surveyed")
-def test_replicas_are_added_by_moves_that_were_shown(made: Made) -> None:
+def test_replicas_are_added_by_the_previewed_reassignments(admin: FakeAdmin) -> None:
     more = ChangeReplicas(topic="orders", count=3)
-    assert [(row.text("from"), row.text("to")) for row in more.preview(NOBODY).rows] == [
+    assert [(row.text("from"), row.text("to")) for row in more.preview(NO_CLUSTER).rows] == [
         ("1, 2", "1, 2, 3"),
         ("2, 1", "2, 1, 3"),
     ]
-    more.carry_out(NOBODY)
-    assert made.done == [{FIRST: (1, 2, 3), TopicPartition("orders", 1): (2, 1, 3)}]
+    more.carry_out(NO_CLUSTER)
+    assert admin.done == [{FIRST: (1, 2, 3), TopicPartition("orders", 1): (2, 1, 3)}]
     assert (more.target, more.details()["replicas"]) == ("topic orders", 3)
-    assert ChangeReplicas(topic="orders", count=2).preview(NOBODY).is_empty
+    assert ChangeReplicas(topic="orders", count=2).preview(NO_CLUSTER).is_empty
     with pytest.raises(Refused, match="Enter a number from 1 to 3"):
-        ChangeReplicas(topic="orders", count=4).preview(NOBODY)
+        ChangeReplicas(topic="orders", count=4).preview(NO_CLUSTER)
     with pytest.raises(Refused, match="Topic 'gone' no longer exists"):
-        ChangeReplicas(topic="gone", count=1).preview(NOBODY)
+        ChangeReplicas(topic="gone", count=1).preview(NO_CLUSTER)
 
 
-def test_a_clone_has_what_was_set_for_the_topic_and_nothing_else(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cloned_topic_copies_only_configs_set_for_the_topic(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     inherited = replace(SEEN, name="segment.ms", is_own=False)
     monkeypatch.setattr(topics, "describe_configs", lambda cluster, resource: [SEEN, inherited])
     clone = CloneTopic("orders", "orders-copy")
     with pytest.raises(Refused, match="Open the preview first"):
-        clone.carry_out(KNOWING)
-    assert clone.preview(KNOWING).sentence == "Creates topic orders-copy with 2 partitions and 1 replica per partition."
-    assert clone.carry_out(KNOWING) == "Topic orders-copy is created with the settings of orders, without its records."
+        clone.carry_out(ONE_TOPIC)
+    assert (
+        clone.preview(ONE_TOPIC).sentence == "Creates topic orders-copy with 2 partitions and 1 replica per partition."
+    )
+    assert (
+        clone.carry_out(ONE_TOPIC) == "Topic orders-copy is created with the settings of orders, without its records."
+    )
     given = {"partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "100"}}
-    assert made.done == [("orders-copy", given)]
+    assert admin.done == [("orders-copy", given)]
     assert clone.details() == {"like": "orders"} | given

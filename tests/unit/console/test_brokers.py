@@ -11,7 +11,7 @@ SEEN = sight(
 )
 
 
-def test_every_broker_is_told_with_what_it_carries() -> None:
+def test_broker_rows_show_leaders_replicas_disk_and_state() -> None:
     rows = {row.key: row for row in broker_rows(SEEN)}
     assert list(rows) == ["1", "2", "3"]
     assert (rows["1"].text("leaders"), rows["1"].text("replicas"), rows["1"].text("disk")) == ("2", "2", "3.5 kB")
@@ -22,21 +22,21 @@ def test_every_broker_is_told_with_what_it_carries() -> None:
     assert state.text.startswith("fenced since ")
 
 
-def test_only_a_broker_that_is_gone_can_be_unregistered() -> None:
+def test_only_a_fenced_broker_can_be_unregistered() -> None:
     assert [row.key for row in broker_rows(SEEN) if UNREGISTER in row.actions] == ["3"]
 
 
-def test_a_broker_that_is_forgotten_is_shown_while_replicas_are_assigned_to_it() -> None:
+def test_unregistered_broker_is_shown_while_replicas_are_assigned_to_it() -> None:
     rows = broker_rows(sight(topic("orders", partition(0, (9, 1)))))
     assert [row.key for row in rows] == ["1", "2", "3", "9"]
     assert rows[-1].text("state") == "not registered"
 
 
-def test_skew_counts_those_that_are_online() -> None:
+def test_skew_counts_only_online_brokers() -> None:
     assert skew_sentence(SEEN) == "Most minus least loaded broker: 2 leaders, 1 replicas, 500 B."
 
 
-def test_one_brokers_partitions_come_by_size_and_its_disk_with_its_room() -> None:
+def test_hosted_partitions_are_sorted_by_size_and_disks_show_free_space() -> None:
     rows = hosted_rows(SEEN, 1)
     assert [(row.key, row.text("role"), row.text("size")) for row in rows] == [
         ("orders-0", "leader", "3.0 kB"),
@@ -46,7 +46,7 @@ def test_one_brokers_partitions_come_by_size_and_its_disk_with_its_room() -> Non
     assert (disk.text("stored"), disk.text("free"), disk.text("total")) == ("3.5 kB", "600 B", "1.0 kB")
 
 
-def test_the_overview_counts_what_is_missing() -> None:
+def test_overview_counts_under_replicated_and_offline_partitions() -> None:
     rows = {row.key: row for row in overview_rows(SEEN)}
     assert rows["brokers"].text("value") == "2 of 3"
     assert rows["under-replicated"].text("value") == "1"

@@ -1,4 +1,4 @@
-"""Avro and Protobuf of strangers, with a registry that says what it is told to."""
+"""Decoding of untrusted Avro and Protobuf values, with a fake schema registry."""
 
 import base64
 import io
@@ -59,7 +59,7 @@ def descriptor() -> bytes:
 PROTOBUF = Schema(type="PROTOBUF", text=base64.b64encode(descriptor()).decode())
 
 
-def test_avro_is_decoded_and_shown_as_json_and_as_text_where_it_does_not_fit() -> None:
+def test_avro_is_shown_as_json_and_undecodable_values_as_text() -> None:
     decoders = {7: decoder_of(avro_schema(ORDER))}
     data = framed(7, avro(ORDER, {"amount": 3, "note": "<b>\x07"}))
     shown = Excerpt(data=data, size=len(data))
@@ -75,7 +75,7 @@ def test_avro_is_decoded_and_shown_as_json_and_as_text_where_it_does_not_fit() -
         decode_framed(framed(8, b""), decoders)
 
 
-def test_values_that_json_has_no_form_for_are_shown_all_the_same() -> None:
+def test_avro_values_without_json_form_are_shown_as_text() -> None:
     schema = {"type": "map", "values": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}}
     data = framed(1, b"\x02\x02a\x02\x64\x00")
     assert in_a_cell(Excerpt(data=data, size=len(data)), View.SCHEMA, {1: decoder_of(avro_schema(schema))}) == (
@@ -83,7 +83,7 @@ def test_values_that_json_has_no_form_for_are_shown_all_the_same() -> None:
     )
 
 
-def test_bytes_that_would_end_the_process_are_not_read() -> None:
+def test_schemas_and_values_that_exhaust_memory_or_stack_are_rejected() -> None:
     decode = decoder_of(avro_schema(LIST))
     assert decode(b"\x02\x02\x00") == {"next": {"next": {"next": None}}}
     with pytest.raises(Undecodable, match="is recursive, which limits values to 1,000 bytes"):
@@ -100,14 +100,14 @@ def test_bytes_that_would_end_the_process_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"type": "nothing"}', "[" * 100_000, '{"type": "record"}'])
-def test_schemas_that_are_none_are_told(text: str) -> None:
+def test_invalid_schemas_are_rejected(text: str) -> None:
     with pytest.raises(Undecodable, match=r"invalid (Avro|Protobuf) schema"):
         decoder_of(Schema(type="AVRO", text=text))
     with pytest.raises(Undecodable, match=r"invalid (Avro|Protobuf) schema"):
         decoder_of(Schema(type="PROTOBUF", text=text + "!"))
 
 
-def test_protobuf_is_decoded_the_first_message_or_one_within() -> None:
+def test_protobuf_top_level_and_nested_messages_are_decoded() -> None:
     decode = decoder_of(PROTOBUF)
     assert decode(b"\x00" + b"\x0a\x03ann") == {"name": "ann"}
     # Two levels: the first message, and the first one inside it.
@@ -123,7 +123,7 @@ def registry() -> Iterator[FakeRegistry]:
         yield running
 
 
-def test_schemas_are_asked_for_once_with_those_they_name(registry: FakeRegistry) -> None:
+def test_schemas_are_requested_once_with_their_references(registry: FakeRegistry) -> None:
     line = {"type": "record", "name": "Line", "fields": [{"name": "n", "type": "int"}]}
     basket = {"type": "record", "name": "Basket", "fields": [{"name": "line", "type": "Line"}]}
     named = [{"name": "Line", "subject": "a/line", "version": 2}]
@@ -136,8 +136,8 @@ def test_schemas_are_asked_for_once_with_those_they_name(registry: FakeRegistry)
         "/base/schemas/ids/4": b"<html>",
         "/base/schemas/ids/5": {"references": [{}], "schema": "{}"},
     }
-    asked = SchemaRegistry(f"http://ann:se%20cret@{registry.address}/base/")
-    decoders = asked.decoders({1, 2, 3, 4, 5, 6})
+    client = SchemaRegistry(f"http://ann:se%20cret@{registry.address}/base/")
+    decoders = client.decoders({1, 2, 3, 4, 5, 6})
     assert decode_framed(framed(1, b"\x08"), decoders) == {"line": {"n": 4}}
     assert decode_framed(framed(2, b"\x00\x0a\x01x"), decoders) == {"name": "x"}
     assert decode_framed(framed(3, b'{"a": 1}'), decoders) == {"a": 1}
@@ -145,19 +145,19 @@ def test_schemas_are_asked_for_once_with_those_they_name(registry: FakeRegistry)
         with pytest.raises(Undecodable, match=f"schema {number}: .*{why}"):
             decode_framed(framed(number, b""), decoders)
     count = len(registry.asked)
-    asked.decoders({1, 2, 3, 4, 5, 6})
+    client.decoders({1, 2, 3, 4, 5, 6})
     assert len(registry.asked) == count
     expected = base64.b64encode(b"ann:se cret").decode()
     assert {authorization for _, authorization in registry.asked} == {f"Basic {expected}"}
 
 
-def test_a_registry_that_is_not_there_is_told_per_message() -> None:
+def test_unreachable_schema_registry_is_reported_per_message() -> None:
     decoders = SchemaRegistry("http://127.0.0.1:1").decoders({1})
     with pytest.raises(Undecodable, match=r"schema registry request failed: 127\.0\.0\.1 does not respond"):
         decode_framed(framed(1, b""), decoders)
 
 
 @pytest.mark.parametrize("address", ["", "registry:8081", "file:///etc/passwd", "http://host:port", "http://"])
-def test_addresses_that_are_none_are_refused(address: str) -> None:
+def test_invalid_schema_registry_urls_are_rejected(address: str) -> None:
     with pytest.raises(InvalidRegistryUrl):
         SchemaRegistry(address)

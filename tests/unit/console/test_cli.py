@@ -1,4 +1,4 @@
-"""What is refused at the start is refused in one line, before anything is served."""
+"""`odradek console` reports invalid options in one line, before it serves anything."""
 
 import socket
 import sys
@@ -11,21 +11,21 @@ from odradek.cli.main import run
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run(["console", *arguments]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1, told
-    return told[0]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
 
 
 @pytest.mark.needs("nicegui")
-def test_other_machines_are_not_served_without_password_and_tls(capsys: pytest.CaptureFixture[str]) -> None:
-    told = refusal(capsys, "--host", "0.0.0.0")
-    assert told.startswith(
+def test_console_refuses_other_computers_without_password_and_tls(capsys: pytest.CaptureFixture[str]) -> None:
+    error = refusal(capsys, "--host", "0.0.0.0")
+    assert error.startswith(
         "error: --host 0.0.0.0 is reachable from other computers: add --password-file or --oidc-issuer and --tls-"
     )
 
 
 @pytest.mark.needs("nicegui")
-def test_files_that_are_not_there_and_half_a_certificate_are_told(
+def test_console_reports_missing_files_and_incomplete_tls_options(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert "File not found" in refusal(capsys, "--password-file", str(tmp_path / "none"))
@@ -36,13 +36,13 @@ def test_files_that_are_not_there_and_half_a_certificate_are_told(
 
 
 @pytest.mark.needs("nicegui")
-def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_console_reports_port_already_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        told = refusal(capsys, "--port", str(taken.getsockname()[1]))
-    assert "Address already in use" in told
+        error = refusal(capsys, "--port", str(taken.getsockname()[1]))
+    assert "Address already in use" in error
 
 
-def test_without_the_extra_it_is_said_how_to_get_it(
+def test_console_without_nicegui_says_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "nicegui", None)

@@ -24,14 +24,14 @@ def config(name: str, **more: object) -> DescribedConfig:
     return DescribedConfig(**(given | more))  # type: ignore[arg-type]
 
 
-def test_configs_are_searched_in_name_and_help() -> None:
+def test_configs_are_searched_in_name_and_documentation() -> None:
     configs = [config("a.ms", documentation="How long"), config("b.bytes"), config("c", source="DYNAMIC_TOPIC_CONFIG")]
     assert [row.key for row in config_page(configs, search="LONG", only_changed=False, page=1).items] == ["a.ms"]
     (changed,) = config_page(configs, search="", only_changed=True, page=1).items
     assert (changed.key, changed.text("source")) == ("c", "this topic")
 
 
-def test_secrets_stay_hidden_and_only_what_can_change_can_be_edited() -> None:
+def test_sensitive_values_are_hidden_and_read_only_configs_cannot_be_edited() -> None:
     secret, fixed = config_page(
         [config("key", value=None, is_sensitive=True), config("node.id", is_read_only=True)],
         search="",
@@ -42,13 +42,13 @@ def test_secrets_stay_hidden_and_only_what_can_change_can_be_edited() -> None:
     assert fixed.actions == ()
 
 
-def test_values_of_brokers_stand_side_by_side() -> None:
+def test_broker_config_differences_have_one_column_per_broker() -> None:
     found = {"port": {1: "1", 2: "2\x00"}}
     assert [column.name for column in difference_columns(brokers_of(found))] == ["name", "1", "2"]
     (row,) = difference_rows(found, [1, 2])
     assert (row.text("1"), row.text("2")) == ("1", "2\\x00")
 
 
-def test_what_configs_belong_to_is_named() -> None:
+def test_config_title_names_the_resource() -> None:
     assert title_of(Resource(ResourceType.BROKER, "")) == "all brokers"
     assert title_of(Resource(ResourceType.TOPIC, "a\x1b")) == "topic a\\x1b"

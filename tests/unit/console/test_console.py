@@ -28,7 +28,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 @dataclass
 class Attempt:
-    """An action that ends as it is told to."""
+    """An action that succeeds, or fails with the given exception."""
 
     end: Exception | None = None
     name: str = "Attempt"
@@ -53,71 +53,71 @@ def console(tmp_path: Path, **more: Any) -> Console:
     return Console(Settings(bootstrap=NOWHERE, host="127.0.0.1", port=0, audit_log=tmp_path / "audit", **more))
 
 
-def test_a_change_is_made_and_written_down(tmp_path: Path) -> None:
+def test_change_is_carried_out_and_audited(tmp_path: Path) -> None:
     made = console(tmp_path)
-    outcome = run(made.carry_out(Attempt(), "somebody"))
+    outcome = run(made.carry_out(Attempt(), "ann"))
     assert (outcome.sentence, outcome.has_succeeded) == ("It is done.", True)
     (change,) = made.audit.last()
-    assert (change.who, change.outcome, change.has_succeeded) == ("somebody", "It is done.", True)
+    assert (change.who, change.outcome, change.has_succeeded) == ("ann", "It is done.", True)
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "sentence"),
     [
         (KafkaError(ErrorCode.policy_violation, "no\x07"), "Rejected with POLICY_VIOLATION: no\\x07."),
         (Refused("Not like that."), "Not like that."),
     ],
 )
-def test_a_refusal_is_an_outcome_and_is_written_down_too(tmp_path: Path, end: Exception, told: str) -> None:
+def test_refused_change_is_audited_with_its_reason(tmp_path: Path, end: Exception, sentence: str) -> None:
     made = console(tmp_path)
-    outcome = run(made.carry_out(Attempt(end), "somebody"))
+    outcome = run(made.carry_out(Attempt(end), "ann"))
     assert not outcome.has_succeeded
-    assert outcome.sentence.startswith(told)
+    assert outcome.sentence.startswith(sentence)
     assert made.audit.last()[0].outcome == outcome.sentence
 
 
-def test_a_refusal_for_want_of_replicas_names_the_broker_that_is_missing(tmp_path: Path) -> None:
+def test_not_enough_replicas_error_names_the_broker_that_is_down(tmp_path: Path) -> None:
     made = console(tmp_path)
     made.watch.sight = sight(topic("orders", partition(0, (1, 2), isr=(1,))), down=(2,), min_isr={"orders": 2})
     attempt = Attempt(TimedOut("sending records", 5.0, "NOT_ENOUGH_REPLICAS", ErrorCode.not_enough_replicas))
     attempt.topic = "orders"
-    outcome = run(made.carry_out(attempt, "somebody"))
+    outcome = run(made.carry_out(attempt, "ann"))
     assert "orders-0 has 1 of the 2 in-sync replicas" in outcome.sentence
     assert "because broker 2 is down" in outcome.sentence
 
 
-def test_a_defect_is_no_outcome_but_leaves_its_trace_in_the_log(tmp_path: Path) -> None:
+def test_unexpected_exception_propagates_and_is_audited(tmp_path: Path) -> None:
     made = console(tmp_path)
     with pytest.raises(ZeroDivisionError):
-        run(made.carry_out(Attempt(ZeroDivisionError()), "somebody"))
+        run(made.carry_out(Attempt(ZeroDivisionError()), "ann"))
     (change,) = made.audit.last()
     assert not change.has_succeeded
     assert "Check whether the change took effect" in str(change.outcome)
 
 
-def test_read_only_is_not_only_a_matter_of_buttons(tmp_path: Path) -> None:
+def test_read_only_console_carries_out_no_action(tmp_path: Path) -> None:
     made = console(tmp_path, is_read_only=True)
     attempt = Attempt()
-    assert "--read-only" in run(made.carry_out(attempt, "somebody")).sentence
+    assert "--read-only" in run(made.carry_out(attempt, "ann")).sentence
     assert attempt.tried == []
     assert made.audit.last() == []
 
 
-def test_without_a_log_there_is_no_change(tmp_path: Path) -> None:
+def test_no_change_without_a_writable_audit_log(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
     attempt = Attempt()
-    assert "Nothing was changed" in run(console(tmp_path).carry_out(attempt, "somebody")).sentence
+    assert "Nothing was changed" in run(console(tmp_path).carry_out(attempt, "ann")).sentence
     assert attempt.tried == []
 
 
-def test_clients_are_used_again_also_after_a_refusal() -> None:
+def test_gateway_reuses_client_after_kafka_error_but_not_after_unexpected_exception() -> None:
     used: list[Cluster] = []
 
     def refuse(cluster: Cluster) -> None:
         used.append(cluster)
         raise KafkaError(ErrorCode.invalid_request)
 
-    async def ask() -> None:
+    async def send_requests() -> None:
         gateway = Gateway(NOWHERE, threads=1)
         used.append(await gateway.ask(lambda cluster: cluster))
         with pytest.raises(KafkaError):
@@ -127,14 +127,14 @@ def test_clients_are_used_again_also_after_a_refusal() -> None:
             await gateway.ask(lambda cluster: 1 // 0)
         used.append(await gateway.ask(lambda cluster: cluster))
 
-    run(ask())
+    run(send_requests())
     assert used[0] is used[1] is used[2]
-    # Whatever went wrong there may have left a request half answered.
+    # After an unexpected exception a response may still be pending on the connection.
     assert used[3] is not used[0]
 
 
-def test_too_many_questions_are_refused_and_not_queued() -> None:
-    async def ask() -> str:
+def test_gateway_rejects_requests_beyond_its_queue_limit() -> None:
+    async def send_requests() -> str:
         gateway = Gateway(NOWHERE, threads=1)
         hold = threading.Event()
         waiting = [asyncio.create_task(gateway.ask(lambda cluster: hold.wait(10))) for _ in range(WAITING_MAX)]
@@ -146,26 +146,26 @@ def test_too_many_questions_are_refused_and_not_queued() -> None:
         finally:
             hold.set()
             await asyncio.gather(*waiting)
-        return "asked"
+        return "accepted"
 
-    assert "Try again in a moment" in run(ask())
+    assert "Try again in a moment" in run(send_requests())
 
 
-def test_what_many_want_is_asked_for_once_and_a_failure_is_not_kept() -> None:
-    asked: list[int] = []
+def test_shared_result_is_requested_once_and_failures_are_not_cached() -> None:
+    requests: list[int] = []
 
-    def question(cluster: Cluster) -> int:
-        asked.append(1)
-        if len(asked) == 1:
+    def request(cluster: Cluster) -> int:
+        requests.append(1)
+        if len(requests) == 1:
             raise KafkaError(ErrorCode.coordinator_not_available)
-        return len(asked)
+        return len(requests)
 
-    async def ask() -> list[int]:
-        shared = Shared(Gateway(NOWHERE, threads=2), question, kept_s=60.0)
+    async def send_requests() -> list[int]:
+        shared = Shared(Gateway(NOWHERE, threads=2), request, kept_s=60.0)
         with pytest.raises(KafkaError):
             await shared.get()
-        answers = list(await asyncio.gather(*(shared.get() for _ in range(5))))
+        results = list(await asyncio.gather(*(shared.get() for _ in range(5))))
         shared.forget()
-        return [*answers, await shared.get()]
+        return [*results, await shared.get()]
 
-    assert run(ask()) == [2, 2, 2, 2, 2, 3]
+    assert run(send_requests()) == [2, 2, 2, 2, 2, 3]

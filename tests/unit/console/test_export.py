@@ -17,7 +17,7 @@ from odradek.console.inquiries.messages import Start, Wanted
 from odradek.records.record import Record
 
 FIRST = TopicPartition("orders", 0)
-NOBODY = cast(Cluster, object())
+NO_CLUSTER = cast(Cluster, object())
 RECORDS = [
     Record(b"k", b'=HYPERLINK("x")', 5, (("h", b"1"),), 0),
     Record(None, b"\xff\x00", 6, (), 1),
@@ -27,13 +27,13 @@ RECORDS = [
 
 
 class Reading:
-    """Stands for Admin and Consumer of a topic with three records, to which a fourth comes while it is read."""
+    """Fake of Admin and Consumer for a topic with three records; a fourth arrives during the read."""
 
     def __init__(self, cluster: Cluster, positions: Any = None) -> None:
         self.positions = dict(positions or {})
 
-    def offsets(self, asked: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {one: 3 if at == -1 else 0 for one, at in asked.items()}
+    def offsets(self, timestamps: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {one: 3 if at == -1 else 0 for one, at in timestamps.items()}
 
     def poll(self, *, wait_ms: int) -> list[Consumed]:
         self.positions = dict.fromkeys(self.positions, 4)
@@ -54,8 +54,8 @@ def wanted(**more: Any) -> Wanted:
     return Wanted(topic="orders", start=Start.BEGINNING, **more)
 
 
-def test_json_lines_hold_every_byte() -> None:
-    found = export_messages(NOBODY, wanted(), FileForm.JSON_LINES)
+def test_json_lines_export_preserves_every_byte() -> None:
+    found = export_messages(NO_CLUSTER, wanted(), FileForm.JSON_LINES)
     first, second, third = (json.loads(line) for line in found.data.splitlines())
     assert (found.count, found.was_cut_short) == (3, False)
     assert first == {
@@ -71,8 +71,8 @@ def test_json_lines_hold_every_byte() -> None:
     assert third["value"] is None
 
 
-def test_csv_runs_nothing_in_a_spreadsheet() -> None:
-    found = export_messages(NOBODY, wanted(), FileForm.CSV)
+def test_csv_export_escapes_spreadsheet_formulas() -> None:
+    found = export_messages(NO_CLUSTER, wanted(), FileForm.CSV)
     head, first, second, third = csv.reader(io.StringIO(found.data.decode(), newline=""))
     assert head[4:6] == ["key", "value"]
     assert first[4:] == ["k", '\'=HYPERLINK("x")', '[{"name": "h", "value": "1"}]']
@@ -80,18 +80,18 @@ def test_csv_runs_nothing_in_a_spreadsheet() -> None:
     assert third[4:6] == ["-1", ""]
 
 
-def test_only_what_is_wanted_is_exported_and_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = export_messages(NOBODY, wanted(expression="key == '-1'"), FileForm.JSON_LINES)
+def test_export_applies_filter_and_message_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = export_messages(NO_CLUSTER, wanted(expression="key == '-1'"), FileForm.JSON_LINES)
     assert [json.loads(line)["offset"] for line in found.data.splitlines()] == [2]
     monkeypatch.setattr(export, "MESSAGES_MAX", 2)
-    found = export_messages(NOBODY, wanted(), FileForm.JSON_LINES)
+    found = export_messages(NO_CLUSTER, wanted(), FileForm.JSON_LINES)
     assert (found.count, found.was_cut_short) == (2, True)
 
 
-def test_a_message_is_sent_again_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_is_resent_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     class Known:
-        def retry(self, what: str, ask: Any) -> Any:
-            return ask()
+        def retry(self, what: str, request: Any) -> Any:
+            return request()
 
         def topics(self, names: list[str]) -> Any:
             from tests.unit.console.sights import partition, topic
@@ -101,10 +101,10 @@ def test_a_message_is_sent_again_byte_for_byte(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(actions, "whole_record", lambda cluster, partition, offset: RECORDS[1])
     again = ResendMessage(source=FIRST, offset=1, topic="other")
     with pytest.raises(Refused, match="Open the preview first"):
-        again.carry_out(NOBODY)
+        again.carry_out(NO_CLUSTER)
     preview = again.preview(cast(Cluster, Known()))
     assert preview.sentence == "Produces one message to topic other, any partition, because it has no key."
     assert [row.text("content") for row in preview.rows] == ["null", "\\xff\\x00"]
     assert again.details() == {"from": "orders-0, offset 1", "partition": None, "key_bytes": None, "value_bytes": 2}
     with pytest.raises(Refused, match="Enter the target topic"):
-        ResendMessage(source=FIRST, offset=1, topic="").preview(NOBODY)
+        ResendMessage(source=FIRST, offset=1, topic="").preview(NO_CLUSTER)

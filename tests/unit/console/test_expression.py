@@ -46,7 +46,7 @@ def holds(text: str, subject: Subject = ORDER) -> bool:
         r'key != "user-\"7"',
     ],
 )
-def test_what_holds_of_a_record(text: str) -> None:
+def test_expression_matches_record(text: str) -> None:
     assert holds(text)
     assert not holds(f"not ({text})")
 
@@ -67,11 +67,11 @@ def test_what_holds_of_a_record(text: str) -> None:
         "value < 3",
     ],
 )
-def test_what_a_record_does_not_have_is_never_so_and_never_an_error(text: str) -> None:
+def test_expression_on_missing_field_is_false_without_error(text: str) -> None:
     assert not holds(text)
 
 
-def test_null_deep_and_broken_values_are_borne() -> None:
+def test_expression_accepts_null_deeply_nested_and_invalid_values() -> None:
     for value in (None, b"[" * 100_000, b"{", b"\xff\xfe", b""):
         subject = Subject(TopicPartition("t", 0), Record(None, value))
         assert not holds("value.a == 1 or value[0] > 3 or key", subject)
@@ -95,14 +95,14 @@ def test_null_deep_and_broken_values_are_borne() -> None:
         ("key " * 400, "at most 1,000 characters"),
     ],
 )
-def test_mistakes_are_told_with_their_place(text: str, why: str) -> None:
+def test_syntax_errors_report_their_position(text: str, why: str) -> None:
     with pytest.raises(NoExpression) as refused:
         parse(text)
     assert why in str(refused.value)
 
 
 @given(st.text(alphabet="keyvalu.[]()<>=!~'\"\\ 0123-andort_", max_size=60))
-def test_whatever_is_written_is_understood_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
         condition = parse(text)
     except NoExpression:

@@ -40,14 +40,14 @@ def test_ten_thousand_groups_are_searched_and_paged() -> None:
     assert group_page(listings, search="", page=400).sentence == "9,976 to 10,000 of 10,000"
 
 
-def test_only_an_empty_group_can_be_deleted_and_lag_comes_later() -> None:
+def test_only_an_empty_group_can_be_deleted_and_unknown_lag_is_shown_as_pending() -> None:
     rows = group_rows(
         [listing("a"), listing("b", "Empty")], {"b": GroupSummary(members=0, lag=Lag(records=5, rates=None))}
     )
     assert [(row.actions, row.text("lag")) for row in rows] == [((), "…"), ((DELETE,), "5")]
 
 
-def test_lag_has_a_trend_and_an_end() -> None:
+def test_lag_rows_show_trend_and_time_to_catch_up() -> None:
     first = OffsetSample(at_s=0.0, committed={"readers": {FIRST: 0, SECOND: 10}}, ends={FIRST: 100, SECOND: 10})
     last = OffsetSample(at_s=10.0, committed={"readers": {FIRST: 50, SECOND: 10}}, ends={FIRST: 110, SECOND: 30})
     described = group(MEMBER)
@@ -69,12 +69,12 @@ def test_lag_has_a_trend_and_an_end() -> None:
     assert Rates(consumed=5.0, produced=1.0) == lags_of(described, first, last)[0].lag.rates
 
 
-def test_a_group_is_told_in_a_sentence() -> None:
+def test_group_heading_summarizes_state_and_lag() -> None:
     look = OffsetSample(at_s=0.0, committed={"readers": {FIRST: 7}}, ends={FIRST: 10})
     described = group(MEMBER)
     lags = tuple(lags_of(described, None, look))
-    told = heading_of(GroupDetail(group=described, look=look, lags=lags, rebalances=None))
-    assert told == ("classic group, Stable, 1 member, assignor range, coordinated by broker 2. Lag 3 records.")
+    heading = heading_of(GroupDetail(group=described, look=look, lags=lags, rebalances=None))
+    assert heading == ("classic group, Stable, 1 member, assignor range, coordinated by broker 2. Lag 3 records.")
     (row,) = member_rows(described)
     assert (row.text("client"), row.text("assigned"), row.text("target")) == ("c\\x07", "orders:0", "same")
 
@@ -89,12 +89,12 @@ def test_a_group_is_told_in_a_sentence() -> None:
         ("time", "2026-01-31T12:00:00Z", "at 2026-01-31T12:00:00Z"),
     ],
 )
-def test_a_reset_is_read_from_what_was_entered(where: str, at: str, described: str) -> None:
+def test_offset_reset_is_parsed_from_the_form(where: str, at: str, described: str) -> None:
     reset = reset_of("g", where, at, " a, b,")
     assert (reset.described, list(reset.topics)) == (described, ["a", "b"])
 
 
 @pytest.mark.parametrize(("where", "at"), [("offset", "-1"), ("offset", ""), ("shift", "x"), ("time", "yesterday")])
-def test_what_makes_no_sense_is_refused(where: str, at: str) -> None:
+def test_invalid_offset_reset_is_refused(where: str, at: str) -> None:
     with pytest.raises(Refused):
         reset_of("g", where, at, "")

@@ -19,7 +19,7 @@ from odradek.pipelines.jobs.state import JobState
 
 pytestmark = pytest.mark.needs("pyarrow")
 
-NOBODY = cast(Cluster, object())
+NO_CLUSTER = cast(Cluster, object())
 HERE = "127.0.0.1:9092"
 PROGRESS = Progress(
     batches=1,
@@ -44,7 +44,7 @@ def status(state: str, failure: str | None = None) -> RunStatus:
     return RunStatus(pid=1, state=state, at_ms=5, what="orders → <b>", progress=PROGRESS, failure=failure)
 
 
-def test_a_job_is_told_from_its_first_run_to_its_failure(tmp_path: Path) -> None:
+def test_job_row_shows_state_from_first_run_to_failure(tmp_path: Path) -> None:
     ingest = job(tmp_path)
     state = JobState(tmp_path, "orders")
     assert rows(ingest) == [("ingest orders", "never started", "", "", "", START)]
@@ -53,18 +53,18 @@ def test_a_job_is_told_from_its_first_run_to_its_failure(tmp_path: Path) -> None
         status("running").keep(state.directory)
         assert rows(ingest) == [("ingest orders", "running", "1,234", "100", "2", STOP)]
     assert rows(ingest)[0][1] == "stopped unexpectedly"
-    status("failed", "Spark\x07 said no").keep(state.directory)
+    status("failed", "Spark\x07 output no").keep(state.directory)
     assert rows(ingest)[0][1::4] == ("failed", START)
-    assert problem_sentences(look_at_jobs([ingest])) == "ingest orders: Spark\\x07 said no."
+    assert problem_sentences(look_at_jobs([ingest])) == "ingest orders: Spark\\x07 output no."
     (state.directory / "status.json").write_text("{}")
     assert rows(ingest)[0][1] == "unreadable"
     assert rows(job(tmp_path, "ingest a/b {}"))[0][1] == "unreadable"
 
 
-def test_an_audit_and_a_load_are_jobs_too(tmp_path: Path) -> None:
+def test_audit_and_load_jobs_are_shown_with_their_own_state(tmp_path: Path) -> None:
     audit, load = job(tmp_path, "audit orders {}"), job(tmp_path, "load {} orders")
     with JobState(tmp_path, "orders").hold():
-        assert rows(audit)[0][1] == "never started", "that is the job itself"
+        assert rows(audit)[0][1] == "never started", "the lock belongs to the ingest job, not to the audit"
     audits = JobState(tmp_path, "orders").audits
     audits.mkdir()
     with hold_lock(audits / "lock", ""):
@@ -78,37 +78,37 @@ def command(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(run_command, "ODRADEK", (sys.executable, "-c", program))
 
 
-def test_it_is_started_and_stopped_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_is_started_and_stopped_through_the_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "REFUSAL_S", 2.0)
     ingest = job(tmp_path / "table")
     start, stop = StartJob(ingest, HERE), StopJob(ingest)
     for action in (start, stop):
-        told = f"{action.preview(NOBODY)} {action.target} {action.details()}"
-        assert "orders" in told and "hidden" not in told
+        shown = f"{action.preview(NO_CLUSTER)} {action.target} {action.details()}"
+        assert "orders" in shown and "hidden" not in shown
     command(monkeypatch, "import sys; sys.exit('{}\\nerror: there is no topic orders\\n')")
     with pytest.raises(Refused, match=r"The job did not start: there is no topic orders\."):
-        start.carry_out(NOBODY)
+        start.carry_out(NO_CLUSTER)
     assert problem_sentences(look_at_jobs([ingest])) == "ingest orders: there is no topic orders."
     command(monkeypatch, "import os, sys; print(sys.argv[1:], os.environ['ODRADEK_BOOTSTRAP'])")
-    assert "is starting" in start.carry_out(NOBODY)
-    said = (JobState(tmp_path / "table", "orders").directory / "console-run.log").read_text()
-    assert said.startswith("['job', 'ingest', 'orders', ") and said.endswith(f"] {HERE}\n")
+    assert "is starting" in start.carry_out(NO_CLUSTER)
+    output = (JobState(tmp_path / "table", "orders").directory / "console-run.log").read_text()
+    assert output.startswith("['job', 'ingest', 'orders', ") and output.endswith(f"] {HERE}\n")
     command(monkeypatch, "import sys; sys.stderr.write(' '.join(sys.argv[1:]) + ': stopped\\n')")
     named = f"{tmp_path}/table --name orders --timeout 120.0: stopped."
-    assert stop.carry_out(NOBODY) == f"Job stop {named}"
+    assert stop.carry_out(NO_CLUSTER) == f"Job stop {named}"
     audit = StopJob(job(tmp_path, "audit orders {}"))
-    assert "--name orders --audit" in audit.carry_out(NOBODY)
-    assert "immediately" in audit.preview(NOBODY).sentence
+    assert "--name orders --audit" in audit.carry_out(NO_CLUSTER)
+    assert "immediately" in audit.preview(NO_CLUSTER).sentence
     command(monkeypatch, "import sys; sys.exit('error: process 7 still runs')")
     with pytest.raises(Refused, match="The job was not stopped: process 7 still runs"):
-        stop.carry_out(NOBODY)
+        stop.carry_out(NO_CLUSTER)
 
 
 @pytest.mark.parametrize("text", ["audit orders {}", "load {} orders", "ingest orders {} --name a/b"])
-def test_nothing_is_made_where_nothing_can_run(tmp_path: Path, text: str) -> None:
+def test_start_of_invalid_job_creates_no_files(tmp_path: Path, text: str) -> None:
     start = StartJob(job(tmp_path / "misspelled", text), HERE)
     with pytest.raises(Refused):
-        start.preview(NOBODY)
+        start.preview(NO_CLUSTER)
     with pytest.raises(Refused):
-        start.carry_out(NOBODY)
+        start.carry_out(NO_CLUSTER)
     assert list(tmp_path.iterdir()) == []

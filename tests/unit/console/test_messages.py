@@ -12,34 +12,34 @@ def excerpt(data: bytes, size: int | None = None) -> Excerpt:
     return Excerpt(data=data, size=len(data) if size is None else size)
 
 
-def test_control_characters_are_spelled_out_but_lines_stay_lines() -> None:
+def test_control_characters_are_escaped_but_line_breaks_are_kept() -> None:
     assert in_full(excerpt(b"a\nb\x1b[0m\x00"), View.TEXT) == "a\nb\\x1b[0m\\x00"
     assert in_a_cell(excerpt(b"a\nb\xff"), View.TEXT) == "a\\x0ab\\xff"
 
 
-def test_json_is_laid_out_and_what_is_none_is_shown_as_text_with_the_reason() -> None:
+def test_json_is_indented_and_invalid_json_is_shown_as_text_with_the_reason() -> None:
     assert in_full(excerpt(b'{"b":1,"a":"\\u202e"}'), View.JSON) == '{\n  "b": 1,\n  "a": "\\u202e"\n}'
     shown = in_full(excerpt(b"{nope"), View.JSON)
     assert shown.startswith("{nope\n(not shown as JSON: ")
     assert "nested too deeply" in in_full(excerpt(b"[" * 60_000), View.JSON)
 
 
-def test_hex_has_places_and_letters() -> None:
+def test_hex_view_shows_offsets_and_printable_characters() -> None:
     assert in_full(excerpt(b"AB\x00" * 6), View.HEX).splitlines() == [
         "00000000  41 42 00 41 42 00 41 42 00 41 42 00 41 42 00 41  AB.AB.AB.AB.AB.A",
         "00000010  42 00                                            B.",
     ]
 
 
-def test_what_was_cut_says_so() -> None:
-    cut = excerpt(b"x" * EXCERPT_BYTES, 10_000_000)
-    assert in_full(cut, View.TEXT).endswith("of 10,000,000 bytes")
-    assert "only part of the value was loaded" in in_full(cut, View.JSON)
-    assert in_a_cell(cut, View.TEXT).endswith("… (10.0 MB)")
+def test_truncated_value_is_marked_as_truncated() -> None:
+    truncated = excerpt(b"x" * EXCERPT_BYTES, 10_000_000)
+    assert in_full(truncated, View.TEXT).endswith("of 10,000,000 bytes")
+    assert "only part of the value was loaded" in in_full(truncated, View.JSON)
+    assert in_a_cell(truncated, View.TEXT).endswith("… (10.0 MB)")
     assert in_a_cell(excerpt(b"short"), View.HEX) == "73686f7274"
 
 
-def test_null_is_not_empty() -> None:
+def test_null_is_shown_differently_from_an_empty_value() -> None:
     message = Message(
         partition=TopicPartition("t", 3),
         offset=7,
@@ -54,12 +54,12 @@ def test_null_is_not_empty() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1.5", "٣", "1e3", "0x10", "--1", "9" * 30])
-def test_what_is_no_number_is_refused_with_what_was_entered(text: str) -> None:
+def test_invalid_number_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="The count must"):
         whole_number(text, "The count")
 
 
-def test_numbers_lists_and_pairs_are_read() -> None:
+def test_numbers_broker_lists_and_pairs_are_parsed() -> None:
     assert whole_number(" 1,000 ", "n") == 1000
     assert optional_number(" ", "n") is None
     assert broker_ids("1, 2 3", "A broker") == (1, 2, 3)
@@ -68,7 +68,7 @@ def test_numbers_lists_and_pairs_are_read() -> None:
         pairs("nope", "Config")
 
 
-def test_bytes_are_written_as_text_hex_or_not_at_all() -> None:
+def test_entered_bytes_are_parsed_as_text_hex_or_null() -> None:
     assert bytes_of("ä", Form.TEXT, "x") == "ä".encode()
     assert bytes_of("00 ff", Form.HEX, "x") == b"\x00\xff"
     assert bytes_of("ignored", Form.NULL, "x") is None

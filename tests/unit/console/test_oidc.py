@@ -1,4 +1,4 @@
-"""Logging in elsewhere."""
+"""Login through an OpenID Connect provider."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def provider(shared: Provider) -> Provider:
     return shared
 
 
-def told(provider: Provider, *allowed: str) -> OidcSettings:
+def oidc_settings(provider: Provider, *allowed: str) -> OidcSettings:
     return OidcSettings(
         issuer=provider.issuer,
         client_id=CLIENT,
@@ -42,7 +42,7 @@ def told(provider: Provider, *allowed: str) -> OidcSettings:
 
 
 def begin(oidc: Oidc, provider: Provider) -> tuple[str, str]:
-    """The query with which the browser comes back, and its cookie."""
+    """Returns the query of the provider's redirect to the callback, and the browser's cookie."""
     location, binding = asyncio.run(oidc.begin("/topics"))
     assert location.startswith(f"{provider.issuer}/authorize?")
     back = provider.authorize(urlsplit(location).query)
@@ -55,8 +55,8 @@ def finish(oidc: Oidc, query: str, binding: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("allowed", ["ann@example.org", "@example.org", "7", "*"])
-def test_who_is_named_comes_in_once_under_the_name_the_provider_gives(provider: Provider, allowed: str) -> None:
-    oidc = Oidc(told(provider, allowed))
+def test_allowed_user_logs_in_once_with_the_providers_name(provider: Provider, allowed: str) -> None:
+    oidc = Oidc(oidc_settings(provider, allowed))
     query, binding = begin(oidc, provider)
     assert finish(oidc, query, binding) == ("Ann@example.org", "/topics")
     with pytest.raises(NotLetIn, match="not started here"):
@@ -76,16 +76,18 @@ def test_who_is_named_comes_in_once_under_the_name_the_provider_gives(provider: 
         ({"nonce": "other"}, "token is not valid"),
     ],
 )
-def test_who_is_not_named_or_cannot_be_trusted_stays_out(provider: Provider, claims: dict[str, Any], why: str) -> None:
-    oidc = Oidc(told(provider))
+def test_user_with_disallowed_or_invalid_claims_is_rejected(
+    provider: Provider, claims: dict[str, Any], why: str
+) -> None:
+    oidc = Oidc(oidc_settings(provider))
     query, binding = begin(oidc, provider)
     provider.claims = claims
     with pytest.raises(NotLetIn, match=why):
         finish(oidc, query, binding)
 
 
-def test_a_foreign_signature_a_foreign_browser_and_a_refusal_stay_out(provider: Provider) -> None:
-    oidc = Oidc(told(provider))
+def test_wrong_signature_other_browser_and_denied_login_are_rejected(provider: Provider) -> None:
+    oidc = Oidc(oidc_settings(provider))
     query, binding = begin(oidc, provider)
     provider.signing_key = ECKey.generate_key("P-256", {"kid": "one"})
     with pytest.raises(NotLetIn, match="token is not valid"):
@@ -102,15 +104,15 @@ def test_a_foreign_signature_a_foreign_browser_and_a_refusal_stay_out(provider: 
     with pytest.raises(NotLetIn, match=r"127\.0\.0\.1 returned HTTP 400"):
         finish(oidc, query, binding)
     with pytest.raises(NotLetIn, match="does not identify itself"):
-        asyncio.run(Oidc(replace(told(provider), issuer=f"{provider.issuer}/")).begin("/"))
+        asyncio.run(Oidc(replace(oidc_settings(provider), issuer=f"{provider.issuer}/")).begin("/"))
 
 
-def test_the_door_sends_away_takes_back_and_remembers(provider: Provider) -> None:
-    served = Served(settings(oidc=told(provider)))
+def test_login_redirects_to_the_provider_and_starts_a_session(provider: Provider) -> None:
+    served = Served(settings(oidc=oidc_settings(provider)))
     assert header(served.call("/topics"), "location") == "/login?next=%2Ftopics"
     assert served.call("/", kind="websocket")[0]["type"] == "websocket.close"
 
-    def go_and_return(**cookies: str) -> list[dict[str, Any]]:
+    def log_in(**cookies: str) -> list[dict[str, Any]]:
         sent = served.call("/login?next=%2Ftopics%3Fsearch%3D%22%3E")
         cookie = header(sent, "set-cookie")
         assert "SameSite=Lax" in cookie
@@ -118,19 +120,19 @@ def test_the_door_sends_away_takes_back_and_remembers(provider: Provider) -> Non
         back = urlsplit(provider.authorize(urlsplit(header(sent, "location")).query))
         return served.call(f"{back.path}?{back.query}", **({"cookie": cookie.partition(";")[0]} | cookies))
 
-    refused = go_and_return(cookie="")
+    refused = log_in(cookie="")
     assert refused[0]["status"] == 403
     assert b"another browser" in refused[1]["body"]
-    entered = go_and_return()
-    assert entered[0]["status"] == 200
-    assert b"/topics?search=&quot;&gt;" in entered[1]["body"]
-    session = header(entered, "set-cookie").partition(";")[0]
+    logged_in = log_in()
+    assert logged_in[0]["status"] == 200
+    assert b"/topics?search=&quot;&gt;" in logged_in[1]["body"]
+    session = header(logged_in, "set-cookie").partition(";")[0]
     assert served.call("/topics", cookie=session)[-1]["body"] == b"inside"
     assert served.who == ["Ann@example.org (10.0.0.9)"]
 
 
-def test_what_would_be_careless_is_refused_at_the_start(provider: Provider) -> None:
-    given = told(provider)
+def test_insecure_oidc_settings_are_rejected(provider: Provider) -> None:
+    given = oidc_settings(provider)
     changes: list[tuple[dict[str, Any], str]] = [
         ({"allowed": ()}, "--oidc-allow"),
         ({"issuer": "http://login.example.org"}, "unencrypted"),

@@ -24,7 +24,7 @@ from tests.unit.console.sights import log_dir, partition, sight, topic
 FIRST = TopicPartition("orders", 0)
 
 
-def test_the_map_tells_who_leads_who_follows_and_who_is_behind() -> None:
+def test_partition_map_shows_leader_in_sync_and_lagging_replicas() -> None:
     seen = sight(
         topic("orders", partition(0, (1, 2, 3), isr=(1, 2)), partition(1, (2, 1), leader=1)),
         disks={1: (log_dir(orders_0=2000),)},
@@ -48,7 +48,7 @@ def test_the_map_tells_who_leads_who_follows_and_who_is_behind() -> None:
     assert (first.actions, second.actions) == ((REASSIGN,), (ELECT, REASSIGN))
 
 
-def test_who_is_behind_is_told_by_how_much_and_whether_it_may_lead() -> None:
+def test_partition_map_shows_lag_and_eligible_leaders() -> None:
     seen = sight(topic("orders", partition(0, (1, 2, 3, 4), isr=(1, 4))), brokers=4, down=(3,))
     near = ReplicaStates(
         eligible={FIRST: Eligible(leaders=(2,), last_known=(3,))}, ends={1: {FIRST: 1000}, 2: {FIRST: 400}, 4: {}}
@@ -62,7 +62,7 @@ def test_who_is_behind_is_told_by_how_much_and_whether_it_may_lead() -> None:
     ]
 
 
-def test_a_hot_partition_explains_itself() -> None:
+def test_hot_partition_shows_its_share_and_hot_keys() -> None:
     partitions = [partition(number, (1,)) for number in range(4)]
     rates = {FIRST: Rates(bytes_in=9000.0), TopicPartition("orders", 1): Rates(bytes_in=1000.0)}
     keys = {FIRST: (HotKey(b"<b>\x07", 0.8), HotKey(None, 0.3), HotKey(b"cold", 0.1))}
@@ -76,44 +76,46 @@ def test_a_hot_partition_explains_itself() -> None:
     ]
 
 
-def test_only_what_ails_is_shown_on_demand() -> None:
+def test_partition_map_filters_unhealthy_partitions_and_names() -> None:
     seen = sight(topic("orders", partition(0, (1, 2)), partition(1, (1, 2), isr=(1,))), topic("x", partition(0, (1,))))
     assert [row.key for row in map_page(seen, search="", only_ailing=True, page=1).items] == ["orders-1"]
     assert [row.key for row in map_page(seen, search="X", only_ailing=False, page=1).items] == ["x-0"]
 
 
-def test_what_is_on_the_move_can_be_called_off_and_not_moved_again() -> None:
-    move = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
-    seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), moves=(move,))
+def test_reassigning_partition_can_only_be_cancelled() -> None:
+    reassignment = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
+    seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), moves=(reassignment,))
     (row,) = map_page(seen, search="", only_ailing=False, page=1).items
     assert (row.text("state"), row.text("broker-3"), row.actions) == ("reassigning", "adding", (CANCEL,))
 
 
-def test_progress_is_told_with_what_is_left() -> None:
-    move = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
+def test_reassignment_progress_shows_rate_and_time_left() -> None:
+    reassignment = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
     meter = ProgressMeter()
     assert progress_sentence(ProgressMeter().sample([], 0.0)) == "No reassignments in progress."
-    meter.sample([ReassignmentState(reassignment=move, copied_bytes=0, total_bytes=10_000)], 1.0)
-    seen = meter.sample([ReassignmentState(reassignment=move, copied_bytes=4_000, total_bytes=10_000)], 3.0)
+    meter.sample([ReassignmentState(reassignment=reassignment, copied_bytes=0, total_bytes=10_000)], 1.0)
+    seen = meter.sample([ReassignmentState(reassignment=reassignment, copied_bytes=4_000, total_bytes=10_000)], 3.0)
     assert progress_sentence(seen) == ("0 of 1 partition completed, 4.0 kB of 10.0 kB copied, 2.0 kB/s, 3.0 s left.")
     (row,) = progress_rows(seen.states)
     assert [row.text(name) for name in ("to", "adding", "removing", "percent")] == ["2, 3", "3", "1", "40 %"]
     assert progress_sentence(meter.sample([], 9.0)).startswith("No reassignments in progress: 1 partition completed")
 
 
-def test_a_move_is_told_with_its_cost() -> None:
-    move = PlannedReassignment(partition=FIRST, before=(1, 2), after=(3, 2), size_bytes=6_000_000)
-    assert cost_sentence([move], None) == "Reassigns 1 partition: 6.0 MB to copy."
-    assert cost_sentence([move], 1_000_000) == "Reassigns 1 partition: 6.0 MB to copy, 6.0 s at 1.0 MB/s."
+def test_reassignment_cost_shows_bytes_and_duration() -> None:
+    reassignment = PlannedReassignment(partition=FIRST, before=(1, 2), after=(3, 2), size_bytes=6_000_000)
+    assert cost_sentence([reassignment], None) == "Reassigns 1 partition: 6.0 MB to copy."
+    assert cost_sentence([reassignment], 1_000_000) == "Reassigns 1 partition: 6.0 MB to copy, 6.0 s at 1.0 MB/s."
 
 
-def test_refusals_of_some_are_told_and_of_all_are_raised() -> None:
+def test_partial_refusals_are_reported_and_complete_refusal_raises() -> None:
     refused = {FIRST: KafkaError(ErrorCode.invalid_replica_assignment, "no broker 9")}
-    told = _told(3, "being reassigned", refused)
-    assert told.startswith("2 partitions being reassigned. 1 of 3 partitions refused; orders-0: Rejected with INVALID_")
+    outcome = _told(3, "being reassigned", refused)
+    assert outcome.startswith(
+        "2 partitions being reassigned. 1 of 3 partitions refused; orders-0: Rejected with INVALID_"
+    )
     try:
         _told(1, "being reassigned", refused)
     except Refused as error:
         assert "no broker 9" in str(error)
     else:
-        raise AssertionError("a refusal of all was told as a success")
+        raise AssertionError("the refusal of all partitions was reported as a success")

@@ -15,7 +15,7 @@ from odradek.pipelines.jobs.pipeline.status import PipelineStatus, QueryStatus
 
 pytestmark = pytest.mark.needs("pyarrow")
 
-NOBODY = cast(Cluster, object())
+NO_CLUSTER = cast(Cluster, object())
 FILE = """\
 name: shop
 sources: {orders: {topic: orders}}
@@ -47,7 +47,7 @@ def rows(file: Path) -> list[tuple[str, ...]]:
     ]
 
 
-def test_a_pipeline_is_told_from_its_first_run_to_its_failure(file: Path) -> None:
+def test_pipeline_row_shows_state_from_first_run_to_failure(file: Path) -> None:
     state = file.parent / "state"
     assert rows(file) == [("shop", "never started", "", "", "", START)]
     with hold_lock(state / "lock", "held"):
@@ -63,7 +63,7 @@ def test_a_pipeline_is_told_from_its_first_run_to_its_failure(file: Path) -> Non
     assert problem_sentences(look_at_pipelines([file])) == "shop: Spark\\x07 said no."
 
 
-def test_what_is_wrong_with_one_is_said_of_it(file: Path) -> None:
+def test_unreadable_pipeline_is_reported_with_its_problem(file: Path) -> None:
     torn = file.with_name("torn.yaml")
     torn.write_text("name: [")
     (file.parent / "state" / "status.json").write_text("{")
@@ -73,31 +73,31 @@ def test_what_is_wrong_with_one_is_said_of_it(file: Path) -> None:
     assert "invalid YAML" in str(second.problem)
     assert all(row.actions == () for row in pipeline_rows([first, second]))
     with pytest.raises(Refused, match="invalid YAML"):
-        StartPipeline(torn).preview(NOBODY)
+        StartPipeline(torn).preview(NO_CLUSTER)
 
 
 def command(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(run_command, "ODRADEK", (sys.executable, "-c", program))
 
 
-def test_it_is_started_and_stopped_by_the_command_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_is_started_and_stopped_through_the_cli(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "REFUSAL_S", 2.0)
-    assert "odradek pipeline run" in StartPipeline(file).preview(NOBODY).sentence
+    assert "odradek pipeline run" in StartPipeline(file).preview(NO_CLUSTER).sentence
     command(monkeypatch, "import sys; sys.exit('{}\\nerror: there is no topic orders\\n')")
     with pytest.raises(Refused, match=r"did not start: there is no topic orders\."):
-        StartPipeline(file).carry_out(NOBODY)
+        StartPipeline(file).carry_out(NO_CLUSTER)
     assert problem_sentences(look_at_pipelines([file])) == "shop: there is no topic orders."
     command(monkeypatch, "import sys; print(sys.argv)")
-    assert "is starting" in StartPipeline(file).carry_out(NOBODY)
+    assert "is starting" in StartPipeline(file).carry_out(NO_CLUSTER)
     assert "'run', " in (file.parent / "state" / "console-run.log").read_text()
     command(monkeypatch, "import sys; sys.stderr.write('shop: stopped\\n')")
-    assert StopPipeline(file).carry_out(NOBODY) == "Shop: stopped."
+    assert StopPipeline(file).carry_out(NO_CLUSTER) == "Shop: stopped."
     command(monkeypatch, "import sys; sys.exit('error: process 7 still runs')")
     with pytest.raises(Refused, match="was not stopped: process 7 still runs"):
-        StopPipeline(file).carry_out(NOBODY)
+        StopPipeline(file).carry_out(NO_CLUSTER)
 
 
-def test_without_the_jobs_it_is_said_how_to_get_them(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipelines_without_the_jobs_extra_say_how_to_install_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
         from odradek.text.errors import UserError
 

@@ -9,7 +9,7 @@ def texts(words: str, groups: tuple[str, ...] = ()) -> list[str]:
     return [f"{hit.kind} {hit.text}" for hit in find(words, SEEN, groups, PLACES)]
 
 
-def test_the_nearest_comes_first_whatever_it_is() -> None:
+def test_search_ranks_closest_match_first_across_kinds() -> None:
     assert texts("Orders", ("orders-app", "other")) == [
         "Topic orders",
         "Group orders-app",
@@ -23,11 +23,11 @@ def test_the_nearest_comes_first_whatever_it_is() -> None:
     assert texts("no such thing") == []
 
 
-def test_names_are_inert_and_links_lead_there() -> None:
+def test_search_hits_escape_names_and_link_to_their_page() -> None:
     (hit,) = find("<b>", SEEN, (), PLACES)
     assert (hit.text, hit.link) == ("<b>x\\x07", "/topics/%3Cb%3Ex%07")
     assert find("a", None, ("a",), PLACES)[0].link == "/groups/one?id=a"
 
 
-def test_ten_thousand_names_give_a_handful() -> None:
+def test_search_of_ten_thousand_names_is_limited() -> None:
     assert len(find("g", None, [f"g{number}" for number in range(10_000)], PLACES)) == HITS_MAX

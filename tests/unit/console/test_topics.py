@@ -35,7 +35,7 @@ def test_topics_are_searched_and_sorted() -> None:
     assert names(with_internal=True) == ["__consumer_offsets", "orders", "payments"]
 
 
-def test_a_topic_is_told_with_its_sizes_and_state() -> None:
+def test_topic_row_shows_sizes_state_and_lag() -> None:
     orders, payments = topic_page(SEEN, LAGS, search="", with_internal=False, order=Order.NAME, page=1).items
     assert [orders.text(name) for name in ("state", "partitions", "replicas", "size", "stored")] == [
         "1 below min ISR",
@@ -50,12 +50,12 @@ def test_a_topic_is_told_with_its_sizes_and_state() -> None:
     assert payments.actions == (DELETE,)
 
 
-def test_the_clusters_own_topics_cannot_be_deleted_from_the_list() -> None:
+def test_internal_topics_cannot_be_deleted_from_the_list() -> None:
     internal, *_ = topic_page(SEEN, LAGS, search="", with_internal=True, order=Order.NAME, page=1).items
     assert internal.actions == ()
 
 
-def test_partitions_have_their_offsets_once_they_are_known() -> None:
+def test_partition_rows_show_offsets_once_known() -> None:
     first = TopicPartition("orders", 0)
     unknown, _ = partition_page(SEEN, SEEN.topics["orders"], None, 1).items
     assert unknown.text("latest") == "…"
@@ -65,13 +65,13 @@ def test_partitions_have_their_offsets_once_they_are_known() -> None:
     assert below.text("state") == "1 of min 2 in sync"
 
 
-def test_ten_thousand_topics_make_one_page_of_rows() -> None:
+def test_ten_thousand_topics_are_paged() -> None:
     seen = sight(*(topic(f"t-{number:05}", partition(0, (1,))) for number in range(10_000)))
     page = topic_page(seen, None, search="t-", with_internal=False, order=Order.SIZE, page=400)
     assert (len(page.items), page.count, page.items[-1].key) == (25, 400, "t-09999")
 
 
-def test_groups_that_read_a_topic_come_by_lag() -> None:
+def test_groups_of_a_topic_are_sorted_by_lag() -> None:
     first = TopicPartition("orders", 0)
     groups = tuple(
         ReadingGroup(id=name, state="Empty", members=0, committed={first: offset})
@@ -81,7 +81,7 @@ def test_groups_that_read_a_topic_come_by_lag() -> None:
     assert [(row.key, row.text("lag")) for row in rows] == [("far", "95"), ("near", "1"), ("ahead", "0")]
 
 
-def test_only_what_was_set_for_the_topic_is_shown() -> None:
+def test_only_configs_set_for_the_topic_are_shown() -> None:
     def config(name: str, is_own: bool) -> DescribedConfig:
         return DescribedConfig(
             name=name,
