@@ -13,7 +13,7 @@ from tests.node_process import NodeProcess, free_ports
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection
 from tests.record_batches import TestRecord, batch
-from tests.wire.plain_requests import asked_offset, create_topic, fetch, now_ms, produce_batch, until
+from tests.wire.plain_requests import create_topic, fetch, now_ms, produce_batch, query_offset, until
 
 pytestmark = pytest.mark.kafka
 
@@ -59,7 +59,7 @@ def use(node: NodeProcess) -> None:
     with RawConnection(node.port) as wire:
         assert create_topic(wire, TOPIC, configs={"max.message.bytes": "50000"}) is ErrorCode.none
         # Not by Produce or Fetch: those are counted.
-        until(lambda: asked_offset(wire, TOPIC, -1).error_code is ErrorCode.none, what="a leader")
+        until(lambda: query_offset(wire, TOPIC, -1).error_code is ErrorCode.none, what="a leader")
         stamp = now_ms()
         for size in (1, 1000, 20_000):
             records = batch(TestRecord(b"x" * size), TestRecord(b"y"), timestamp=stamp)

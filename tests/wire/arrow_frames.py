@@ -1,6 +1,6 @@
-"""The few operations of a DataFrame that a rewrite without SQL asks of Spark, done with Arrow, in one process.
+"""The DataFrame operations that a rewrite without SQL needs from Spark, implemented with Arrow in one process.
 
-Reading, tasks and the exactly-once sink are the real ones. What Spark itself does with them, `tests/spark` shows.
+Reading, tasks and the exactly-once sink are the real ones; `tests/spark` tests them in Spark itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ _attempts = count()
 
 
 class ArrowReader:
-    """`spark.read`, and the session whose `read` it is."""
+    """Stands in for the Spark session and its `read`."""
 
     def __init__(self) -> None:
         self._options: dict[str, str] = {}
@@ -81,7 +81,7 @@ class ArrowFrame:
         return ArrowFrame([one.select(names) for one in self.tasks])
 
     def selectExpr(self, *expressions: str) -> "ArrowFrame":
-        """How many records were read, and how many are to be written."""
+        """The number of records read, and the number to be written."""
         rows = [row for one in self.tasks for row in one.to_pylist()]
         read = sum(row["source_offset"] for row in rows if row["partition"] == COUNT)
         return ArrowFrame([(read, sum(row["partition"] != COUNT for row in rows))])

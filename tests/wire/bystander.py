@@ -1,7 +1,7 @@
-"""A well-behaved client in a process of its own, which watches how a broker treats it while others misbehave.
+"""A well-behaved client in its own process, which measures its delays while other clients misbehave.
 
 `python -m tests.wire.bystander PORT PID TOPIC` is a `stall_watch` that also writes a record and reads it back in every
-round, and goes on for `ROUNDS` of them at least.
+round, for at least `ROUNDS` rounds.
 """
 
 import sys
@@ -22,8 +22,8 @@ def _write_and_read(topic: str, connection: RawConnection, number: int) -> None:
     body = batch(TestRecord(b"%d" % number), timestamp=int(time.time() * 1000))
     topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": body}]}]
     produced = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
-    answer = produced.responses[0].partition_responses[0]
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.none, number), answer
+    response = produced.responses[0].partition_responses[0]
+    assert (response.error_code, response.base_offset) == (ErrorCode.none, number), response
     wanted = {"partition": 0, "fetch_offset": number, "partition_max_bytes": 1 << 20}
     fetched = connection.ask(
         Api.FETCH, 11, {"max_wait": 0, "session_epoch": -1, "topics": [{"topic": topic, "partitions": [wanted]}]}

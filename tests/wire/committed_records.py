@@ -1,4 +1,4 @@
-"""What a read_committed consumer finds in a topic."""
+"""Reads the records of a topic that a read_committed consumer sees."""
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -22,7 +22,7 @@ def committed_records(bootstrap: str, topic: str, partitions: int) -> list[list[
     found: list[list[bytes]] = [[] for _ in range(partitions)]
     ended: set[int] = set()
 
-    def are_read() -> bool:
+    def is_at_the_end() -> bool:
         for message in consumer.consume(1000, 0.1):
             error = message.error()
             if error is None:
@@ -32,7 +32,7 @@ def committed_records(bootstrap: str, topic: str, partitions: int) -> list[list[
         return len(ended) == partitions
 
     try:
-        until(are_read, TIMEOUT_S, what=f"the end of {topic}")
+        until(is_at_the_end, TIMEOUT_S, what=f"the end of {topic}")
         return found
     finally:
         consumer.close()

@@ -1,4 +1,4 @@
-"""The broker under test. With --reference it is Apache Kafka too: that shows that tests expect what Kafka does."""
+"""The broker under test; with --reference also Apache Kafka, to show that the tests expect what Kafka does."""
 
 import itertools
 import re
@@ -13,7 +13,7 @@ from tests.odradek_process import OdradekProcess
 
 _numbers = itertools.count(1)
 
-# Who is killed is missed soon.
+# The session of a killed member expires soon.
 _PROPERTIES = {"group.min.session.timeout.ms": "1000", **KEEPS_OLD_RECORDS}
 
 
@@ -33,7 +33,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name of this test's own; the topic is not created."""
+    """A topic name that only this test uses; the topic is not created."""
     words = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.originalname)
     return f"{words}-{next(_numbers)}"
 

@@ -1,4 +1,4 @@
-"""Requests for a fuzzer: a corpus of good ones over every API and version, and seeded damage."""
+"""Requests for a fuzzer: a corpus of valid requests of every API and version, and seeded damage."""
 
 import random
 import struct
@@ -19,7 +19,7 @@ _MUTATIONS_MAX = 4
 
 
 def corpus() -> list[bytes]:
-    """Good requests, without the length in front. Changes are only validated, so that damage cannot make a mess."""
+    """Valid requests without the length prefix. Changes are validate-only, so that damaged requests change nothing."""
     return [
         encode_request(api, version, 1, fields)[4:]
         for api in Api
@@ -40,7 +40,7 @@ def _examples(api: Api) -> Iterator[dict[str, Any]]:
             for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
                 data = batch(*[TestRecord(b"v" * 50, key=b"k", headers=[(b"h", b"x")])] * 5, codec=codec)
                 yield _produce(data)
-            # A time out of range makes the broker look into the records.
+            # A timestamp out of range makes the broker validate the records.
             yield _produce(batch(TestRecord(), timestamp=99_999_999_999_999))
         case Api.FETCH:
             wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -106,7 +106,7 @@ class Mutator:
         self._corpus = corpus()
 
     def next_frame(self) -> bytes:
-        """A damaged request, with a length in front that nearly always fits."""
+        """A damaged request with a length prefix that is nearly always correct."""
         chance = self._chance
         data = bytearray(chance.choice(self._corpus))
         for _ in range(chance.randint(1, _MUTATIONS_MAX)):

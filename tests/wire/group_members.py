@@ -1,6 +1,6 @@
-"""Consumers of one group: real members, that join, read and leave.
+"""Consumers of one group: real members that join, read and leave.
 
-All are polled by one thread, which alone speaks to them: asking a consumer from elsewhere while it polls may hang.
+One thread polls all consumers and makes all calls: calling a consumer from another thread while it polls may hang.
 """
 
 import queue
@@ -21,7 +21,7 @@ _POLL_S = 0.02
 
 
 class Members(threading.Thread):
-    """Nobody commits unless told to: `commit` does, in the name of each partition's reader."""
+    """The members commit only when `commit` is called, each for its own partitions."""
 
     def __init__(
         self, bootstrap: str, group: str, topics: Sequence[str], count: int, settings: Mapping[str, str]
@@ -42,7 +42,7 @@ class Members(threading.Thread):
         ]
         for consumer in self._consumers:
             consumer.subscribe(list(topics))
-        self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._ended = threading.Event()
         self.start()
 
@@ -65,8 +65,8 @@ class Members(threading.Thread):
         while not self._ended.is_set():
             for consumer in self._consumers:
                 consumer.poll(_POLL_S)
-            while not self._asked.empty():
-                self._asked.get()()
+            while not self._calls.empty():
+                self._calls.get()()
         for consumer in self._consumers:
             consumer.close()
 
@@ -79,7 +79,7 @@ class Members(threading.Thread):
             except KafkaException as error:
                 done.set_exception(error)
 
-        self._asked.put(run)
+        self._calls.put(run)
         return done.result(JOIN_TIMEOUT_S)
 
 
@@ -93,15 +93,15 @@ def members(
     count: int = 2,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Members]:
-    """They have joined, and share so many partitions."""
+    """Yields members that have joined and share `partitions` partitions."""
     joined = Members(bootstrap, group, topics, count, settings or {})
 
-    def all_have_a_share() -> bool:
+    def all_have_partitions() -> bool:
         shares = joined.shares()
         return all(shares) and sum(map(len, shares)) == partitions
 
     try:
-        until(all_have_a_share, JOIN_TIMEOUT_S, what="an assignment for everybody")
+        until(all_have_partitions, JOIN_TIMEOUT_S, what="an assignment for every member")
         yield joined
     finally:
         joined.leave()

@@ -31,7 +31,7 @@ STOP_TIMEOUT_S = 60.0
 
 
 class HostedNode:
-    """Started on entering the `with` block, stopped on leaving it. `failure` is what made the node give up."""
+    """Started on entering the `with` block, stopped on leaving it. `failure` is the reason why the node stopped."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class HostedNode:
         properties: Mapping[str, str] | None = None,
         log_dirs: Sequence[Path] = (),
     ) -> None:
-        # Not started: it only knows what a server.properties has to say.
+        # Never started: it only provides the server.properties.
         process = OdradekProcess(directory, properties=properties, log_dirs=log_dirs)
         self.log_dirs = process.log_dirs
         self.port = process.port
@@ -72,14 +72,14 @@ class HostedNode:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if self._thread.is_alive():
-            # It may end by itself at this very moment.
+            # The node may stop on its own at the same moment.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(STOP_TIMEOUT_S)
             assert not self._thread.is_alive(), "the node did not stop"
 
     def call(self, work: Callable[[], T]) -> T:
-        """Runs `work` on the node's loop."""
+        """Runs `work` on the node's event loop."""
 
         async def run() -> T:
             return work()
@@ -87,7 +87,7 @@ class HostedNode:
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(START_TIMEOUT_S)
 
     def logs(self) -> list[PartitionLog]:
-        """Of all partitions; to be touched on the node's loop."""
+        """The logs of all partitions; use them only on the node's event loop."""
         assert self.node._broker is not None
         return list(self.node._broker.log_dirs.logs())
 

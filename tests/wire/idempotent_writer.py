@@ -1,6 +1,6 @@
-"""A producer that survives its broker: every batch it ever sent ends up in the log once, in order, or it says why not.
+"""A producer that survives its broker: every batch that it sends must end up in the log once and in order.
 
-It speaks the raw wire so that it knows exactly which bytes were sent, which were acknowledged, and which are unknown.
+It uses raw requests, so that it knows which bytes were sent, which were acknowledged, and which are unknown.
 """
 
 import random
@@ -30,7 +30,7 @@ class Sent:
 
 @dataclass
 class PartitionWriter:
-    """One partition, one producer id, up to five batches on their way."""
+    """One partition, one producer ID, up to five batches in flight."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class PartitionWriter:
 
     @property
     def unknown(self) -> list[Sent]:
-        """Sent and not acknowledged: in the log or not, nobody knows."""
+        """Batches that were sent but not acknowledged: they may or may not be in the log."""
         return self.sent[self.acknowledged :]
 
     def next_batch(self, chance: random.Random) -> Sent:
@@ -51,7 +51,7 @@ class PartitionWriter:
             )
             for number in range(chance.randint(1, 5))
         ]
-        # Producers expire by the time of their records: it has to be today's.
+        # Producers expire by the timestamps of their records, so these have to be current.
         data = batch(
             *records,
             timestamp=int(time.time() * 1000),
@@ -64,7 +64,7 @@ class PartitionWriter:
         self.next_offset += len(records)
         return made
 
-    def on_answer(self, base_offset: int) -> None:
+    def on_response(self, base_offset: int) -> None:
         expected = self.sent[self.acknowledged]
         assert base_offset == expected.base_offset, (
             f"{self.topic}-{self.partition}: acknowledged at {base_offset}, expected {expected.base_offset}"
@@ -73,39 +73,39 @@ class PartitionWriter:
 
 
 class IdempotentWriter:
-    """Writes to several partitions over one connection until it is told to stop or the broker is gone."""
+    """Writes to several partitions over one connection, until the broker is gone."""
 
     def __init__(self, partitions: list[PartitionWriter], chance: random.Random) -> None:
         self.partitions = partitions
         self._chance = chance
-        self._waiting: deque[PartitionWriter] = deque()
+        self._in_flight: deque[PartitionWriter] = deque()
 
     def resend_unknown(self, connection: RawConnection) -> None:
-        """After a restart: the same bytes, the same sequence numbers. Each must be acknowledged, none kept twice."""
-        self._waiting.clear()
+        """Resends the same bytes and sequence numbers after a restart; the broker must acknowledge every batch."""
+        self._in_flight.clear()
         for partition in self.partitions:
             for sent in partition.unknown:
                 self._send(connection, partition, sent)
-        while self._waiting:
+        while self._in_flight:
             self._receive(connection)
 
     def write_one(self, connection: RawConnection) -> None:
-        """Sends one more batch, after having made room for it. Raises ConnectionClosed once the broker is gone."""
+        """Sends one batch, after waiting until fewer are in flight. Raises ConnectionClosed if the broker is gone."""
         partition = self._chance.choice(self.partitions)
         while len(partition.unknown) >= IN_FLIGHT_MAX:
             self._receive(connection)
         self._send(connection, partition, partition.next_batch(self._chance))
 
     def drain(self, connection: RawConnection) -> None:
-        """What the broker had answered before it was killed still counts."""
+        """Reads the responses that the broker sent before it was killed."""
         try:
-            while self._waiting:
+            while self._in_flight:
                 self._receive(connection)
         except ConnectionClosed:
             pass
 
     def _send(self, connection: RawConnection, partition: PartitionWriter, sent: Sent) -> None:
-        self._waiting.append(partition)
+        self._in_flight.append(partition)
         data = [{"index": partition.partition, "records": sent.data}]
         connection.send(
             Api.PRODUCE,
@@ -115,12 +115,12 @@ class IdempotentWriter:
 
     def _receive(self, connection: RawConnection) -> None:
         response = decode_response(Api.PRODUCE, PRODUCE_VERSION, connection.receive())
-        partition = self._waiting.popleft()
+        partition = self._in_flight.popleft()
         (topic,) = response.responses
-        (answer,) = topic.partition_responses
-        assert (topic.name, answer.index) == (partition.topic, partition.partition), "answers came out of order"
-        assert answer.error_code is ErrorCode.none, f"{partition.topic}-{answer.index}: {answer.error_code.name}"
-        partition.on_answer(answer.base_offset)
+        (result,) = topic.partition_responses
+        assert (topic.name, result.index) == (partition.topic, partition.partition), "responses came out of order"
+        assert result.error_code is ErrorCode.none, f"{partition.topic}-{result.index}: {result.error_code.name}"
+        partition.on_response(result.base_offset)
 
 
 def assert_log_equals(connection: RawConnection, partition: PartitionWriter, expected: list[Sent]) -> None:
@@ -158,6 +158,6 @@ def _fetch(connection: RawConnection, partition: PartitionWriter, offset: int) -
         FETCH_VERSION,
         {"max_wait": 0, "session_epoch": -1, "topics": [{"topic": partition.topic, "partitions": [wanted]}]},
     )
-    (answer,) = response.responses[0].partitions
-    assert answer.error_code is ErrorCode.none, f"{partition.topic}-{partition.partition}: {answer.error_code.name}"
-    return bytes(answer.records)
+    (result,) = response.responses[0].partitions
+    assert result.error_code is ErrorCode.none, f"{partition.topic}-{partition.partition}: {result.error_code.name}"
+    return bytes(result.records)

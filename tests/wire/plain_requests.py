@@ -1,4 +1,4 @@
-"""The requests that tests of a broker's behaviour make over and over, on a raw connection, nothing retried."""
+"""Requests that many tests send on a raw connection, without retries."""
 
 import dataclasses
 import time
@@ -32,12 +32,12 @@ class Fetched(NamedTuple):
 
     @property
     def values(self) -> list[bytes]:
-        """What each batch holds, where every batch has one uncompressed record without key and headers."""
+        """The value of each batch; every batch has one uncompressed record without key and headers."""
         return [found.body[_value_start(found.body) : -1] for found in parse_batches(self.records)]
 
 
 def _value_start(body: bytes) -> int:
-    """Behind length, attributes, timestamp delta, offset delta, null key and the value's length."""
+    """The position after length, attributes, timestamp delta, offset delta, null key and the value's length."""
     position = _skip_varint(body, 0) + 1
     for _ in range(4):
         position = _skip_varint(body, position)
@@ -59,13 +59,13 @@ def create_topic(
 ) -> ErrorCode:
     listed = [{"name": key, "value": value} for key, value in (configs or {}).items()]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": listed}
-    answer = connection.ask(Api.CREATE_TOPICS, 7, {"topics": [topic], "timeout": 10_000})
-    return ErrorCode(answer.topics[0].error_code)
+    response = connection.ask(Api.CREATE_TOPICS, 7, {"topics": [topic], "timeout": 10_000})
+    return ErrorCode(response.topics[0].error_code)
 
 
 def delete_topic(connection: RawConnection, name: str) -> ErrorCode:
-    answer = connection.ask(Api.DELETE_TOPICS, 5, {"topic_names": [name], "timeout": 10_000})
-    return ErrorCode(answer.responses[0].error_code)
+    response = connection.ask(Api.DELETE_TOPICS, 5, {"topic_names": [name], "timeout": 10_000})
+    return ErrorCode(response.responses[0].error_code)
 
 
 def produce_fields(topic: str, records: bytes, *, partition: int = 0, acks: int = -1) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def produce_fields(topic: str, records: bytes, *, partition: int = 0, acks: int 
 
 
 def produce_batch(connection: RawConnection, topic: str, records: bytes, *, partition: int = 0) -> Produced:
-    answer = connection.ask(Api.PRODUCE, 9, produce_fields(topic, records, partition=partition))
-    result = answer.responses[0].partition_responses[0]
+    response = connection.ask(Api.PRODUCE, 9, produce_fields(topic, records, partition=partition))
+    result = response.responses[0].partition_responses[0]
     return Produced(ErrorCode(result.error_code), result.base_offset, result.error_message)
 
 
@@ -96,8 +96,8 @@ def fetch_fields(
     }
 
 
-def as_fetched(answer: Any) -> Fetched:
-    found = answer.responses[0].partitions[0]
+def as_fetched(response: Any) -> Fetched:
+    found = response.responses[0].partitions[0]
     return Fetched(
         ErrorCode(found.error_code), found.high_watermark, found.log_start_offset, bytes(found.records or b"")
     )
@@ -107,7 +107,7 @@ def fetch(connection: RawConnection, topic: str, offset: int = 0, **limits: int)
     return as_fetched(connection.ask(Api.FETCH, 12, fetch_fields(topic, offset, **limits)))
 
 
-def asked_offset(connection: RawConnection, topic: str, timestamp: int, *, partition: int = 0) -> Any:
+def query_offset(connection: RawConnection, topic: str, timestamp: int, *, partition: int = 0) -> Any:
     wanted = {"partition_index": partition, "timestamp": timestamp}
     fields = {"replica_id": -1, "topics": [{"name": topic, "partitions": [wanted]}]}
     (found,) = connection.ask(Api.LIST_OFFSETS, 7, fields).topics[0].partitions
@@ -115,7 +115,7 @@ def asked_offset(connection: RawConnection, topic: str, timestamp: int, *, parti
 
 
 def list_offset(connection: RawConnection, topic: str, timestamp: int, *, partition: int = 0) -> int:
-    found = asked_offset(connection, topic, timestamp, partition=partition)
+    found = query_offset(connection, topic, timestamp, partition=partition)
     assert found.error_code is ErrorCode.none, found
     return int(found.offset)
 
@@ -123,19 +123,19 @@ def list_offset(connection: RawConnection, topic: str, timestamp: int, *, partit
 def alter_configs(
     connection: RawConnection, kind: int, name: str, changes: Mapping[str, str | None]
 ) -> tuple[ErrorCode, str | None]:
-    """A value of None takes the config back."""
+    """Sets configs; a value of None deletes the config."""
     configs = [
         {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
         for key, value in changes.items()
     ]
     resource = {"resource_type": kind, "resource_name": name, "configs": configs}
-    answer = connection.ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
-    (result,) = answer.responses
+    response = connection.ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
+    (result,) = response.responses
     return ErrorCode(result.error_code), result.error_message
 
 
 def leaders(connection: RawConnection, topic: str) -> dict[int, tuple[ErrorCode, int]]:
-    """Error and leader of each partition, as Metadata tells them."""
+    """Error and leader of each partition in a Metadata response."""
     fields = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
     (described,) = connection.ask(Api.METADATA, 9, fields).topics
     return {one.partition_index: (ErrorCode(one.error_code), one.leader_id) for one in described.partitions}
@@ -149,7 +149,7 @@ def until(happens: Callable[[], bool], within_s: float = 30.0, *, what: str = ""
 
 
 def until_coordinated(connection: RawConnection) -> None:
-    """Until groups have a coordinator, and it has loaded."""
+    """Waits until groups have a coordinator and it has loaded."""
 
     def is_loaded() -> bool:
         (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]}).coordinators

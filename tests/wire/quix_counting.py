@@ -1,7 +1,7 @@
 """An application of Quix Streams: counts words exactly once, one update for every word read.
 
 It runs in an environment of its own (see tests/components.py). Its only argument is a plan as JSON: bootstrap, source,
-target, state_dir and stops_after; after so many records it stops, in the middle of a transaction, and says so.
+target, state_dir and stops_after; after that many records it prints "stopped" and hangs, in a transaction.
 """
 
 import json
@@ -40,7 +40,7 @@ application = Application(
     consumer_poll_timeout=0.1,
     loglevel="WARNING",
     on_message_processed=stop_in_the_middle,
-    # Who takes its place is known as its heir, and who was killed is missed soon.
+    # The successor uses the same transactional ID, and the session of a killed member expires soon.
     producer_extra_config={"transactional.id": plan["source"]},
     consumer_extra_config={"session.timeout.ms": 1500, "heartbeat.interval.ms": 200},
 )

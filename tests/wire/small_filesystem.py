@@ -1,4 +1,4 @@
-"""A file system that is full after a few megabytes, and can be made larger: a tmpfs of its own."""
+"""A tmpfs that is full after a few megabytes and can be enlarged."""
 
 import subprocess
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def small_filesystem(path: Path, megabytes: int) -> Iterator["SmallFilesystem"]:
     try:
         yield SmallFilesystem(path)
     finally:
-        # Whoever still has a file open keeps it; the path is free at once.
+        # Open files stay usable; the path is free at once.
         _run("umount", "--lazy", str(path))
 
 
@@ -39,7 +39,7 @@ class SmallFilesystem:
         _run("mount", "-o", f"remount,size={megabytes}m", str(self.path))
 
     def fill(self) -> None:
-        """Takes what is left of the room, to the last page."""
+        """Fills the remaining space, to the last page."""
         with (self.path / "ballast").open("ab", buffering=0) as ballast:
             for size in (1 << 20, 4096):
                 try:

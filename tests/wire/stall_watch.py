@@ -1,9 +1,9 @@
-"""Watches a node's event loop from outside while a test misbehaves: how long does a small question wait at worst?
+"""Watches a node's event loop from outside while a test misbehaves: the longest time that a small request waits.
 
-`python -m tests.wire.stall_watch PORT PID` asks every few milliseconds, from a process of its own so that the test's
-work does not count, until its standard input is closed, and then prints the longest wait. Time that a thread of the
-node's, or the asker, spent waiting for a processor is taken off: a busy machine is not a stalled loop. All threads,
-because one that holds the interpreter and is not let run keeps the loop waiting, too.
+`python -m tests.wire.stall_watch PORT PID` sends a request every few milliseconds until its standard input closes, and
+then prints the longest wait. It is a separate process, so that the test's own work does not count. It subtracts the
+time that the node's threads and the watcher itself waited for a processor: a busy machine is not a stalled loop. All
+threads count, because one that holds the interpreter lock while it waits for a processor stalls the loop, too.
 """
 
 import os
@@ -23,7 +23,7 @@ STALL_MS = 100
 PAUSE_S = 0.004
 API_VERSIONS = 18
 STARTED = "watching\n"
-_QUESTION = encode_request(API_VERSIONS, 0, 1, {})
+_REQUEST = encode_request(API_VERSIONS, 0, 1, {})
 
 
 class Watched(Protocol):
@@ -35,11 +35,11 @@ class Watched(Protocol):
 
 
 class Stalled(AssertionError):
-    """The loop made others wait."""
+    """The event loop stalled for too long."""
 
 
 class StallWatch:
-    """Around what must not stall the node. Raises Stalled at its end. `program`: who watches, and with what else."""
+    """Wraps what must not stall the node, and raises Stalled at the end. `program` is the module that watches."""
 
     def __init__(self, node: Watched, program: str = "tests.wire.stall_watch", *arguments: str) -> None:
         self._command = [sys.executable, "-m", program, str(node.port), str(node.pid), *arguments]
@@ -70,16 +70,16 @@ class StallWatch:
 def watch(
     port: int, pid: int, *, besides: Callable[[RawConnection, int], None] = lambda *_: None, rounds_min: int = 0
 ) -> float:
-    """The longest wait in milliseconds. `besides`: what else to do in each round, which has a number."""
+    """Returns the longest wait in milliseconds. Each round also calls `besides` with the connection and its number."""
     longest_s = 0.0
     rounds = 0
     with RawConnection(port) as connection:
-        _ask(connection)
+        _send_request(connection)
         print(STARTED, end="", flush=True)
         while not select.select([sys.stdin], [], [], PAUSE_S)[0] or rounds < rounds_min:
             idle = _seconds_without_processor(pid)
             began = time.monotonic()
-            _ask(connection)
+            _send_request(connection)
             waited = time.monotonic() - began
             longest_s = max(longest_s, waited - (_seconds_without_processor(pid) - idle))
             besides(connection, rounds)
@@ -87,15 +87,15 @@ def watch(
     return longest_s * 1000
 
 
-def _ask(connection: RawConnection) -> None:
-    connection.send_bytes(_QUESTION)
-    answer = connection.receive()
-    # Behind the correlation id.
-    assert answer[4:6] == b"\0\0", answer
+def _send_request(connection: RawConnection) -> None:
+    connection.send_bytes(_REQUEST)
+    response = connection.receive()
+    # The error code follows the correlation ID.
+    assert response[4:6] == b"\0\0", response
 
 
 def _seconds_without_processor(pid: int) -> float:
-    """How long the node's threads and this process have waited to be let run so far."""
+    """How long the node's threads and this process have waited for a processor so far."""
     tasks = [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     return sum(_run_queue_seconds(task) for task in ["/proc/self", *tasks])
 

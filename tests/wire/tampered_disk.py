@@ -1,6 +1,6 @@
-"""The host's disk with a hand in between: operations can be counted, delayed, or made to fail.
+"""The host's disk with fault injection: operations can be counted, delayed, or made to fail.
 
-`interfere(operation, path)` is called before each one, in the thread that makes it; what it raises, the node gets.
+`interfere(operation, path)` runs before each operation, in the same thread; the node gets any error that it raises.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ class TamperedDisk:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def count(self, operation: str, path_part: str = "") -> int:
-        """How often it was asked for so far, of files whose path has this in it."""
+        """The number of these operations so far on files whose path contains `path_part`."""
         return sum(
             count for (one, path), count in self._counts.copy().items() if one == operation and path_part in path
         )

@@ -40,7 +40,7 @@ def _admin(broker: NodeProcess) -> Any:
 
 
 def _raise_errors(response: Any) -> None:
-    """aiokafka hands the answer over as it came."""
+    """aiokafka returns the response without checking its errors."""
     for _, code, *message in getattr(response, "topic_errors", None) or response.topic_error_codes:
         if code:
             raise for_code(code)(*message)
@@ -91,7 +91,7 @@ def test_headers_and_timestamps(broker: NodeProcess, topic: str) -> None:
     run(work())
 
 
-def test_a_message_too_large_is_refused(broker: NodeProcess, topic: str) -> None:
+def test_too_large_message_is_rejected(broker: NodeProcess, topic: str) -> None:
     async def work() -> None:
         await create(broker, topic, max_message_bytes="1000")
         async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
@@ -136,8 +136,8 @@ def test_admin(broker: NodeProcess, topic: str) -> None:
             assert await admin.delete_records({partition: RecordsToDelete(4)}) == {partition: 4}
             resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "12345"})
             await admin.alter_configs([resource])
-            (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-            assert "retention.ms" in str(answer)
+            (response,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+            assert "retention.ms" in str(response)
             _raise_errors(await admin.delete_topics([topic]))
             assert topic not in await admin.list_topics()
 

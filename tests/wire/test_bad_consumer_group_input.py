@@ -1,6 +1,6 @@
-"""Heartbeats of consumer groups that lie: Kafka's error, and a group that goes on as if nothing had been said.
+"""Invalid heartbeats of consumer groups: Kafka's error, and no effect on the group.
 
-Epochs from the future, members that nobody knows, regular expressions that no machine of finite size can run.
+They contain epochs from the future, unknown members, or regular expressions of exponential cost.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ from tests.wire.stall_watch import StallWatch
 CONSUMER_GROUP_HEARTBEAT = 68
 CONSUMER_GROUP_DESCRIBE = 69
 TOPIC = "bad-consumer-group-input"
-GROUP = "its-members-do-not-notice"
+GROUP = "undisturbed-group"
 MEMBER = "neighbour"
-STRANGE_ID = UUID("11111111-2222-4333-8444-555555555555")
+UNKNOWN_ID = UUID("11111111-2222-4333-8444-555555555555")
 
 
 @pytest.fixture(scope="session")
 def coordinated(broker: NodeProcess) -> NodeProcess:
-    """With a topic, and a coordinator that has loaded."""
+    """A broker with a topic and a loaded coordinator."""
     with RawConnection(broker.port) as connection:
         assert create_topic(connection, TOPIC, partitions=3) is ErrorCode.none
         until_coordinated(connection)
@@ -40,7 +40,7 @@ def connection(coordinated: NodeProcess) -> Iterator[RawConnection]:
 
 
 def heartbeat(connection: RawConnection, group_id: str, **others: Any) -> Any:
-    """Of somebody who joins, unless told otherwise."""
+    """Sends the heartbeat of a joining member, with the fields in `others` replaced."""
     fields = {
         "group_id": group_id,
         "member_id": MEMBER,
@@ -55,7 +55,7 @@ def heartbeat(connection: RawConnection, group_id: str, **others: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def neighbour(coordinated: NodeProcess) -> Iterator[int]:
-    """The epoch of a member that has what it shall have; in the end it is as it was."""
+    """The epoch of a stable member, which is unchanged at the end."""
     with RawConnection(coordinated.port) as own:
         owned: Any = []
         epoch = heartbeat(own, GROUP).member_epoch
@@ -63,16 +63,17 @@ def neighbour(coordinated: NodeProcess) -> Iterator[int]:
         def is_stable() -> bool:
             nonlocal epoch, owned
             beat = {"rebalance_timeout": -1, "subscribed_topic_names": None, "topic_partitions": owned}
-            said = heartbeat(own, GROUP, **beat, member_epoch=epoch)
-            assert said.error_code is ErrorCode.none
-            epoch = said.member_epoch
-            if said.assignment is not None:
+            response = heartbeat(own, GROUP, **beat, member_epoch=epoch)
+            assert response.error_code is ErrorCode.none
+            epoch = response.member_epoch
+            if response.assignment is not None:
                 owned = [
-                    {"topic_id": one.topic_id, "partitions": one.partitions} for one in said.assignment.topic_partitions
+                    {"topic_id": one.topic_id, "partitions": one.partitions}
+                    for one in response.assignment.topic_partitions
                 ]
-            return described(own) == ("Stable", epoch, 1)
+            return describe_group(own) == ("Stable", epoch, 1)
 
-        until(is_stable, 30, what="a member that has everything")
+        until(is_stable, 30, what="a member with all partitions")
         before = epoch
         yield before
         assert is_stable()
@@ -80,19 +81,19 @@ def neighbour(coordinated: NodeProcess) -> Iterator[int]:
         assert heartbeat(own, GROUP, member_epoch=-1).error_code is ErrorCode.none
 
 
-def described(connection: RawConnection) -> tuple[str, int, int]:
+def describe_group(connection: RawConnection) -> tuple[str, int, int]:
     """State, epoch of the first member, number of members."""
     (group,) = connection.ask(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [GROUP]}).groups
     return group.group_state, group.members[0].member_epoch, len(group.members)
 
 
 MALFORMED: dict[str, tuple[dict[str, Any], ErrorCode]] = {
-    "an epoch that there is not": ({"member_epoch": -5}, ErrorCode.invalid_request),
+    "an invalid epoch": ({"member_epoch": -5}, ErrorCode.invalid_request),
     "no rebalance timeout": ({"rebalance_timeout": -1}, ErrorCode.invalid_request),
     "no topics": ({"subscribed_topic_names": None}, ErrorCode.invalid_request),
-    "nothing owned is said": ({"topic_partitions": None}, ErrorCode.invalid_request),
+    "no list of owned partitions": ({"topic_partitions": None}, ErrorCode.invalid_request),
     "partitions owned at the start": (
-        {"topic_partitions": [{"topic_id": STRANGE_ID, "partitions": [0, -1]}]},
+        {"topic_partitions": [{"topic_id": UNKNOWN_ID, "partitions": [0, -1]}]},
         ErrorCode.invalid_request,
     ),
     "an empty group": ({"group_id": ""}, ErrorCode.invalid_request),
@@ -100,9 +101,9 @@ MALFORMED: dict[str, tuple[dict[str, Any], ErrorCode]] = {
     "an empty member": ({"member_id": ""}, ErrorCode.invalid_request),
     "an empty instance": ({"instance_id": ""}, ErrorCode.invalid_request),
     "an empty rack": ({"rack_id": ""}, ErrorCode.invalid_request),
-    "an assignor that nobody knows": ({"server_assignor": "nobody"}, ErrorCode.unsupported_assignor),
-    "a group that is not there": ({"member_epoch": 99}, ErrorCode.group_id_not_found),
-    "leaves for a while without an instance": ({"member_epoch": -2}, ErrorCode.invalid_request),
+    "an unknown assignor": ({"server_assignor": "unknown"}, ErrorCode.unsupported_assignor),
+    "an unknown group": ({"member_epoch": 99}, ErrorCode.group_id_not_found),
+    "a temporary leave without an instance": ({"member_epoch": -2}, ErrorCode.invalid_request),
 }
 
 
@@ -115,72 +116,74 @@ def test_malformed_heartbeats(
     assert group.error_code is ErrorCode.group_id_not_found
 
 
-LIES: dict[str, tuple[dict[str, Any], ErrorCode]] = {
-    "from the future": ({"member_epoch": 99}, ErrorCode.fenced_member_epoch),
-    "a stranger": ({"member_id": "stranger", "member_epoch": 1}, ErrorCode.unknown_member_id),
-    "a stranger leaves": ({"member_id": "stranger", "member_epoch": -1}, ErrorCode.unknown_member_id),
-    "a strange instance leaves": (
-        {"member_id": "stranger", "member_epoch": -2, "instance_id": "x"},
+WRONG_MEMBERS: dict[str, tuple[dict[str, Any], ErrorCode]] = {
+    "an epoch from the future": ({"member_epoch": 99}, ErrorCode.fenced_member_epoch),
+    "an unknown member": ({"member_id": "unknown", "member_epoch": 1}, ErrorCode.unknown_member_id),
+    "an unknown member leaves": ({"member_id": "unknown", "member_epoch": -1}, ErrorCode.unknown_member_id),
+    "an unknown instance leaves": (
+        {"member_id": "unknown", "member_epoch": -2, "instance_id": "x"},
         ErrorCode.unknown_member_id,
     ),
-    "a strange instance": (
-        {"member_id": "stranger", "member_epoch": 1, "instance_id": "x"},
+    "an unknown instance": (
+        {"member_id": "unknown", "member_epoch": 1, "instance_id": "x"},
         ErrorCode.unknown_member_id,
     ),
 }
 
 
-@pytest.mark.parametrize(("others", "expected"), LIES.values(), ids=LIES)
-def test_who_is_not_who_it_says(connection: RawConnection, others: dict[str, Any], expected: ErrorCode) -> None:
+@pytest.mark.parametrize(("others", "expected"), WRONG_MEMBERS.values(), ids=WRONG_MEMBERS)
+def test_heartbeat_of_a_wrong_member_or_epoch_is_rejected(
+    connection: RawConnection, others: dict[str, Any], expected: ErrorCode
+) -> None:
     assert heartbeat(connection, GROUP, **others).error_code is expected
 
 
-def test_offsets_of_who_is_not_who_it_says(connection: RawConnection, neighbour: int) -> None:
+def test_offset_requests_of_a_wrong_member_or_epoch_are_rejected(connection: RawConnection, neighbour: int) -> None:
     topics = [{"name": TOPIC, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
     for member, epoch, expected in (
         (MEMBER, 99, ErrorCode.stale_member_epoch),
-        ("stranger", neighbour, ErrorCode.unknown_member_id),
+        ("unknown", neighbour, ErrorCode.unknown_member_id),
         ("", -1, ErrorCode.unknown_member_id),
     ):
         fields = {"group_id": GROUP, "member_id": member, "generation_id_or_member_epoch": epoch, "topics": topics}
-        (answered,) = connection.ask(Api.OFFSET_COMMIT, 9, fields).topics
-        assert answered.partitions[0].error_code is expected
+        (committed,) = connection.ask(Api.OFFSET_COMMIT, 9, fields).topics
+        assert committed.partitions[0].error_code is expected
     for member, epoch, expected in (
         (MEMBER, 99, ErrorCode.stale_member_epoch),
-        ("stranger", neighbour, ErrorCode.unknown_member_id),
+        ("unknown", neighbour, ErrorCode.unknown_member_id),
     ):
-        asked = {"group_id": GROUP, "member_id": member, "member_epoch": epoch, "topics": None}
-        (group,) = connection.ask(Api.OFFSET_FETCH, 9, {"groups": [asked]}).groups
+        query = {"group_id": GROUP, "member_id": member, "member_epoch": epoch, "topics": None}
+        (group,) = connection.ask(Api.OFFSET_FETCH, 9, {"groups": [query]}).groups
         assert group.error_code is expected
 
 
-def test_the_classic_protocol_of_who_speaks_the_other(connection: RawConnection, neighbour: int) -> None:
-    who = {"group_id": GROUP, "member_id": MEMBER, "generation_id": neighbour}
-    assert connection.ask(Api.HEARTBEAT, 4, who).error_code is ErrorCode.unknown_member_id
-    assert connection.ask(Api.SYNC_GROUP, 5, who).error_code is ErrorCode.inconsistent_group_protocol
+def test_classic_requests_of_a_consumer_protocol_member_are_rejected(connection: RawConnection, neighbour: int) -> None:
+    classic_member = {"group_id": GROUP, "member_id": MEMBER, "generation_id": neighbour}
+    assert connection.ask(Api.HEARTBEAT, 4, classic_member).error_code is ErrorCode.unknown_member_id
+    assert connection.ask(Api.SYNC_GROUP, 5, classic_member).error_code is ErrorCode.inconsistent_group_protocol
 
 
-def test_descriptions_of_everything_and_nothing(connection: RawConnection) -> None:
-    asked = {"group_ids": [GROUP, "no-such-group", "", GROUP]}
-    found = connection.ask(CONSUMER_GROUP_DESCRIBE, 1, asked).groups
+def test_describing_known_unknown_and_no_groups(connection: RawConnection) -> None:
+    query = {"group_ids": [GROUP, "no-such-group", "", GROUP]}
+    found = connection.ask(CONSUMER_GROUP_DESCRIBE, 1, query).groups
     assert sorted(one.error_code.name for one in found) == ["group_id_not_found", "invalid_group_id", "none", "none"]
     assert connection.ask(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": []}).groups == ()
 
 
 REFUSED_EXPRESSIONS = {
-    "open": "(",
-    "a class that does not end": "[a-",
+    "an open group": "(",
+    "an open class": "[a-",
     "nothing to repeat": "*",
-    "looks ahead": "(?=a)b",
-    "refers back": r"(a)\1",
+    "lookahead": "(?=a)b",
+    "back reference": r"(a)\1",
     "possessive": "a++",
-    "repeats too often": "a{1001}",
-    "a class of characters that there is not": r"\p{Foo}",
+    "too many repetitions": "a{1001}",
+    "an unknown character class": r"\p{Foo}",
 }
-TAKEN_EXPRESSIONS = {
-    "would explode if tried one way after the other": "(a+)+$",
-    "explodes in other words": "((a|aa)*)*b",
-    "thousands of ways": "|".join(f"topic-{number}" for number in range(2000)),
+ACCEPTED_EXPRESSIONS = {
+    "exponential with backtracking": "(a+)+$",
+    "exponential alternatives": "((a|aa)*)*b",
+    "thousands of alternatives": "|".join(f"topic-{number}" for number in range(2000)),
     "deep": "(" * 500 + "a" + ")" * 500,
     "empty": "",
     "a control character": "\x00",
@@ -188,30 +191,30 @@ TAKEN_EXPRESSIONS = {
 
 
 @pytest.mark.parametrize("expression", REFUSED_EXPRESSIONS.values(), ids=REFUSED_EXPRESSIONS)
-def test_expressions_that_are_none(connection: RawConnection, topic: str, expression: str) -> None:
-    said = heartbeat(connection, topic, subscribed_topic_names=None, subscribed_topic_regex=expression)
-    assert said.error_code is ErrorCode.invalid_regular_expression
-    assert expression in said.error_message
+def test_invalid_regular_expressions_are_rejected(connection: RawConnection, topic: str, expression: str) -> None:
+    response = heartbeat(connection, topic, subscribed_topic_names=None, subscribed_topic_regex=expression)
+    assert response.error_code is ErrorCode.invalid_regular_expression
+    assert expression in response.error_message
 
 
-@pytest.mark.parametrize("expression", TAKEN_EXPRESSIONS.values(), ids=TAKEN_EXPRESSIONS)
-def test_expressions_that_explode(
+@pytest.mark.parametrize("expression", ACCEPTED_EXPRESSIONS.values(), ids=ACCEPTED_EXPRESSIONS)
+def test_expensive_regexes_do_not_stall(
     coordinated: NodeProcess, connection: RawConnection, topic: str, expression: str
 ) -> None:
-    """They are run in a time that grows with the names only."""
+    """The matching time grows only with the topic names."""
     assert create_topic(connection, f"{topic}-{'a' * 200}") is ErrorCode.none
 
-    def live() -> None:
-        said = heartbeat(connection, topic, subscribed_topic_names=None, subscribed_topic_regex=expression)
-        assert said.error_code is ErrorCode.none
+    def join_and_heartbeat() -> None:
+        response = heartbeat(connection, topic, subscribed_topic_names=None, subscribed_topic_regex=expression)
+        assert response.error_code is ErrorCode.none
         beat = {"rebalance_timeout": -1, "subscribed_topic_names": None, "topic_partitions": None}
         for _ in range(5):
-            said = heartbeat(connection, topic, **{**beat, "member_epoch": said.member_epoch})
-            assert said.error_code is ErrorCode.none
+            response = heartbeat(connection, topic, **{**beat, "member_epoch": response.member_epoch})
+            assert response.error_code is ErrorCode.none
 
     if coordinated.name == "odradek":
         with StallWatch(coordinated):
-            live()
+            join_and_heartbeat()
     else:
-        live()
+        join_and_heartbeat()
     assert heartbeat(connection, topic, member_epoch=-1).error_code is ErrorCode.none

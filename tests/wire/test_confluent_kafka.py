@@ -1,4 +1,4 @@
-"""confluent-kafka, the binding of librdkafka: what most Python programs use."""
+"""confluent-kafka, the Python binding of librdkafka."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -68,14 +68,14 @@ def produce(broker: NodeProcess, topic: str, records: Sequence[dict[str, Any]], 
 
 
 def without_group(broker: NodeProcess) -> dict[str, Any]:
-    """Settings of a consumer that never asks for a group coordinator; librdkafka wants a group's name all the same."""
+    """Settings of a consumer that uses no group coordinator; librdkafka requires a group ID anyway."""
     return {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False}
 
 
 def consume(
     broker: NodeProcess, topic: str, count: int, *, offset: int = OFFSET_BEGINNING, **settings: Any
 ) -> list[Message]:
-    """Reads by assignment: no group coordinator is asked."""
+    """Reads with an explicit assignment, without a group coordinator."""
     consumer = Consumer({**without_group(broker), **settings})
     consumer.assign([TopicPartition(topic, 0, offset)])
     read: list[Message] = []
@@ -154,7 +154,7 @@ def test_large_messages(broker: NodeProcess, create: Callable[..., None], topic:
     assert [message.value() for message in read] == values
 
 
-def test_a_message_too_large_is_refused(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:
+def test_too_large_message_is_rejected(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:
     create(topic, max_message_bytes="1000")
     with pytest.raises(KafkaException) as refusal:
         produce(broker, topic, [{"value": b"x" * 5000}])
@@ -183,7 +183,9 @@ def test_offsets_out_of_range_are_reported(broker: NodeProcess, create: Callable
     assert error.code() == KafkaError._AUTO_OFFSET_RESET
 
 
-def test_a_waiting_consumer_hears_of_a_new_record(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:
+def test_append_completes_the_long_poll_of_a_consumer(
+    broker: NodeProcess, create: Callable[..., None], topic: str
+) -> None:
     create(topic)
     consumer = Consumer({**without_group(broker), "fetch.wait.max.ms": 10_000, "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
@@ -193,7 +195,7 @@ def test_a_waiting_consumer_hears_of_a_new_record(broker: NodeProcess, create: C
         error = None if message is None else message.error()
         return error is not None and error.code() == KafkaError._PARTITION_EOF
 
-    # Said after a first long poll: the next one has begun.
+    # The end is reported after a first long poll, so the next one has started.
     until(is_at_the_end, 60, what="the end")
     began = time.monotonic()
     produce(broker, topic, [{"value": b"at last"}])
@@ -210,7 +212,7 @@ def test_topics_are_created_on_first_use(broker: NodeProcess, topic: str) -> Non
     assert delivered[0].offset() == 0
 
 
-def test_topic_life(admin: AdminClient, create: Callable[..., None], topic: str) -> None:
+def test_topic_lifecycle(admin: AdminClient, create: Callable[..., None], topic: str) -> None:
     create(topic, partitions=2, retention_ms="60000")
     described = admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S)
     assert [partition.id for partition in described.partitions] == [0, 1]
@@ -233,7 +235,7 @@ def test_topic_life(admin: AdminClient, create: Callable[..., None], topic: str)
 
 
 @pytest.mark.parametrize("name", ["..", "with space", "a" * 250, "slash/slash"])
-def test_illegal_topic_names(create: Callable[..., None], name: str) -> None:
+def test_invalid_topic_names_are_rejected(create: Callable[..., None], name: str) -> None:
     with pytest.raises(KafkaException) as refusal:
         create(name)
     assert refusal.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
@@ -244,8 +246,8 @@ def test_topic_configs(admin: AdminClient, create: Callable[..., None], topic: s
     resource = ConfigResource(ResourceType.TOPIC, topic)
 
     def values() -> dict[str, ConfigEntry]:
-        answer: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
-        return answer
+        configs: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+        return configs
 
     assert values()["retention.ms"].value == "60000"
     assert values()["retention.ms"].is_default is False
@@ -277,7 +279,7 @@ def test_broker_configs(admin: AdminClient) -> None:
 def test_deleting_records_and_listing_offsets(
     broker: NodeProcess, admin: AdminClient, create: Callable[..., None], topic: str
 ) -> None:
-    # The records are from 1970: retention may come round at any moment.
+    # The records are from 1970: retention may delete them at any moment.
     create(topic, retention_ms="-1")
     records = [{"value": b"%d" % number, "timestamp": 1_000_000 + number} for number in range(100)]
     produce(broker, topic, records, **{"batch.num.messages": 10})
@@ -303,7 +305,7 @@ def test_cluster_description(admin: AdminClient, broker: NodeProcess) -> None:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    """Kafka answers a change before its brokers have all seen it."""
+    """Kafka responds to a change before all brokers have applied it."""
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline

@@ -18,14 +18,14 @@ from tests.raw_wire import RawConnection
 from tests.wire.plain_requests import create_topic, until
 from tests.wire.test_groups import PARTITIONS, RECORDS, Reader, committed, numbers, poll_until, write
 
-TOPIC = "goes-from-one-to-the-other"
-GROUP = "stays-what-it-is"
+TOPIC = "shared-topic"
+GROUP = "unchanged-group"
 QUICK = {"group.consumer.min.heartbeat.interval.ms": "200", "group.consumer.heartbeat.interval.ms": "200"}
 
 
 @pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """Whose members are heard of more often than usual, so that nobody waits for long."""
+    """A broker with short heartbeat intervals, so that rebalances are quick."""
     directory = tmp_path_factory.mktemp(request.param)
     node: NodeProcess
     if request.param == "kafka":
@@ -52,77 +52,81 @@ def filled(broker: NodeProcess, admin: AdminClient, topic: str) -> str:
 
 
 class NewReader(Reader):
-    """By the consumer protocol."""
+    """A reader that uses the consumer protocol."""
 
     def __init__(self, broker: NodeProcess, group: str, topic: str, **settings: Any) -> None:
         super().__init__(broker, group, topic, group_protocol="consumer", **settings)
 
 
 def are_at_the_end(readers: Sequence[Reader]) -> bool:
-    """Each of its own partitions: only then has it offsets of them to commit, whoever has read them before."""
+    """Whether each reader is at the end of its own partitions: only then has it offsets of all of them to commit."""
     positions = [one for reader in readers for one in reader.consumer.position(reader.consumer.assignment())]
     return [one.offset for one in positions] == [RECORDS // PARTITIONS] * PARTITIONS
 
 
 class TestConfluent:
-    def test_members_share_commit_and_come_back(self, broker: NodeProcess, filled: str) -> None:
+    def test_members_share_partitions_commit_and_resume(self, broker: NodeProcess, filled: str) -> None:
         readers = [NewReader(broker, filled, filled) for _ in range(2)]
-        poll_until(readers, lambda: [len(one.share) for one in readers] == [2, 2], "both to have two")
-        poll_until(readers, lambda: are_at_the_end(readers), "both to have read what they have")
+        poll_until(readers, lambda: [len(one.share) for one in readers] == [2, 2], "two partitions for each")
+        poll_until(readers, lambda: are_at_the_end(readers), "both to reach the end")
         assert {*readers[0].read, *readers[1].read} == set(range(RECORDS))
         for reader in readers:
             reader.consumer.commit(asynchronous=False)
         readers.pop().consumer.close()
-        poll_until(readers, lambda: len(readers[0].share) == PARTITIONS, "the one that is left to have all")
+        poll_until(readers, lambda: len(readers[0].share) == PARTITIONS, "all partitions for the remaining member")
         write(broker, filled, RECORDS, RECORDS + 8)
         before = len(readers[0].read)
-        poll_until(readers, lambda: len(readers[0].read) == before + 8, "what came later, and nothing else")
+        poll_until(readers, lambda: len(readers[0].read) == before + 8, "exactly the later records")
         readers[0].consumer.close()
 
-    def test_one_who_comes_takes_only_what_it_gets(self, broker: NodeProcess, filled: str) -> None:
+    def test_new_member_gets_only_the_revoked_partitions(self, broker: NodeProcess, filled: str) -> None:
         first = NewReader(broker, filled, filled)
-        poll_until([first], lambda: len(first.share) == PARTITIONS, "the first to have all")
+        poll_until([first], lambda: len(first.share) == PARTITIONS, "all partitions for the first member")
         second = NewReader(broker, filled, filled)
-        poll_until([first, second], lambda: len(second.share) == 2, "the second to have two")
+        poll_until([first, second], lambda: len(second.share) == 2, "two partitions for the second member")
         assert sorted(first.revoked) == second.share
         first.consumer.close()
         second.consumer.close()
 
-    def test_a_static_member_restarts_without_anybody_else_noticing(self, broker: NodeProcess, filled: str) -> None:
+    def test_static_member_restart_revokes_no_partitions_of_others(self, broker: NodeProcess, filled: str) -> None:
         readers = [NewReader(broker, filled, filled, group_instance_id=f"place-{number}") for number in range(2)]
-        poll_until(readers, lambda: [len(one.share) for one in readers] == [2, 2], "both to have two")
+        poll_until(readers, lambda: [len(one.share) for one in readers] == [2, 2], "two partitions for each")
         share = readers[0].share
         readers[1].revoked.clear()
         readers[0].consumer.close()
         readers[0] = NewReader(broker, filled, filled, group_instance_id="place-0")
-        poll_until(readers, lambda: readers[0].share == share, "what it had")
+        poll_until(readers, lambda: readers[0].share == share, "its former partitions")
         assert not readers[1].revoked
         for reader in readers:
             reader.consumer.close()
 
-    def test_a_topic_grows(self, broker: NodeProcess, filled: str, admin: AdminClient) -> None:
+    def test_new_partitions_of_a_topic_are_assigned(self, broker: NodeProcess, filled: str, admin: AdminClient) -> None:
         reader = NewReader(broker, filled, filled)
-        poll_until([reader], lambda: len(reader.share) == PARTITIONS, "all of it")
+        poll_until([reader], lambda: len(reader.share) == PARTITIONS, "all partitions")
         admin.create_partitions([NewPartitions(filled, PARTITIONS + 2)])[filled].result(30)
-        poll_until([reader], lambda: len(reader.share) == PARTITIONS + 2, "what came later too")
+        poll_until([reader], lambda: len(reader.share) == PARTITIONS + 2, "the new partitions")
         reader.consumer.close()
 
-    def test_groups_change_over_while_they_run(self, broker: NodeProcess, filled: str, admin: AdminClient) -> None:
-        """Members of one protocol after the other, and back: offsets and assignments are kept."""
+    def test_running_group_migrates_between_protocols(
+        self, broker: NodeProcess, filled: str, admin: AdminClient
+    ) -> None:
+        """Members of the classic protocol, then of both, then back: offsets are kept."""
         classic = Reader(broker, filled, filled, partition_assignment_strategy="cooperative-sticky")
-        poll_until([classic], lambda: len(classic.share) == PARTITIONS, "the classic member to have all")
+        poll_until([classic], lambda: len(classic.share) == PARTITIONS, "all partitions for the classic member")
         consumer = NewReader(broker, filled, filled)
         both = [classic, consumer]
-        poll_until(both, lambda: [len(one.share) for one in both] == [2, 2], "members of both protocols to share")
-        poll_until(both, lambda: are_at_the_end(both), "both to have read what they have")
+        poll_until(
+            both, lambda: [len(one.share) for one in both] == [2, 2], "two partitions for a member of each protocol"
+        )
+        poll_until(both, lambda: are_at_the_end(both), "both to reach the end")
         assert {*classic.read, *consumer.read} == set(range(RECORDS))
         for reader in both:
             reader.consumer.commit(asynchronous=False)
         consumer.consumer.close()
-        poll_until([classic], lambda: len(classic.share) == PARTITIONS, "the classic member to have all again")
+        poll_until([classic], lambda: len(classic.share) == PARTITIONS, "all partitions for the classic member again")
         before = len(classic.read)
         write(broker, filled, RECORDS, RECORDS + 8)
-        poll_until([classic], lambda: len(classic.read) == before + 8, "what came later, and nothing else")
+        poll_until([classic], lambda: len(classic.read) == before + 8, "exactly the later records")
         classic.consumer.close()
 
 
@@ -133,17 +137,21 @@ def java_members(apache_kafka_libs: Path) -> Iterator[JavaProgram]:
 
 
 class TestJava:
-    def test_members_share_and_come_back(self, broker: NodeProcess, filled: str, java_members: JavaProgram) -> None:
+    def test_members_share_partitions_and_resume(
+        self, broker: NodeProcess, filled: str, java_members: JavaProgram
+    ) -> None:
         where = (broker.bootstrap, filled, filled)
         assert java_members.ask("read", *where, 2, RECORDS, "consumer") == [f"records {RECORDS} shares 2,2"]
         write(broker, filled, 0, 6)
         assert java_members.ask("read", *where, 1, 6, "consumer") == ["records 6 shares 4"]
 
-    def test_a_regular_expression(self, broker: NodeProcess, filled: str, java_members: JavaProgram) -> None:
-        told = java_members.ask("read", broker.bootstrap, filled, f"~{filled[:-1]}.", 1, RECORDS, "consumer")
-        assert told == [f"records {RECORDS} shares {PARTITIONS}"]
+    def test_regular_expression_subscription(self, broker: NodeProcess, filled: str, java_members: JavaProgram) -> None:
+        output = java_members.ask("read", broker.bootstrap, filled, f"~{filled[:-1]}.", 1, RECORDS, "consumer")
+        assert output == [f"records {RECORDS} shares {PARTITIONS}"]
 
-    def test_console_consumer(self, broker: NodeProcess, filled: str, admin: AdminClient, tools: KafkaTools) -> None:
+    def test_console_consumer_commits_in_a_consumer_protocol_group(
+        self, broker: NodeProcess, filled: str, admin: AdminClient, tools: KafkaTools
+    ) -> None:
         about = ("--topic", filled, "--group", filled, "--command-property", "group.protocol=consumer")
         read = tools.console_consumer(
             *about, "--from-beginning", "--max-messages", str(RECORDS), "--timeout-ms", "20000"
@@ -153,19 +161,23 @@ class TestJava:
         assert listed.type is ConsumerGroupType.CONSUMER
         assert committed(broker, filled, filled) == dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
 
-    def test_the_tool_describes_it(self, broker: NodeProcess, filled: str, apache_kafka_libs: Path) -> None:
+    def test_consumer_groups_tool_describes_the_group(
+        self, broker: NodeProcess, filled: str, apache_kafka_libs: Path
+    ) -> None:
         reader = NewReader(broker, filled, filled)
-        poll_until([reader], lambda: len(reader.share) == PARTITIONS, "all of it")
+        poll_until([reader], lambda: len(reader.share) == PARTITIONS, "all partitions")
         tools = KafkaTools(apache_kafka_libs, broker.bootstrap)
-        told = tools.consumer_groups("--describe", "--group", filled, "--state", "--verbose")
-        assert filled in told and "Stable" in told and "uniform" in told
+        output = tools.consumer_groups("--describe", "--group", filled, "--state", "--verbose")
+        assert filled in output and "Stable" in output and "uniform" in output
         reader.consumer.close()
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("first", ["kafka", pytest.param("odradek", marks=pytest.mark.tier("proof"))])
-def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs: Path, first: str) -> None:
-    """A group of two goes from one broker's coordinator to the other's and back, and nobody has to join again."""
+def test_kafka_and_odradek_load_each_others_consumer_groups(
+    tmp_path: Path, apache_kafka_libs: Path, first: str
+) -> None:
+    """A group of two members moves from one broker's coordinator to the other's and back; no member has to rejoin."""
     brokers: list[NodeProcess] = [OdradekProcess(tmp_path), ApacheKafka(apache_kafka_libs, tmp_path)]
     if first == "kafka":
         brokers.reverse()
@@ -173,18 +185,18 @@ def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs
     try:
         with RawConnection(writer.start().port) as connection:
             create_topic(connection, TOPIC, partitions=4)
-            until(lambda: is_coordinated(connection), 30, what="a coordinator")
+            until(lambda: has_coordinator(connection), 30, what="a coordinator")
             members = [RawMember("one"), RawMember("two", regex=f"{TOPIC[:-1]}.")]
-            settle(connection, members)
-            before = described(connection)
+            wait_for_assignments(connection, members)
+            before = describe_group(connection)
         writer.stop()
         reader.port, reader.controller_port = writer.port, writer.controller_port
         for broker in (reader, writer):
             with RawConnection(broker.start().port) as connection:
-                until(lambda: is_coordinated(connection), 30, what="a coordinator")
-                assert described(connection) == before
+                until(lambda: has_coordinator(connection), 30, what="a coordinator")
+                assert describe_group(connection) == before
                 for member in members:
-                    assert member.beat(connection).assignment is None
+                    assert member.heartbeat(connection).assignment is None
             broker.stop()
     finally:
         for broker in brokers:
@@ -198,9 +210,9 @@ class RawMember:
         self._epoch = 0
         self._owned: list[Any] = []
 
-    def beat(self, connection: RawConnection) -> Any:
+    def heartbeat(self, connection: RawConnection) -> Any:
         is_joining = self._epoch == 0
-        answer = connection.ask(
+        response = connection.ask(
             Api.CONSUMER_GROUP_HEARTBEAT,
             1,
             {
@@ -213,36 +225,36 @@ class RawMember:
                 "topic_partitions": self._owned,
             },
         )
-        assert answer.error_code is ErrorCode.none, answer.error_message
-        self._epoch = answer.member_epoch
-        if answer.assignment is not None:
+        assert response.error_code is ErrorCode.none, response.error_message
+        self._epoch = response.member_epoch
+        if response.assignment is not None:
             self._owned = [
                 {"topic_id": one.topic_id, "partitions": list(one.partitions)}
-                for one in answer.assignment.topic_partitions
+                for one in response.assignment.topic_partitions
             ]
-        return answer
+        return response
 
     @property
     def partition_count(self) -> int:
         return sum(len(one["partitions"]) for one in self._owned)
 
 
-def settle(connection: RawConnection, members: list[RawMember]) -> None:
-    def is_settled() -> bool:
-        answers = [member.beat(connection) for member in members]
+def wait_for_assignments(connection: RawConnection, members: list[RawMember]) -> None:
+    def are_assigned() -> bool:
+        responses = [member.heartbeat(connection) for member in members]
         is_shared = all(member.partition_count == 2 for member in members)
-        return is_shared and all(answer.assignment is None for answer in answers)
+        return is_shared and all(response.assignment is None for response in responses)
 
-    until(is_settled, 30, what="both to have two partitions")
+    until(are_assigned, 30, what="both to have two partitions")
 
 
-def described(connection: RawConnection) -> Any:
+def describe_group(connection: RawConnection) -> Any:
     (group,) = connection.ask(Api.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [GROUP]}).groups
     assert group.group_state == "Stable"
     return group.group_epoch, group.assignment_epoch, sorted(map(repr, group.members))
 
 
-def is_coordinated(connection: RawConnection) -> bool:
+def has_coordinator(connection: RawConnection) -> bool:
     (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": [GROUP]}).coordinators
     (state,) = connection.ask(Api.DESCRIBE_GROUPS, 5, {"groups": [GROUP]}).groups
     return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none

@@ -1,4 +1,4 @@
-"""The controller listener of a running node, asked as other nodes ask it: the same of Odradek and of Apache Kafka."""
+"""The controller listener of a running node, queried as other nodes do; Odradek and Apache Kafka behave the same."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,15 +20,15 @@ ENVELOPE, BROKER_HEARTBEAT, METADATA = 58, 63, 3
 LOCALHOST = bytes((127, 0, 0, 1))
 
 
-def of(fields: dict[str, Any]) -> Callable[[Schema], Message]:
+def build_message(fields: dict[str, Any]) -> Callable[[Schema], Message]:
     return lambda messages: raw_wire.build(messages.request_type, fields)
 
 
-def ask(port: int, api_key: int, fields: dict[str, Any]) -> Any:
+def request(port: int, api_key: int, fields: dict[str, Any]) -> Any:
     async def main() -> Any:
         peer = Peer("127.0.0.1", port, client_id="test")
         try:
-            return await peer.request(api_key, of(fields), timeout_seconds=20)
+            return await peer.request(api_key, build_message(fields), timeout_seconds=20)
         finally:
             peer.close()
 
@@ -37,20 +37,20 @@ def ask(port: int, api_key: int, fields: dict[str, Any]) -> Any:
 
 def forward(port: int, api_key: int, version: int, fields: dict[str, Any], **envelope: Any) -> Any:
     chosen = schema(api_key, version)
-    data = write_forwarded_request(chosen, of(fields)(chosen), correlation_id=7, client_id="client")
+    data = write_forwarded_request(chosen, build_message(fields)(chosen), correlation_id=7, client_id="client")
     sealed = {
         "request_data": data,
         "request_principal": write_principal(ANONYMOUS),
         "client_host_address": LOCALHOST,
         **envelope,
     }
-    response = ask(port, ENVELOPE, sealed)
+    response = request(port, ENVELOPE, sealed)
     if response.error_code is not ErrorCode.none:
         return response.error_code
     return read_forwarded_response(chosen, response.response_data, correlation_id=7)
 
 
-def test_what_is_advertised_is_among_what_kafka_advertises(broker: NodeProcess) -> None:
+def test_controller_advertises_a_subset_of_kafkas_api_versions(broker: NodeProcess) -> None:
     async def main() -> Any:
         peer = Peer("127.0.0.1", broker.controller_port, client_id="test")
         await peer.connect()
@@ -63,16 +63,16 @@ def test_what_is_advertised_is_among_what_kafka_advertises(broker: NodeProcess) 
     assert broker.name == "kafka" or served.keys() == ours.keys()
 
 
-def test_controllers_describe_themselves(broker: NodeProcess) -> None:
-    response = ask(broker.controller_port, Api.DESCRIBE_CLUSTER, {"endpoint_type": 2})
+def test_describe_cluster_returns_the_controllers(broker: NodeProcess) -> None:
+    response = request(broker.controller_port, Api.DESCRIBE_CLUSTER, {"endpoint_type": 2})
     assert (response.error_code, response.controller_id) == (ErrorCode.none, 1)
     (controller,) = response.brokers
     assert (controller.broker_id, controller.host, controller.port) == (1, "127.0.0.1", broker.controller_port)
 
 
-def test_a_topic_created_by_way_of_an_envelope(broker: NodeProcess, topic: str) -> None:
+def test_envelope_creates_a_topic(broker: NodeProcess, topic: str) -> None:
     fields = {"topics": [{"name": topic, "num_partitions": 2, "replication_factor": 1}], "timeout": 5000}
-    for principal in (ANONYMOUS, Principal("User", "somebody")):
+    for principal in (ANONYMOUS, Principal("User", "alice")):
         response = forward(
             broker.controller_port, Api.CREATE_TOPICS, 7, fields, request_principal=write_principal(principal)
         )
@@ -91,26 +91,26 @@ def test_a_topic_created_by_way_of_an_envelope(broker: NodeProcess, topic: str) 
         (Api.CREATE_TOPICS, 7, {"request_data": b"\0\x13\0\x63"}, ErrorCode.unsupported_version),
     ],
 )
-def test_envelopes_that_are_sent_back(
+def test_invalid_envelopes_are_rejected(
     broker: NodeProcess, api_key: int, version: int, envelope: dict[str, Any], code: ErrorCode
 ) -> None:
     assert forward(broker.controller_port, api_key, version, {}, **envelope) is code
 
 
-def test_a_heartbeat_of_another_life_is_refused(broker: NodeProcess) -> None:
-    stale = ask(broker.controller_port, BROKER_HEARTBEAT, {"broker_id": 1, "broker_epoch": 0})
+def test_heartbeat_with_a_stale_broker_epoch_is_rejected(broker: NodeProcess) -> None:
+    stale = request(broker.controller_port, BROKER_HEARTBEAT, {"broker_id": 1, "broker_epoch": 0})
     assert stale.error_code is ErrorCode.stale_broker_epoch
-    unknown = ask(broker.controller_port, BROKER_HEARTBEAT, {"broker_id": 99, "broker_epoch": 0})
+    unknown = request(broker.controller_port, BROKER_HEARTBEAT, {"broker_id": 99, "broker_epoch": 0})
     assert unknown.error_code in (ErrorCode.broker_id_not_registered, ErrorCode.stale_broker_epoch)
 
 
-def test_clients_are_not_served(broker: NodeProcess) -> None:
-    """A client that does not ask for versions first, and takes the controller for a broker."""
+def test_controller_listener_closes_connections_of_clients(broker: NodeProcess) -> None:
+    """A client that sends no ApiVersions request first, and mistakes the controller for a broker."""
     with raw_wire.RawConnection(broker.controller_port) as connection, pytest.raises(raw_wire.ConnectionClosed):
         connection.ask(METADATA, 12, {"topics": None})
 
 
-def test_envelopes_are_not_for_brokers(broker: NodeProcess) -> None:
+def test_broker_listener_rejects_envelopes(broker: NodeProcess) -> None:
     async def main() -> None:
         peer = Peer("127.0.0.1", broker.port, client_id="test")
         await peer.connect()
@@ -120,7 +120,7 @@ def test_envelopes_are_not_for_brokers(broker: NodeProcess) -> None:
         try:
             fields = {"request_data": b"", "client_host_address": LOCALHOST}
             with pytest.raises(Disconnected):
-                await peer.request(ENVELOPE, of(fields), timeout_seconds=20)
+                await peer.request(ENVELOPE, build_message(fields), timeout_seconds=20)
         finally:
             peer.close()
 

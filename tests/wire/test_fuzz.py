@@ -1,6 +1,6 @@
-"""Damaged requests over every API, 20,000 in `make test` and 100,000 in `make proof`: each costs its own connection.
+"""Damaged requests of every API, 20,000 in `make test` and 100,000 in `make proof`: each costs only its connection.
 
-While they run, a well-behaved client goes on without ever waiting for 100 ms, and memory stays where it was.
+Meanwhile a well-behaved client never waits 100 ms for a response, and memory does not grow.
 ODRADEK_FUZZ_SEED and ODRADEK_FUZZ_REQUESTS repeat or lengthen the run.
 """
 
@@ -27,7 +27,7 @@ SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "1883"))
 WORKERS = 4
 FRAMES_PER_CONNECTION = 8
 PATIENCE_S = 0.05
-# The first large batch that has to be looked into loads a compiler, which alone takes 76 MB.
+# Validating the first large batch loads a compiler, which alone takes 76 MB.
 MEMORY_GROWTH_MAX = 128 << 20
 MARKER = 0x5EED
 
@@ -51,10 +51,10 @@ def bystander(node: NodeProcess) -> StallWatch:
 
 
 @pytest.mark.timeout(600)
-def test_damaged_requests_harm_nobody(node: OdradekProcess) -> None:
+def test_damaged_requests_cost_only_their_connection(node: OdradekProcess) -> None:
     for request in corpus():
-        # Undamaged, so that every schema is loaded before memory is looked at.
-        _send_and_listen(node.port, [framed(request)], patience_s=10)
+        # Undamaged, so that every schema is loaded before memory is measured.
+        _send_and_receive(node.port, [framed(request)], patience_s=10)
     resident_before = node.resident_bytes
     with bystander(node), ThreadPoolExecutor(WORKERS) as workers:
         runs = [workers.submit(_fuzz, node, SEED + 1 + worker, REQUESTS // WORKERS) for worker in range(WORKERS)]
@@ -73,7 +73,7 @@ def _fuzz(node: NodeProcess, seed: int, requests: int) -> None:
     for _ in range(0, requests, FRAMES_PER_CONNECTION):
         frames = [mutator.next_frame() for _ in range(FRAMES_PER_CONNECTION)]
         try:
-            _send_and_listen(node.port, frames)
+            _send_and_receive(node.port, frames)
         except ConnectionClosed:
             continue
         except (TimeoutError, ConnectionRefusedError) as problem:
@@ -81,10 +81,10 @@ def _fuzz(node: NodeProcess, seed: int, requests: int) -> None:
             assert node.process.poll() is None, f"the node died of seed {seed}: {problem}"
 
 
-def _send_and_listen(port: int, frames: list[bytes], patience_s: float = PATIENCE_S) -> None:
-    """Sends all frames and one good request; hears everything up to its answer, the end, or a short silence.
+def _send_and_receive(port: int, frames: list[bytes], patience_s: float = PATIENCE_S) -> None:
+    """Sends all frames and one valid request; reads up to its response, the end of the connection, or a timeout.
 
-    Silence is legitimate: a frame may announce more bytes than follow, or be a fetch that waits.
+    A timeout is legitimate: a frame may announce more bytes than follow, or be a fetch that waits.
     """
     with RawConnection(port) as connection:
         connection.send_bytes(b"".join(frames) + encode_request(Api.API_VERSIONS, 0, MARKER, {}))
@@ -104,8 +104,8 @@ def _peak_resident_bytes(node: NodeProcess) -> int:
     [*(pytest.param(codec, marks=pytest.mark.tier("proof")) for codec in (GZIP, SNAPPY, LZ4)), ZSTD],
     ids=lambda codec: CODEC_NAMES[codec],
 )
-def test_decompression_bombs(node: OdradekProcess, codec: int) -> None:
-    """A small batch that unpacks to a quarter of a gigabyte, where the broker has to unpack it."""
+def test_decompression_bombs_are_rejected_within_the_memory_budget(node: OdradekProcess, codec: int) -> None:
+    """A small batch that decompresses to a quarter of a gigabyte, on a topic whose batches the broker decompresses."""
     with RawConnection(node.port) as connection:
         configs = [{"name": "compression.type", "value": "uncompressed"}]
         topic = {"name": "bombed", "num_partitions": 1, "replication_factor": 1, "configs": configs}
@@ -115,22 +115,22 @@ def test_decompression_bombs(node: OdradekProcess, codec: int) -> None:
         with bystander(node):
             bomb = batch(TestRecord(bytes(BOMB_BYTES)), codec=codec)
             topic_data = [{"name": "bombed", "partition_data": [{"index": 0, "records": bomb}]}]
-            answer = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
-            assert answer.responses[0].partition_responses[0].error_code.name != "none"
-    # Twice the frame, and the fixed budget of decompression.
+            response = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
+            assert response.responses[0].partition_responses[0].error_code.name != "none"
+    # Twice the frame, plus the fixed decompression budget.
     allowed = 2 * len(bomb) + MAX_DECOMPRESSED_BYTES + ELSEWHERE_BYTES
     assert _peak_resident_bytes(node) - resident_before < allowed
 
 
-def test_slow_senders_hold_nothing(node: OdradekProcess) -> None:
-    """Connections that announce large frames and then dawdle take neither memory nor anybody's time."""
+def test_slow_senders_take_no_memory_and_delay_no_client(node: OdradekProcess) -> None:
+    """The connections announce large frames, but send only one byte of them."""
     resident_before = node.resident_bytes
     slow = [RawConnection(node.port) for _ in range(100)]
     try:
         for connection in slow:
             connection.send_bytes(struct.pack(">i", 100_000_000) + b"\0")
         with bystander(node):
-            # It goes on for some rounds.
+            # The bystander runs its minimum number of rounds.
             pass
         assert node.resident_bytes - resident_before < MEMORY_GROWTH_MAX
     finally:

@@ -1,4 +1,4 @@
-"""What groups have committed outlives the broker's process, its log's growth, and nothing else but its time."""
+"""Committed offsets and members of groups survive restarts and compaction; offsets expire after their retention."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -33,12 +33,12 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 
 def connect(node: NodeProcess) -> RawConnection:
-    """With a coordinator behind it that has loaded."""
+    """Connects, and waits until the coordinator has loaded."""
     connection = RawConnection(node.port)
 
     def is_loaded() -> bool:
         connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]})
-        return fetch_answer(connection, "any").error_code is ErrorCode.none
+        return fetch_group(connection, "any").error_code is ErrorCode.none
 
     until(is_loaded, 30, what="a coordinator")
     return connection
@@ -51,53 +51,53 @@ def commit_fields(group: str, offsets: dict[int, int], **others: Any) -> dict[st
 
 
 def commit(connection: RawConnection, group: str, offsets: dict[int, int], version: int = 9, **others: Any) -> None:
-    answer = connection.ask(Api.OFFSET_COMMIT, version, commit_fields(group, offsets, **others))
-    assert {one.error_code for one in answer.topics[0].partitions} == {ErrorCode.none}
+    response = connection.ask(Api.OFFSET_COMMIT, version, commit_fields(group, offsets, **others))
+    assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.none}
 
 
-def fetch_answer(connection: RawConnection, group: str) -> Any:
+def fetch_group(connection: RawConnection, group: str) -> Any:
     return connection.ask(Api.OFFSET_FETCH, 9, {"groups": [{"group_id": group, "topics": None}]}).groups[0]
 
 
 def fetch(connection: RawConnection, group: str) -> dict[int, int]:
-    answer = fetch_answer(connection, group)
-    assert answer.error_code is ErrorCode.none
-    return {one.partition_index: one.committed_offset for topic in answer.topics for one in topic.partitions}
+    response = fetch_group(connection, group)
+    assert response.error_code is ErrorCode.none
+    return {one.partition_index: one.committed_offset for topic in response.topics for one in topic.partitions}
 
 
 def join(connection: RawConnection, group: str) -> dict[str, Any]:
-    """A member with an assignment, as its further requests name it."""
-    me: dict[str, Any] = {"group_id": group, "session_timeout": 30_000, "rebalance_timeout": 30_000}
-    me |= {"protocol_type": "consumer", "protocol_name": "range", "protocols": [{"name": "range", "metadata": b""}]}
-    me["member_id"] = connection.ask(Api.JOIN_GROUP, 9, me).member_id
-    me["generation_id"] = connection.ask(Api.JOIN_GROUP, 9, me).generation_id
-    me["assignments"] = [{"member_id": me["member_id"], "assignment": b"share"}]
-    assert connection.ask(Api.SYNC_GROUP, 5, me).assignment == b"share"
-    return me
+    """Joins a member with an assignment; returns the fields of its further requests."""
+    member: dict[str, Any] = {"group_id": group, "session_timeout": 30_000, "rebalance_timeout": 30_000}
+    member |= {"protocol_type": "consumer", "protocol_name": "range", "protocols": [{"name": "range", "metadata": b""}]}
+    member["member_id"] = connection.ask(Api.JOIN_GROUP, 9, member).member_id
+    member["generation_id"] = connection.ask(Api.JOIN_GROUP, 9, member).generation_id
+    member["assignments"] = [{"member_id": member["member_id"], "assignment": b"share"}]
+    assert connection.ask(Api.SYNC_GROUP, 5, member).assignment == b"share"
+    return member
 
 
-def test_killed_and_started_again(node: OdradekProcess) -> None:
+def test_offsets_and_members_survive_kill_nine(node: OdradekProcess) -> None:
     connection = connect(node)
     create_topic(connection, TOPIC, partitions=3)
     commit(connection, "simple", {0: 5, 1: 6})
-    me = join(connection, "with a member")
+    member = join(connection, "with a member")
     for number in range(3):
         commit(connection, "simple", {2: number})
         node.kill()
         node.start()
         connection = connect(node)
         assert fetch(connection, "simple") == {0: 5, 1: 6, 2: number}
-        # Nobody has to join again: the generation is the same, and so is the share.
-        assert connection.ask(Api.HEARTBEAT, 4, me).error_code is ErrorCode.none
-        assert connection.ask(Api.SYNC_GROUP, 5, me).assignment == b"share"
+        # The member need not rejoin: generation and assignment are unchanged.
+        assert connection.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
+        assert connection.ask(Api.SYNC_GROUP, 5, member).assignment == b"share"
 
 
-def test_offsets_expire(node: OdradekProcess) -> None:
+def test_offsets_expire_after_their_retention_time(node: OdradekProcess) -> None:
     connection = connect(node)
     create_topic(connection, TOPIC, partitions=3)
     commit(connection, "expiring", {0: 5}, version=2, retention_time=1)
     commit(connection, "lasting", {0: 5}, version=2, retention_time=-1)
-    until(lambda: fetch(connection, "expiring") == {}, 20, what="the end of an offset's time")
+    until(lambda: fetch(connection, "expiring") == {}, 20, what="the expiry of an offset")
     described = connection.ask(Api.DESCRIBE_GROUPS, 6, {"groups": ["expiring", "lasting"]}).groups
     assert [one.error_code for one in described] == [ErrorCode.group_id_not_found, ErrorCode.none]
     assert fetch(connection, "lasting") == {0: 5}
@@ -106,7 +106,9 @@ def test_offsets_expire(node: OdradekProcess) -> None:
     assert fetch(connect(node), "expiring") == {}
 
 
-def test_many_offsets_are_soon_there_again(node: OdradekProcess, measured: Callable[[str], None]) -> None:
+def test_coordinator_loads_many_offsets_quickly_after_kill_nine(
+    node: OdradekProcess, measured: Callable[[str], None]
+) -> None:
     connection = connect(node)
     create_topic(connection, TOPIC, partitions=PARTITIONS)
     groups = [f"group {number}" for number in range(OFFSETS_RELOADED // PARTITIONS)]
@@ -124,11 +126,11 @@ def test_many_offsets_are_soon_there_again(node: OdradekProcess, measured: Calla
     excused = withheld_seconds() - withheld
     for number in range(0, len(groups), 50):
         assert fetch(connection, groups[number]) == dict.fromkeys(range(PARTITIONS), number)
-    measured(f"{OFFSETS_RELOADED} offsets were there again after {seconds:.2f} s, {excused:.2f} s of them withheld")
+    measured(f"{OFFSETS_RELOADED} offsets were loaded after {seconds:.2f} s, {excused:.2f} s of them withheld")
     assert seconds - excused < RELOAD_SECONDS_MAX
 
 
-def test_the_log_of_offsets_is_compacted(tmp_path: Path) -> None:
+def test_consumer_offsets_topic_is_compacted(tmp_path: Path) -> None:
     properties = {"offsets.topic.segment.bytes": str(1 << 20), "log.cleaner.backoff.ms": "100"}
     node = OdradekProcess(tmp_path, properties=properties)
     try:
@@ -149,7 +151,7 @@ def log_bytes(node: OdradekProcess) -> int:
 
 
 def size(file: Path) -> int:
-    """Nothing of one that was compacted away meanwhile."""
+    """0 for a file that compaction removed meanwhile."""
     try:
         return file.stat().st_size
     except FileNotFoundError:
@@ -157,7 +159,9 @@ def size(file: Path) -> int:
 
 
 @pytest.mark.parametrize("first", ["odradek", pytest.param("kafka", marks=pytest.mark.tier("proof"))])
-def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs: Path, first: str) -> None:
+def test_kafka_and_odradek_load_each_others_offsets_and_members(
+    tmp_path: Path, apache_kafka_libs: Path, first: str
+) -> None:
     brokers: list[NodeProcess] = [OdradekProcess(tmp_path), ApacheKafka(apache_kafka_libs, tmp_path)]
     if first == "kafka":
         brokers.reverse()
@@ -166,14 +170,14 @@ def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs
         connection = connect(writer.start())
         create_topic(connection, TOPIC, partitions=3)
         commit(connection, "simple", {0: 5, 1: 6})
-        me = join(connection, "with a member")
+        member = join(connection, "with a member")
         writer.stop()
         reader.port = writer.port
         reader.controller_port = writer.controller_port
         connection = connect(reader.start())
         assert fetch(connection, "simple") == {0: 5, 1: 6}
-        assert connection.ask(Api.HEARTBEAT, 4, me).error_code is ErrorCode.none
-        assert connection.ask(Api.SYNC_GROUP, 5, me).assignment == b"share"
+        assert connection.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
+        assert connection.ask(Api.SYNC_GROUP, 5, member).assignment == b"share"
         commit(connection, "simple", {2: 7})
         assert (
             connection.ask(Api.DELETE_GROUPS, 2, {"groups_names": ["simple"]}).results[0].error_code is ErrorCode.none
@@ -181,7 +185,7 @@ def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs
         reader.stop()
         connection = connect(writer.start())
         assert fetch(connection, "simple") == {}
-        assert connection.ask(Api.HEARTBEAT, 4, me).error_code is ErrorCode.none
+        assert connection.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
     finally:
         for broker in brokers:
             broker.remove()

@@ -24,7 +24,7 @@ def test_topics(tools: KafkaTools, topic: str) -> None:
     assert topic not in tools.topics("--list").splitlines()
 
 
-def test_topics_refused(tools: KafkaTools, topic: str) -> None:
+def test_topics_tool_reports_errors(tools: KafkaTools, topic: str) -> None:
     tools.topics("--create", "--topic", topic)
     with pytest.raises(ToolFailed, match="already exists"):
         tools.topics("--create", "--topic", topic)
@@ -100,8 +100,8 @@ def test_dumping_a_segment(tools: KafkaTools, broker: NodeProcess, topic: str) -
 def test_log_dirs(tools: KafkaTools, broker: NodeProcess, topic: str) -> None:
     tools.topics("--create", "--topic", topic)
     printed = tools.log_dirs("--describe", "--topic-list", topic)
-    answer = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
-    (described,) = answer["brokers"]
+    report = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    (described,) = report["brokers"]
     (log_dir,) = described["logDirs"]
     assert log_dir["logDir"] == str(broker.log_dirs[0])
     assert [partition["partition"] for partition in log_dir["partitions"]] == [f"{topic}-0"]

@@ -69,7 +69,7 @@ def test_every_codec_and_acks(broker: NodeProcess, created: str, codec: str | No
     assert [record.key for record in records] == [b"%d" % number for number in range(200)]
 
 
-def test_without_acknowledgement(broker: NodeProcess, created: str) -> None:
+def test_acks_0(broker: NodeProcess, created: str) -> None:
     produce(broker, created, [b"one", b"two"], acks=0, enable_idempotence=False)
     assert [record.value for record in consume(broker, created, 2)] == [b"one", b"two"]
 
@@ -91,13 +91,13 @@ def test_headers_timestamps_and_tombstones(broker: NodeProcess, created: str) ->
     assert (second.value, second.timestamp) == (None, 1_600_000_000_001)
 
 
-def test_a_message_too_large_is_refused(broker: NodeProcess, admin: KafkaAdminClient, topic: str) -> None:
+def test_too_large_message_is_rejected(broker: NodeProcess, admin: KafkaAdminClient, topic: str) -> None:
     admin.create_topics({topic: {"configs": {"max.message.bytes": "1000"}}}, wait_for_metadata=True)
     with pytest.raises(MessageSizeTooLargeError):
         produce(broker, topic, [b"x" * 5000])
 
 
-def test_topic_life(admin: KafkaAdminClient, created: str) -> None:
+def test_topic_lifecycle(admin: KafkaAdminClient, created: str) -> None:
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics([created])
     admin.create_partitions({created: 4})
@@ -115,8 +115,8 @@ def test_topic_life(admin: KafkaAdminClient, created: str) -> None:
 
 def test_configs(admin: KafkaAdminClient, created: str) -> None:
     admin.alter_configs([ConfigResource("topic", created, {"retention.ms": "12345"})])
-    answer = admin.describe_configs([ConfigResource("topic", created)])
-    assert answer["topic"][created]["retention.ms"]["value"] == "12345"
+    configs = admin.describe_configs([ConfigResource("topic", created)])
+    assert configs["topic"][created]["retention.ms"]["value"] == "12345"
 
 
 def test_deleting_records_and_listing_offsets(broker: NodeProcess, admin: KafkaAdminClient, created: str) -> None:

@@ -1,6 +1,6 @@
 """kafkajs: the client of Node.js programs, which speaks older versions than the others.
 
-It can only consume in a group, so what it produced is read back over the raw wire.
+It can consume only in a group, so the tests read its records back with raw requests.
 """
 
 import json
@@ -48,12 +48,12 @@ def run(kafkajs: Path, broker: NodeProcess) -> Kafkajs:
 def record_count(broker: NodeProcess, topic: str) -> int:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     with RawConnection(broker.port) as connection:
-        answer = connection.ask(
+        response = connection.ask(
             Api.FETCH,
             11,
             {"replica_id": -1, "max_wait": 100, "topics": [{"topic": topic, "partitions": [partition]}]},
         )
-    return sum(batch.record_count for batch in parse_batches(bytes(answer.responses[0].partitions[0].records)))
+    return sum(batch.record_count for batch in parse_batches(bytes(response.responses[0].partitions[0].records)))
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
@@ -66,7 +66,7 @@ def test_producing(run: Kafkajs, broker: NodeProcess, topic: str, acks: int, gzi
     )
     assert created is True
     if acks:
-        assert [(answer["errorCode"], answer["baseOffset"]) for answer in produced] == [(0, "0")]
+        assert [(response["errorCode"], response["baseOffset"]) for response in produced] == [(0, "0")]
     assert record_count(broker, topic) == 50
 
 
@@ -77,7 +77,7 @@ def test_idempotent_producer(run: Kafkajs, broker: NodeProcess, topic: str) -> N
     assert record_count(broker, topic) == 100
 
 
-def test_topic_life(run: Kafkajs, topic: str) -> None:
+def test_topic_lifecycle(run: Kafkajs, topic: str) -> None:
     created, again, illegal, listed, grown, described, deleted, gone = run(
         ("createTopics", [{"topic": topic, "numPartitions": 2}]),
         ("createTopics", [{"topic": topic}]),

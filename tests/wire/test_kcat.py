@@ -1,4 +1,4 @@
-"""kcat: what people type to look into a topic."""
+"""kcat, the command-line client."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ class Kcat:
         return result.stdout
 
     def read(self, topic: str, *arguments: str) -> list[str]:
-        """From the beginning (unless told otherwise) to the present end."""
+        """Reads from the beginning (or as the arguments say) to the current end."""
         return self("-C", "-t", topic, "-p", "0", "-e", "-q", *(arguments or ("-o", "beginning"))).splitlines()
 
 
@@ -64,13 +64,13 @@ def test_idempotent_producer(run: Kcat, topic: str) -> None:
 
 def test_listing(run: Kcat, broker: NodeProcess, topic: str) -> None:
     run("-P", "-t", topic, lines=["v"])
-    answer = json.loads(run("-L", "-J", "-t", topic))
-    assert answer["brokers"] == [{"id": NODE_ID, "name": broker.bootstrap}]
-    (listed,) = answer["topics"]
+    metadata = json.loads(run("-L", "-J", "-t", topic))
+    assert metadata["brokers"] == [{"id": NODE_ID, "name": broker.bootstrap}]
+    (listed,) = metadata["topics"]
     assert [(partition["partition"], partition["leader"]) for partition in listed["partitions"]] == [(0, NODE_ID)]
 
 
-def test_asking_for_offsets_by_time(run: Kcat, topic: str) -> None:
+def test_querying_offsets_by_time(run: Kcat, topic: str) -> None:
     run("-P", "-t", topic, "-p", "0", lines=["v"] * 3)
     assert run("-Q", "-t", f"{topic}:0:-2").split() == [topic, "[0]", "offset", "0"]
     assert run("-Q", "-t", f"{topic}:0:-1").split() == [topic, "[0]", "offset", "3"]

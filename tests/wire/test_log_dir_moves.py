@@ -1,4 +1,4 @@
-"""Replicas moved between the log dirs of a running node, under load, with kill -9: nothing is lost, nothing doubled."""
+"""Log dir moves on a running node, under load and with kill -9: no record is lost or duplicated."""
 
 import random
 import time
@@ -28,22 +28,22 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
     node.kill()
 
 
-def _places(connection: RawConnection) -> tuple[dict[int, str], dict[int, str]]:
-    """By partition: the dir that it lives in, and the dir that it is moving to."""
-    lives: dict[int, str] = {}
-    moves: dict[int, str] = {}
+def _locate_replicas(connection: RawConnection) -> tuple[dict[int, str], dict[int, str]]:
+    """By partition: its current log dir, and the log dir that it is moving to."""
+    current: dict[int, str] = {}
+    future: dict[int, str] = {}
     for result in connection.ask(Api.DESCRIBE_LOG_DIRS, 4, {"topics": None}).results:
         for topic in result.topics:
             for one in topic.partitions:
-                (moves if one.is_future_key else lives)[one.partition_index] = result.log_dir
-    return lives, moves
+                (future if one.is_future_key else current)[one.partition_index] = result.log_dir
+    return current, future
 
 
 def _move_all(connection: RawConnection) -> None:
-    """Everything to the other dir."""
-    lives, _ = _places(connection)
+    """Moves every partition to the other log dir."""
+    current, _ = _locate_replicas(connection)
     directories = {result.log_dir for result in connection.ask(Api.DESCRIBE_LOG_DIRS, 4, {"topics": []}).results}
-    for partition, directory in lives.items():
+    for partition, directory in current.items():
         (other,) = directories - {directory}
         wanted = {"dirs": [{"path": other, "topics": [{"name": TOPIC, "partitions": [partition]}]}]}
         (result,) = connection.ask(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted).results
@@ -68,25 +68,25 @@ def _load(connection: RawConnection, writer: IdempotentWriter, seconds: float) -
         writer.write_one(connection)
 
 
-def test_writers_do_not_notice(node: OdradekProcess) -> None:
+def test_log_dir_moves_do_not_disturb_producers(node: OdradekProcess) -> None:
     node.start()
     with RawConnection(node.port) as connection, RawConnection(node.port) as admin:
         writer = _prepare(connection, random.Random(SEED))
         _load(connection, writer, 0.5)
-        before, _ = _places(admin)
+        before, _ = _locate_replicas(admin)
         for _ in range(3):
             _move_all(admin)
-            while _places(admin)[1]:
+            while _locate_replicas(admin)[1]:
                 _load(connection, writer, 0.05)
         writer.drain(connection)
-        assert all(_places(admin)[0][partition] != directory for partition, directory in before.items())
+        assert all(_locate_replicas(admin)[0][partition] != directory for partition, directory in before.items())
         for partition in writer.partitions:
             assert partition.unknown == []
             assert_log_equals(admin, partition, partition.sent)
 
 
 @pytest.mark.timeout(120)
-def test_nothing_is_lost_when_the_node_dies_in_the_middle(node: OdradekProcess) -> None:
+def test_kill_nine_during_log_dir_moves_loses_nothing(node: OdradekProcess) -> None:
     chance = random.Random(SEED)
     node.start()
     with RawConnection(node.port) as connection:
@@ -106,7 +106,7 @@ def test_nothing_is_lost_when_the_node_dies_in_the_middle(node: OdradekProcess) 
             for partition in writer.partitions:
                 assert_log_equals(connection, partition, partition.sent)
     with RawConnection(node.port) as connection:
-        until(lambda: not _places(connection)[1], 20, what="the end of the moves")
-        assert sorted(_places(connection)[0]) == list(range(PARTITIONS))
+        until(lambda: not _locate_replicas(connection)[1], 20, what="the end of the log dir moves")
+        assert sorted(_locate_replicas(connection)[0]) == list(range(PARTITIONS))
         for partition in writer.partitions:
             assert_log_equals(connection, partition, partition.sent)

@@ -1,4 +1,4 @@
-"""Quix Streams, exactly once: an application with state is killed in a transaction, and its heir counts on."""
+"""Quix Streams, exactly once: a stateful application is killed in a transaction; its successor continues the count."""
 
 import json
 import subprocess
@@ -64,7 +64,7 @@ def update_count(broker: NodeProcess, topic: str) -> int:
     return sum(map(len, counts_by_word(broker, topic).values()))
 
 
-def test_a_stateful_count_is_exact(
+def test_stateful_count_is_exact_after_a_kill(
     broker: NodeProcess, topic: str, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
     target = f"{topic}-counts"
@@ -78,9 +78,9 @@ def test_a_stateful_count_is_exact(
     killed.kill()
     killed.wait()
 
-    heir = start()
+    successor = start()
     fed += feed(broker, topic, 100)
     until(lambda: update_count(broker, target) >= fed.total(), TIMEOUT_S, what="all the counts")
-    heir.terminate()
-    heir.wait(TIMEOUT_S)
+    successor.terminate()
+    successor.wait(TIMEOUT_S)
     assert counts_by_word(broker, target) == {word: list(range(1, count + 1)) for word, count in fed.items()}

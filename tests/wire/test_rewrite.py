@@ -1,4 +1,4 @@
-"""A topic into another on a real broker, without Java: planned, killed, gone on with, followed until the switch."""
+"""The rewrite job on a real broker, without Java: planned, killed, resumed, and followed until the switch."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -78,7 +78,7 @@ class Rewriting:
         return sorted(found, key=lambda one: (one.partition, one.record.offset))
 
 
-def test_more_partitions_until_the_switch(
+def test_rewrite_to_more_partitions_survives_crashes_until_the_switch(
     cluster: Cluster, broker: NodeProcess, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Admin(cluster).create_topic(topic, partitions=2, replication_factor=1, configs={"retention.ms": "-1"})
@@ -88,7 +88,7 @@ def test_more_partitions_until_the_switch(
     def die(*arguments: Any, **more: Any) -> None:
         raise Died
 
-    # When a batch is planned, and when it is visible, but not known to be.
+    # Crash when a batch is planned, and when it is visible but not yet recorded as done.
     for place, name in ((job_module, "write_once"), (RewriteHistory, "keep_ends")):
         with monkeypatch.context() as planted, pytest.raises(Died):
             planted.setattr(place, name, die)
@@ -130,7 +130,7 @@ def test_more_partitions_until_the_switch(
         rewriting.run()
 
 
-def test_without_some_keys(cluster: Cluster, broker: NodeProcess, topic: str, tmp_path: Path) -> None:
+def test_rewrite_leaves_out_erased_keys(cluster: Cluster, broker: NodeProcess, topic: str, tmp_path: Path) -> None:
     Admin(cluster).create_topic(topic, partitions=2, replication_factor=1, configs={"retention.ms": "-1"})
     rules = Rules(erased=ErasedKeys.of([b"k3", b"k7"]))
     rewriting = Rewriting(cluster, broker, topic, tmp_path, rules=rules)
@@ -141,12 +141,12 @@ def test_without_some_keys(cluster: Cluster, broker: NodeProcess, topic: str, tm
     assert len(found) == 90 and not {b"k3", b"k7"} & {one.record.key for one in found}
     assert b"k3" not in (rewriting.state.directory / "job.json").read_bytes()
 
-    for other, said in (
+    for other, message in (
         (Rules(), "a job with other --without-keys"),
         (replace(rules, window_ms=5), "window_ms ''"),
     ):
         rewriting.settings = replace(rewriting.settings, rules=other)
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             rewriting.run()
     rewriting.settings = replace(rewriting.settings, rules=rules)
     for plan in (rewriting.state.directory / "batches").iterdir():
