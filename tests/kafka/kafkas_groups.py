@@ -99,7 +99,7 @@ class KafkasGroups:
         told = self._ask(token=token, **_request(command))
         if "error" in told:
             refused = {"refused": ErrorCode[told["error"].lower()], "message": told.get("message")}
-            told["responses"].append([token, refused])
+            told["answers"].append([token, refused])
         return self._step(told)
 
     def commit(self, group_id: str) -> Step:
@@ -119,7 +119,7 @@ class KafkasGroups:
         return self._step(self._ask(do="end-transaction", producer=producer_id, commits=commits))
 
     def describe_groups(self, group_ids: list[str], version: int) -> tuple[DescribedGroup, ...]:
-        ((_, told),) = self._ask(do="describe", version=version, request=group_ids)["responses"]
+        ((_, told),) = self._ask(do="describe", version=version, request=group_ids)["answers"]
         return tuple(
             DescribedGroup(
                 group["groupId"],
@@ -144,7 +144,7 @@ class KafkasGroups:
         )
 
     def describe_consumer_groups(self, group_ids: list[str]) -> list[DescribedConsumerGroup]:
-        ((_, told),) = self._ask(do="describe-consumers", request=group_ids)["responses"]
+        ((_, told),) = self._ask(do="describe-consumers", request=group_ids)["answers"]
         return [_consumer_group(group) for group in told["groups"]]
 
     def change_topics(self, cluster: Cluster) -> None:
@@ -162,7 +162,7 @@ class KafkasGroups:
         self._ask(do="configs", request={"group": group_id, "configs": configs})
 
     def list_groups(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
-        ((_, told),) = self._ask(do="list", request={"states": states, "types": kinds})["responses"]
+        ((_, told),) = self._ask(do="list", request={"states": states, "types": kinds})["answers"]
         return sorted(
             ListedGroup(group["groupId"], group["protocolType"], group["groupState"], group["groupType"])
             for group in told["groups"]
@@ -170,7 +170,7 @@ class KafkasGroups:
 
     def _step(self, told: dict[str, Any]) -> Step:
         step = Step(told)
-        for token, response in told["responses"]:
+        for token, response in told["answers"]:
             step.responses[token] = _answer(self._asked.pop(token), response)
         return step
 
