@@ -111,5 +111,5 @@ def test_a_killed_broker_is_seen_and_the_reason_told(
     at_desk.expect(page.locator("main"), "fenced since")
     page = at_desk.open("/brokers")
     at_desk.row(str(killed)).get_by_role("button", name=f"Unregister Broker {killed}").click()
-    at_desk.expect(page.get_by_role("dialog"), "stay assigned to it")
+    at_desk.expect(page.get_by_role("dialog"), "remain assigned to it")
     at_desk.answer("Cancel")
