@@ -1,4 +1,4 @@
-"""Kafka's wire without a client: one request, one answer, nothing retried and nothing hidden.
+"""Kafka's protocol without a client: one request, one response, no retries and no hidden requests.
 
 A request is written once for all versions of its API: fields that a version does not have are left out. It shares no
 code with the broker but kio, so that a mistake there is not made twice.
@@ -23,17 +23,17 @@ from odradek.wire.describe_transactions_form import DescribeTransactionsResponse
 
 CLIENT_ID = "raw-wire"
 _DESCRIBE_TRANSACTIONS = 65
-ANSWER_TIMEOUT_S = 30.0
+RESPONSE_TIMEOUT_S = 30.0
 
 
 class ConnectionClosed(Exception):
-    """The broker hung up instead of answering."""
+    """The broker closed the connection instead of responding."""
 
 
 def build(entity_type: Any, fields: Mapping[str, Any]) -> Any:
-    """An entity from plain values: mappings for structures, sequences for arrays, milliseconds for durations.
+    """Builds an entity from plain values: mappings for structures, sequences for arrays, milliseconds for durations.
 
-    Fields not given get the schema's default, or else zero, nothing, or null.
+    Missing fields get the schema's default, or else zero, an empty value, or null.
     """
     hints = _field_types(entity_type)
     values = {name: _convert(hints[name], value) for name, value in fields.items() if name in hints}
@@ -76,7 +76,7 @@ def _convert(hint: Any, value: Any) -> Any:
 def encode_request(
     api_key: int, version: int, correlation_id: int, fields: Mapping[str, Any], client_id: str = CLIENT_ID
 ) -> bytes:
-    """A whole request, its length in front."""
+    """A whole request with its length prefix."""
     request_type = load_request_schema(api_key, version)
     header_type: Any = request_type.__header_schema__
     header = header_type(
@@ -96,8 +96,8 @@ def framed(payload: bytes) -> bytes:
 
 
 def decode_response(api_key: int, version: int, payload: bytes) -> Any:
-    """The entity in a response; asserts that not a byte is left over."""
-    # kio's own form knows no transaction that has not begun.
+    """Decodes the entity in a response, and checks that no byte is left over."""
+    # kio's schema does not support a transaction that has not started.
     own = api_key == _DESCRIBE_TRANSACTIONS
     response_type: Any = DescribeTransactionsResponse if own else load_response_schema(api_key, version)
     header_type: Any = response_type.__header_schema__
@@ -108,9 +108,9 @@ def decode_response(api_key: int, version: int, payload: bytes) -> Any:
 
 
 class RawConnection:
-    """One socket. Requests may be sent ahead; answers come in the order of the requests."""
+    """One socket. Requests may be pipelined; responses arrive in the order of the requests."""
 
-    def __init__(self, port: int, *, timeout_s: float = ANSWER_TIMEOUT_S, client_id: str = CLIENT_ID) -> None:
+    def __init__(self, port: int, *, timeout_s: float = RESPONSE_TIMEOUT_S, client_id: str = CLIENT_ID) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
@@ -126,7 +126,7 @@ class RawConnection:
         self.socket.close()
 
     def send(self, api_key: int, version: int, fields: Mapping[str, Any]) -> int:
-        """Returns the request's correlation id."""
+        """Sends a request and returns its correlation ID."""
         self._correlation_id += 1
         self.send_bytes(encode_request(api_key, version, self._correlation_id, fields, self._client_id))
         return self._correlation_id
@@ -138,15 +138,15 @@ class RawConnection:
             raise ConnectionClosed from problem
 
     def receive(self) -> bytes:
-        """The next answer without its length: header and response."""
+        """The next response without its length prefix: header and body."""
         (size,) = struct.unpack(">i", self._receive_exactly(4))
         return self._receive_exactly(size)
 
-    def ask(self, api_key: int, version: int, fields: Mapping[str, Any] | None = None) -> Any:
+    def request(self, api_key: int, version: int, fields: Mapping[str, Any] | None = None) -> Any:
         correlation_id = self.send(api_key, version, fields or {})
         payload = self.receive()
-        (answered,) = struct.unpack_from(">i", payload)
-        assert answered == correlation_id, f"answer to {answered}, expected one to {correlation_id}"
+        (received_id,) = struct.unpack_from(">i", payload)
+        assert received_id == correlation_id, f"response to {received_id}, expected one to {correlation_id}"
         return decode_response(api_key, version, payload)
 
     def _receive_exactly(self, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Closed segments read from the files of a broker that runs, rolls, forgets and compacts meanwhile: under leases."""
+"""Reading closed segments under leases from the files of a broker that rolls, deletes and compacts meanwhile."""
 
 import base64
 import socket
@@ -42,9 +42,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeasingProcess]
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_leased(broker: LeasingProcess) -> None:
-    """What the test before gave back may still be on its way, or was lost and has to end by itself."""
-    wait_until_nothing_is_leased(broker)
+def no_leases_left(broker: LeasingProcess) -> None:
+    """A release by the previous test may still be in flight, or was dropped and the lease has to expire."""
+    wait_until_no_leases_left(broker)
 
 
 @pytest.fixture
@@ -76,8 +76,10 @@ def begin(broker: LeasingProcess, topic: str, **options: Any) -> Any:
     return odradek.read_topic(topic, bootstrap_servers=broker.bootstrap, columns=COLUMNS, **options)
 
 
-def test_who_gives_a_lease_back_and_hangs_up(broker: LeasingProcess, cluster: Cluster) -> None:
-    """Its names are gone with it, or it is still known, and ends by itself."""
+def test_release_from_a_closed_connection_keeps_links_and_leases_consistent(
+    broker: LeasingProcess, cluster: Cluster
+) -> None:
+    """Either the release removed the lease and its links, or the lease is still listed and expires."""
     create(cluster, "hung-up")
     fill(broker, "hung-up", 3_000)
     leases = LeaseClient(cluster, LeaseCredentials(*SPARK), duration_ms=60_000)
@@ -85,31 +87,33 @@ def test_who_gives_a_lease_back_and_hangs_up(broker: LeasingProcess, cluster: Cl
         held = leases.request(TopicPartition("hung-up", 0), start=0, end=2**62, read_committed=True)
         assert held is not None
         with socket.create_connection(("127.0.0.1", broker.http_port)) as connection:
-            told = base64.b64encode(":".join(SPARK).encode()).decode()
+            auth = base64.b64encode(":".join(SPARK).encode()).decode()
             connection.sendall(
-                f"DELETE /v1/leases/{held.lease_id} HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {told}\r\n\r\n".encode()
+                f"DELETE /v1/leases/{held.lease_id} HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {auth}\r\n\r\n".encode()
             )
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-    def linked() -> set[str]:
+    def linked_leases() -> set[str]:
         return {one.name.split("-")[1] for one in broker.links()}
 
-    wait_until(lambda: len(linked()) == len(broker.leases()))
+    wait_until(lambda: len(linked_leases()) == len(broker.leases()))
 
 
-def wait_until(what: Callable[[], bool]) -> None:
-    # The first compaction of a broker may have to compile what walks through records.
+def wait_until(condition: Callable[[], bool]) -> None:
+    # The first compaction of a broker may have to compile the record walk.
     patience = Patience(120)
-    while not what():
+    while not condition():
         assert not patience.is_over()
         time.sleep(0.02)
 
 
-def wait_until_nothing_is_leased(broker: LeasingProcess) -> None:
+def wait_until_no_leases_left(broker: LeasingProcess) -> None:
     wait_until(lambda: broker.leases() == [] == broker.links())
 
 
-def test_files_give_what_brokers_give_also_of_transactions(broker: LeasingProcess, cluster: Cluster) -> None:
+def test_files_and_brokers_return_the_same_rows_also_with_transactions(
+    broker: LeasingProcess, cluster: Cluster
+) -> None:
     create(cluster, "mixed")
     for codec in ("none", "zstd"):
         fill(broker, "mixed", 1_500, **{"compression.type": codec})
@@ -119,7 +123,7 @@ def test_files_give_what_brokers_give_also_of_transactions(broker: LeasingProces
         producer.begin_transaction()
         for number in range(1_500):
             producer.produce("mixed", VALUE, b"%d" % number)
-        # Between the records of the transaction, and behind it in segments of their own.
+        # Between the records of the transaction, and after it in separate segments.
         fill(broker, "mixed", 1_200)
         assert producer.flush(60) == 0
         producer.commit_transaction(30) if committed else producer.abort_transaction(30)
@@ -136,19 +140,19 @@ def test_files_give_what_brokers_give_also_of_transactions(broker: LeasingProces
         (lease,) = broker.leases()
         assert lease["principal"] == "spark" and lease["segments"] == len(broker.links()) > 3
         assert under_lease.read_all().to_pylist() == expected
-        wait_until_nothing_is_leased(broker)
+        wait_until_no_leases_left(broker)
     middle = rows(broker, "mixed", start=1_234, end=5_678)
     assert rows(broker, "mixed", start=1_234, end=5_678, lease=SPARK) == middle
-    # Nothing undecided is leased to who reads what is committed.
+    # A read_committed lease contains no records of open transactions.
     for read_committed in (True, False):
-        held = ask(cluster, "mixed", read_committed=read_committed)
+        held = request_lease(cluster, "mixed", read_committed=read_committed)
         undecided = Admin(cluster).offsets({TopicPartition("mixed", 0): -1}, read_committed=True)
         assert (held.files[-1].limit <= undecided[TopicPartition("mixed", 0)]) == read_committed
         LeaseRenewer(LeaseCredentials(*SPARK)).release([held])
     open_one.abort_transaction(30)
 
 
-def ask(cluster: Cluster, topic: str, **options: Any) -> Lease:
+def request_lease(cluster: Cluster, topic: str, **options: Any) -> Lease:
     options = {"start": 0, "end": 2**62, "read_committed": True} | options
     duration_ms = options.pop("duration_ms", 60_000)
     credentials = options.pop("credentials", LeaseCredentials(*SPARK))
@@ -157,21 +161,21 @@ def ask(cluster: Cluster, topic: str, **options: Any) -> Lease:
     return held
 
 
-def test_who_never_reads_holds_nothing(broker: LeasingProcess, cluster: Cluster) -> None:
+def test_reader_that_never_reads_releases_its_lease(broker: LeasingProcess, cluster: Cluster) -> None:
     create(cluster, "unread")
     fill(broker, "unread", 2_500, **{"compression.type": "none"})
     unread = begin(broker, "unread", lease=SPARK)
     assert broker.leases()
     del unread
-    wait_until_nothing_is_leased(broker)
-    # The second partition is refused when the first is leased.
+    wait_until_no_leases_left(broker)
+    # The second partition is rejected after the first was leased.
     Admin(cluster).create_partitions("unread", 2)
     with pytest.raises(OffsetsNotThere):
         begin(broker, "unread", end={1: 1}, lease=SPARK)
-    wait_until_nothing_is_leased(broker)
+    wait_until_no_leases_left(broker)
 
 
-def test_retention_and_deletion_leave_what_is_leased(broker: LeasingProcess, cluster: Cluster) -> None:
+def test_retention_and_topic_deletion_keep_leased_segments(broker: LeasingProcess, cluster: Cluster) -> None:
     partition = TopicPartition("forgotten", 0)
     create(cluster, "forgotten")
     fill(broker, "forgotten", 5_000, **{"compression.type": "none"})
@@ -187,16 +191,16 @@ def test_retention_and_deletion_leave_what_is_leased(broker: LeasingProcess, clu
     wait_until(lambda: len([one for one in directory.iterdir() if ".log" in one.name]) == 1)
 
     assert reading.read_all().to_pylist() == expected
-    # What had been deleted when the lease was granted is not in it, though the file has it.
+    # Records deleted before the lease was granted are not read, although the file contains them.
     assert late.read_all().to_pylist() == expected[2_000:]
     Admin(cluster).delete_topic("forgotten")
     wait_until(lambda: not directory.exists())
     assert half.read_all().to_pylist() == expected
-    wait_until_nothing_is_leased(broker)
+    wait_until_no_leases_left(broker)
 
 
 @pytest.mark.tier("proof")
-def test_compaction_does_not_swap_a_file_under_its_reader(broker: LeasingProcess, cluster: Cluster) -> None:
+def test_compaction_does_not_replace_a_file_that_is_being_read(broker: LeasingProcess, cluster: Cluster) -> None:
     create(cluster, "compacted", cleanup_policy="compact", min_compaction_lag_ms="3600000")
     fill(broker, "compacted", 5_000, keys=10, **{"compression.type": "none"})
     expected = rows(broker, "compacted")
@@ -206,12 +210,14 @@ def test_compaction_does_not_swap_a_file_under_its_reader(broker: LeasingProcess
 
     assert reading.read_all().to_pylist() == expected
 
-    # And what is left is leased as it is; the cleaner may just be at it again.
+    # The compacted log can be leased, too; the cleaner may be running again.
     wait_until(lambda: rows(broker, "compacted", lease=SPARK) == rows(broker, "compacted"))
 
 
-def test_while_it_is_written_rolled_and_forgotten(broker: LeasingProcess, cluster: Cluster) -> None:
-    """Values tell their offsets: what is read has no gap, and nothing is in another's place."""
+def test_leased_reads_have_no_gaps_while_segments_roll_and_are_deleted(
+    broker: LeasingProcess, cluster: Cluster
+) -> None:
+    """Each value contains its offset, which shows gaps and misplaced records."""
     create(cluster, "live", retention_bytes=str(2 << 20))
     is_over = Event()
 
@@ -237,7 +243,7 @@ def test_while_it_is_written_rolled_and_forgotten(broker: LeasingProcess, cluste
                 wait_until(lambda limit=was_earliest: earliest(cluster, "live") > limit)
                 found = reading.read_all()
             except (KafkaError, OffsetsNotThere):
-                # Retention was quicker than the lease.
+                # Retention deleted the segment before the lease was granted.
                 continue
             offsets = found.column("offset").to_pylist()
             if not offsets:
@@ -255,28 +261,31 @@ def earliest(cluster: Cluster, topic: str) -> int:
     return Admin(cluster).offsets({partition: EARLIEST})[partition]
 
 
-def test_who_gets_a_lease_and_for_how_long(
+def test_leases_need_authorization_and_expire_unless_renewed(
     broker: LeasingProcess, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(cluster, "secret")
     fill(broker, "secret", 2_500, **{"compression.type": "none"})
     for name, secret, why in (
         ("spark", "not-a-secret-of-spark", "401: unknown principal or wrong secret"),
-        ("nobody", SPARK[1], "401: unknown principal or wrong secret"),
+        ("unknown", SPARK[1], "401: unknown principal or wrong secret"),
         (*OTHER, "403: other is not authorized to read topic 'secret'"),
     ):
         with pytest.raises(NoLease, match=why):
-            ask(cluster, "secret", credentials=LeaseCredentials(name, secret))
+            request_lease(cluster, "secret", credentials=LeaseCredentials(name, secret))
     assert get(broker.http_port, "/v1/leases?topic=secret&partition=0", method="POST").status == 401
     with pytest.raises(NoLease, match="409: topic 'secret' was deleted and recreated"):
-        ask(cluster, "secret", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+        request_lease(cluster, "secret", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
     assert not broker.links()
-    # Without one the brokers give the same.
+    # Without a lease the brokers return the same rows.
     expected = rows(broker, "secret")
     assert rows(broker, "secret", lease=OTHER) == expected
     assert "Reading from brokers instead of segment files" in caplog.text
 
-    kept, left = ask(cluster, "secret", duration_ms=6_000), ask(cluster, "secret", duration_ms=6_000)
+    kept, left = (
+        request_lease(cluster, "secret", duration_ms=6_000),
+        request_lease(cluster, "secret", duration_ms=6_000),
+    )
     renewer, others = LeaseRenewer(LeaseCredentials(*SPARK)), LeaseRenewer(LeaseCredentials("other", SPARK[1]))
     others.release([kept])
     assert Path(left.files[0].path).exists()
@@ -288,29 +297,29 @@ def test_who_gets_a_lease_and_for_how_long(
     wait_until(is_over)
     assert all(Path(one.path).exists() for one in kept.files)
     renewer.release([kept])
-    wait_until_nothing_is_leased(broker)
+    wait_until_no_leases_left(broker)
 
 
-def test_who_asked_and_died_holds_nothing_for_longer_than_was_asked(broker: LeasingProcess, cluster: Cluster) -> None:
-    """Nobody is there for the answer: the lease is granted all the same, and ends by itself."""
-    create(cluster, "unheard")
-    fill(broker, "unheard", 2_500, **{"compression.type": "none"})
+def test_lease_of_a_client_that_disconnected_expires(broker: LeasingProcess, cluster: Cluster) -> None:
+    """The client closes the connection before the response: the broker grants the lease, and it expires."""
+    create(cluster, "disconnected")
+    fill(broker, "disconnected", 2_500, **{"compression.type": "none"})
     headers = "".join(f"{name}: {text}\r\n" for name, text in LeaseCredentials(*SPARK).headers.items())
-    path = "/v1/leases?topic=unheard&partition=0&duration_ms=6000"
+    path = "/v1/leases?topic=disconnected&partition=0&duration_ms=6000"
     for _ in range(5):
-        with socket.create_connection(("127.0.0.1", broker.http_port), timeout=10) as asker:
-            asker.sendall(f"POST {path} HTTP/1.1\r\nHost: broker\r\n{headers}Content-Length: 0\r\n\r\n".encode())
-    # One that is not answered may also never have been heard.
+        with socket.create_connection(("127.0.0.1", broker.http_port), timeout=10) as client:
+            client.sendall(f"POST {path} HTTP/1.1\r\nHost: broker\r\n{headers}Content-Length: 0\r\n\r\n".encode())
+    # A request without a response may also never have been received.
     wait_until(lambda: bool(broker.links()) or bool(broker.leases()))
     granted_at = time.monotonic()
     assert all(one["expires_in_ms"] <= 6_000 for one in broker.leases())
-    wait_until_nothing_is_leased(broker)
-    # What the broker was kept from doing is not its fault.
+    wait_until_no_leases_left(broker)
+    # The margin covers the time that a busy machine delays the broker.
     assert time.monotonic() - granted_at < 6.0 + 30.0
 
 
-def test_a_broker_that_is_killed(broker: LeasingProcess, cluster: Cluster) -> None:
-    """Last, since it ends the leases of all."""
+def test_leased_read_survives_the_kill_of_the_broker(broker: LeasingProcess, cluster: Cluster) -> None:
+    """The last test, since it ends all leases."""
     create(cluster, "killed")
     fill(broker, "killed", 8_000, **{"compression.type": "none"})
     expected = rows(broker, "killed")
@@ -325,5 +334,5 @@ def test_a_broker_that_is_killed(broker: LeasingProcess, cluster: Cluster) -> No
     assert broker.links()
     broker.start()
     wait_until(lambda: not broker.links())
-    # Its names are gone: the brokers give the rest.
+    # The links are gone, so the rest is read from the brokers.
     assert found + more.read_all().to_pylist() == expected

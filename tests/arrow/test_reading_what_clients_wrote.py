@@ -1,4 +1,4 @@
-"""Topics that real clients filled, read as Arrow: from the broker, then from its files, and while the broker fails."""
+"""Records of real clients read as Arrow: from the broker, from its files, and while the broker fails."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +60,7 @@ def rows(topic: str, **options: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_brokers_and_the_files_tell_what_clients_wrote(any_broker: NodeProcess) -> None:
+def test_brokers_and_files_return_what_clients_wrote(any_broker: NodeProcess) -> None:
     broker = any_broker
     create_topic(broker, "orders", 2)
     written: dict[int, list[tuple[Any, ...]]] = {0: [], 1: []}
@@ -71,8 +71,8 @@ def test_the_brokers_and_the_files_tell_what_clients_wrote(any_broker: NodeProce
             value = None if number % 11 == 0 else key and key * (number % 30)
             headers = [("codec", codec.encode()), ("none", None)] if number % 3 == 0 else []
             producer.produce("orders", value, key, number % 2, headers=headers)
-            told = [{"key": name, "value": content} for name, content in headers] or None
-            written[number % 2].append((key, value, told))
+            expected_headers = [{"key": name, "value": content} for name, content in headers] or None
+            written[number % 2].append((key, value, expected_headers))
         assert producer.flush(60) == 0
     for committed in (False, True):
         producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "one", "linger.ms": 5})
@@ -109,7 +109,7 @@ def test_the_brokers_and_the_files_tell_what_clients_wrote(any_broker: NodeProce
     assert rows("orders", directory=broker.log_dirs[0], read_committed=False) == everything
 
 
-def test_a_broker_that_dies_and_a_topic_that_is_another(broker: NodeProcess) -> None:
+def test_reading_survives_a_broker_kill_and_detects_a_recreated_topic(broker: NodeProcess) -> None:
     create_topic(broker, "orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "acks": "all"})
     payload = bytes(1_000)
@@ -117,7 +117,7 @@ def test_a_broker_that_dies_and_a_topic_that_is_another(broker: NodeProcess) -> 
         producer.produce("orders", payload)
         producer.poll(0)
     assert producer.flush(60) == 0
-    # Else it asks for the topic while there is none, which makes one.
+    # Otherwise its metadata requests would create the topic again.
     del producer
 
     reading = odradek.read_topic("orders", columns=["offset"], bootstrap_servers=broker.bootstrap, batch_rows=1_000)

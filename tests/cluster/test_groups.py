@@ -47,7 +47,7 @@ def ask(node: Member, api: Api, fields: dict[str, Any]) -> Any:
     """None where nobody answers."""
     try:
         with RawConnection(node.port, timeout_s=10) as connection:
-            return connection.ask(api, latest(api), fields)
+            return connection.request(api, latest(api), fields)
     except (OSError, ConnectionClosed):
         return None
 

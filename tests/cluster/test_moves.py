@@ -39,7 +39,7 @@ def ask(cluster: RealCluster, api: Api, fields: Mapping[str, Any]) -> Any:
     """Of a broker that is no controller, so that it has to hand the request on."""
     connection = RawConnection(cluster.nodes[4].port)
     try:
-        return connection.ask(api, latest(api), {"timeout": 10_000, **fields})
+        return connection.request(api, latest(api), {"timeout": 10_000, **fields})
     finally:
         connection.close()
 

@@ -65,7 +65,7 @@ def write(cluster: RealCluster, count: int) -> None:
 
 
 def topic_id(connection: RawConnection) -> UUID:
-    (topic,) = connection.ask(METADATA, 12, {"topics": [{"name": TOPIC}]}).topics
+    (topic,) = connection.request(METADATA, 12, {"topics": [{"name": TOPIC}]}).topics
     assert isinstance(topic.topic_id, UUID)
     return topic.topic_id
 
@@ -103,7 +103,7 @@ def fetch(
     with RawConnection(cluster.nodes[node_id].port) as connection:
         name: dict[str, Any] = {"topic": TOPIC} if version <= LAST_WITH_NAMES else {"topic_id": topic_id(connection)}
         fields = fetch_fields(name, offset=offset, rack=rack, leader_epoch=leader_epoch)
-        (topic,) = connection.ask(FETCH, version, fields).responses
+        (topic,) = connection.request(FETCH, version, fields).responses
         return topic.partitions[0]
 
 
@@ -162,11 +162,11 @@ def test_offsets_are_asked_of_the_leader(cluster: RealCluster) -> None:
     asked = {"topics": [{"name": TOPIC, "partitions": [latest]}]}
     epoch = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
     with RawConnection(cluster.nodes[2].port) as follower:
-        consumer = follower.ask(LIST_OFFSETS, 7, {"replica_id": -1, **asked}).topics[0].partitions[0]
+        consumer = follower.request(LIST_OFFSETS, 7, {"replica_id": -1, **asked}).topics[0].partitions[0]
         assert consumer.error_code is ErrorCode.not_leader_or_follower
-        debugger = follower.ask(LIST_OFFSETS, 7, {"replica_id": -2, **asked}).topics[0].partitions[0]
+        debugger = follower.request(LIST_OFFSETS, 7, {"replica_id": -2, **asked}).topics[0].partitions[0]
         assert debugger.error_code is ErrorCode.none
-        of_epoch = follower.ask(
+        of_epoch = follower.request(
             OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [epoch]}]}
         )
         assert of_epoch.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower

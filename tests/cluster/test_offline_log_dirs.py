@@ -155,7 +155,7 @@ def test_a_log_dir_fails_and_comes_back(cluster: RealCluster, is_emptied: bool) 
 
 
 def produce_to(connection: RawConnection, number: int) -> ErrorCode:
-    response = connection.ask(
+    response = connection.request(
         PRODUCE,
         9,
         {

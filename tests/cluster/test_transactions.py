@@ -51,7 +51,7 @@ def coordinator(cluster: RealCluster, name: str) -> Member:
             try:
                 with RawConnection(node.port, timeout_s=10) as connection:
                     fields = {"key_type": 1, "coordinator_keys": [name]}
-                    answer = connection.ask(Api.FIND_COORDINATOR, latest(Api.FIND_COORDINATOR), fields)
+                    answer = connection.request(Api.FIND_COORDINATOR, latest(Api.FIND_COORDINATOR), fields)
             except (OSError, ConnectionClosed):
                 continue
             if answer.coordinators[0].error_code is ErrorCode.none:
@@ -160,14 +160,14 @@ def test_a_coordinator_that_is_killed_as_it_has_decided(cluster: RealCluster) ->
         there = coordinator(cluster, name)
         with RawConnection(there.port) as connection:
             fields: dict[str, Any] = {"transactional_ids": [name]}
-            (state,) = connection.ask(Api.DESCRIBE_TRANSACTIONS, 0, fields).transaction_states
+            (state,) = connection.request(Api.DESCRIBE_TRANSACTIONS, 0, fields).transaction_states
             fields = {
                 "transactional_id": name,
                 "producer_id": state.producer_id,
                 "producer_epoch": state.producer_epoch,
                 "committed": True,
             }
-            assert connection.ask(Api.END_TXN, 3, fields).error_code is ErrorCode.none
+            assert connection.request(Api.END_TXN, 3, fields).error_code is ErrorCode.none
             there.kill()
         cluster.start_the_dead()
         cluster.wait_until_whole()

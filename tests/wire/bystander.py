@@ -21,11 +21,11 @@ ROUNDS = 20
 def _write_and_read(topic: str, connection: RawConnection, number: int) -> None:
     body = batch(TestRecord(b"%d" % number), timestamp=int(time.time() * 1000))
     topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": body}]}]
-    produced = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
+    produced = connection.request(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
     response = produced.responses[0].partition_responses[0]
     assert (response.error_code, response.base_offset) == (ErrorCode.none, number), response
     wanted = {"partition": 0, "fetch_offset": number, "partition_max_bytes": 1 << 20}
-    fetched = connection.ask(
+    fetched = connection.request(
         Api.FETCH, 11, {"max_wait": 0, "session_epoch": -1, "topics": [{"topic": topic, "partitions": [wanted]}]}
     )
     (found,) = parse_batches(bytes(fetched.responses[0].partitions[0].records))

@@ -153,7 +153,7 @@ def _without_brokers_fields(data: bytes) -> bytes:
 
 def _fetch(connection: RawConnection, partition: PartitionWriter, offset: int) -> bytes:
     wanted = {"partition": partition.partition, "fetch_offset": offset, "partition_max_bytes": 4 << 20}
-    response = connection.ask(
+    response = connection.request(
         Api.FETCH,
         FETCH_VERSION,
         {"max_wait": 0, "session_epoch": -1, "topics": [{"topic": partition.topic, "partitions": [wanted]}]},

@@ -59,12 +59,12 @@ def create_topic(
 ) -> ErrorCode:
     listed = [{"name": key, "value": value} for key, value in (configs or {}).items()]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": listed}
-    response = connection.ask(Api.CREATE_TOPICS, 7, {"topics": [topic], "timeout": 10_000})
+    response = connection.request(Api.CREATE_TOPICS, 7, {"topics": [topic], "timeout": 10_000})
     return ErrorCode(response.topics[0].error_code)
 
 
 def delete_topic(connection: RawConnection, name: str) -> ErrorCode:
-    response = connection.ask(Api.DELETE_TOPICS, 5, {"topic_names": [name], "timeout": 10_000})
+    response = connection.request(Api.DELETE_TOPICS, 5, {"topic_names": [name], "timeout": 10_000})
     return ErrorCode(response.responses[0].error_code)
 
 
@@ -74,7 +74,7 @@ def produce_fields(topic: str, records: bytes, *, partition: int = 0, acks: int 
 
 
 def produce_batch(connection: RawConnection, topic: str, records: bytes, *, partition: int = 0) -> Produced:
-    response = connection.ask(Api.PRODUCE, 9, produce_fields(topic, records, partition=partition))
+    response = connection.request(Api.PRODUCE, 9, produce_fields(topic, records, partition=partition))
     result = response.responses[0].partition_responses[0]
     return Produced(ErrorCode(result.error_code), result.base_offset, result.error_message)
 
@@ -104,13 +104,13 @@ def as_fetched(response: Any) -> Fetched:
 
 
 def fetch(connection: RawConnection, topic: str, offset: int = 0, **limits: int) -> Fetched:
-    return as_fetched(connection.ask(Api.FETCH, 12, fetch_fields(topic, offset, **limits)))
+    return as_fetched(connection.request(Api.FETCH, 12, fetch_fields(topic, offset, **limits)))
 
 
 def query_offset(connection: RawConnection, topic: str, timestamp: int, *, partition: int = 0) -> Any:
     wanted = {"partition_index": partition, "timestamp": timestamp}
     fields = {"replica_id": -1, "topics": [{"name": topic, "partitions": [wanted]}]}
-    (found,) = connection.ask(Api.LIST_OFFSETS, 7, fields).topics[0].partitions
+    (found,) = connection.request(Api.LIST_OFFSETS, 7, fields).topics[0].partitions
     return found
 
 
@@ -129,7 +129,7 @@ def alter_configs(
         for key, value in changes.items()
     ]
     resource = {"resource_type": kind, "resource_name": name, "configs": configs}
-    response = connection.ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
+    response = connection.request(Api.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
     (result,) = response.responses
     return ErrorCode(result.error_code), result.error_message
 
@@ -137,7 +137,7 @@ def alter_configs(
 def leaders(connection: RawConnection, topic: str) -> dict[int, tuple[ErrorCode, int]]:
     """Error and leader of each partition in a Metadata response."""
     fields = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-    (described,) = connection.ask(Api.METADATA, 9, fields).topics
+    (described,) = connection.request(Api.METADATA, 9, fields).topics
     return {one.partition_index: (ErrorCode(one.error_code), one.leader_id) for one in described.partitions}
 
 
@@ -152,8 +152,8 @@ def until_coordinated(connection: RawConnection) -> None:
     """Waits until groups have a coordinator and it has loaded."""
 
     def is_loaded() -> bool:
-        (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]}).coordinators
-        (state,) = connection.ask(Api.DESCRIBE_GROUPS, 5, {"groups": ["any"]}).groups
+        (found,) = connection.request(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]}).coordinators
+        (state,) = connection.request(Api.DESCRIBE_GROUPS, 5, {"groups": ["any"]}).groups
         return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none
 
     until(is_loaded, 30, what="a coordinator")

@@ -50,7 +50,7 @@ def heartbeat(connection: RawConnection, group_id: str, **others: Any) -> Any:
         "topic_partitions": [],
         **others,
     }
-    return connection.ask(CONSUMER_GROUP_HEARTBEAT, 1, fields)
+    return connection.request(CONSUMER_GROUP_HEARTBEAT, 1, fields)
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def neighbour(coordinated: NodeProcess) -> Iterator[int]:
 
 def describe_group(connection: RawConnection) -> tuple[str, int, int]:
     """State, epoch of the first member, number of members."""
-    (group,) = connection.ask(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [GROUP]}).groups
+    (group,) = connection.request(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [GROUP]}).groups
     return group.group_state, group.members[0].member_epoch, len(group.members)
 
 
@@ -112,7 +112,7 @@ def test_malformed_heartbeats(
     connection: RawConnection, topic: str, others: dict[str, Any], expected: ErrorCode
 ) -> None:
     assert heartbeat(connection, **{"group_id": topic, **others}).error_code is expected
-    (group,) = connection.ask(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [topic]}).groups
+    (group,) = connection.request(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [topic]}).groups
     assert group.error_code is ErrorCode.group_id_not_found
 
 
@@ -146,28 +146,28 @@ def test_offset_requests_of_a_wrong_member_or_epoch_are_rejected(connection: Raw
         ("", -1, ErrorCode.unknown_member_id),
     ):
         fields = {"group_id": GROUP, "member_id": member, "generation_id_or_member_epoch": epoch, "topics": topics}
-        (committed,) = connection.ask(Api.OFFSET_COMMIT, 9, fields).topics
+        (committed,) = connection.request(Api.OFFSET_COMMIT, 9, fields).topics
         assert committed.partitions[0].error_code is expected
     for member, epoch, expected in (
         (MEMBER, 99, ErrorCode.stale_member_epoch),
         ("unknown", neighbour, ErrorCode.unknown_member_id),
     ):
         query = {"group_id": GROUP, "member_id": member, "member_epoch": epoch, "topics": None}
-        (group,) = connection.ask(Api.OFFSET_FETCH, 9, {"groups": [query]}).groups
+        (group,) = connection.request(Api.OFFSET_FETCH, 9, {"groups": [query]}).groups
         assert group.error_code is expected
 
 
 def test_classic_requests_of_a_consumer_protocol_member_are_rejected(connection: RawConnection, neighbour: int) -> None:
     classic_member = {"group_id": GROUP, "member_id": MEMBER, "generation_id": neighbour}
-    assert connection.ask(Api.HEARTBEAT, 4, classic_member).error_code is ErrorCode.unknown_member_id
-    assert connection.ask(Api.SYNC_GROUP, 5, classic_member).error_code is ErrorCode.inconsistent_group_protocol
+    assert connection.request(Api.HEARTBEAT, 4, classic_member).error_code is ErrorCode.unknown_member_id
+    assert connection.request(Api.SYNC_GROUP, 5, classic_member).error_code is ErrorCode.inconsistent_group_protocol
 
 
 def test_describing_known_unknown_and_no_groups(connection: RawConnection) -> None:
     query = {"group_ids": [GROUP, "no-such-group", "", GROUP]}
-    found = connection.ask(CONSUMER_GROUP_DESCRIBE, 1, query).groups
+    found = connection.request(CONSUMER_GROUP_DESCRIBE, 1, query).groups
     assert sorted(one.error_code.name for one in found) == ["group_id_not_found", "invalid_group_id", "none", "none"]
-    assert connection.ask(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": []}).groups == ()
+    assert connection.request(CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": []}).groups == ()
 
 
 REFUSED_EXPRESSIONS = {

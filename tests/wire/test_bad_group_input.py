@@ -51,13 +51,13 @@ def neighbour(coordinated: NodeProcess, topic: str) -> Iterator[None]:
         share = {"member_id": joined.member_id, "assignment": b"share"}
         assert sync(own, member, [share]).error_code is ErrorCode.none
         committing = {**commit_of(group_id, {0: 17}), **member, "generation_id_or_member_epoch": joined.generation_id}
-        assert codes(own.ask(Api.OFFSET_COMMIT, 9, committing)) == {ErrorCode.none: 1}
+        assert codes(own.request(Api.OFFSET_COMMIT, 9, committing)) == {ErrorCode.none: 1}
         yield
-        assert own.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
-        (state,) = own.ask(Api.DESCRIBE_GROUPS, 6, {"groups": [group_id]}).groups
+        assert own.request(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
+        (state,) = own.request(Api.DESCRIBE_GROUPS, 6, {"groups": [group_id]}).groups
         assert (state.group_state, [member.member_assignment for member in state.members]) == ("Stable", [b"share"])
         assert committed(own, group_id) == {0: 17}
-        own.ask(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
+        own.request(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
 
 
 def join_fields(group_id: str, member_id: str = "", **others: Any) -> Fields:
@@ -73,14 +73,14 @@ def join_fields(group_id: str, member_id: str = "", **others: Any) -> Fields:
 
 
 def join_new_member(connection: RawConnection, group_id: str, **others: Any) -> Any:
-    given = connection.ask(Api.JOIN_GROUP, 9, join_fields(group_id, **others))
+    given = connection.request(Api.JOIN_GROUP, 9, join_fields(group_id, **others))
     assert given.error_code is ErrorCode.member_id_required
-    return connection.ask(Api.JOIN_GROUP, 9, join_fields(group_id, given.member_id, **others))
+    return connection.request(Api.JOIN_GROUP, 9, join_fields(group_id, given.member_id, **others))
 
 
 def sync(connection: RawConnection, member: Mapping[str, Any], assignments: Sequence[Fields]) -> Any:
     fields = {"protocol_type": "consumer", "protocol_name": "range", "assignments": assignments}
-    return connection.ask(Api.SYNC_GROUP, 5, {**member, **fields})
+    return connection.request(Api.SYNC_GROUP, 5, {**member, **fields})
 
 
 def commit_of(group_id: str, offsets: Mapping[int, int], metadata: str = "") -> Fields:
@@ -94,12 +94,12 @@ def commit_of(group_id: str, offsets: Mapping[int, int], metadata: str = "") -> 
 
 def committed(connection: RawConnection, group_id: str) -> dict[int, int]:
     query = {"groups": [{"group_id": group_id, "topics": None}]}
-    (group,) = connection.ask(Api.OFFSET_FETCH, 9, query).groups
+    (group,) = connection.request(Api.OFFSET_FETCH, 9, query).groups
     return {one.partition_index: one.committed_offset for topic in group.topics for one in topic.partitions}
 
 
 def state_of(connection: RawConnection, group_id: str) -> tuple[str, int]:
-    (found,) = connection.ask(Api.DESCRIBE_GROUPS, 6, {"groups": [group_id]}).groups
+    (found,) = connection.request(Api.DESCRIBE_GROUPS, 6, {"groups": [group_id]}).groups
     return found.group_state, len(found.members)
 
 
@@ -109,7 +109,7 @@ def test_assignment_too_large_for_a_record_is_rejected(connection: RawConnection
     refused = sync(connection, member, [{"member_id": joined.member_id, "assignment": TOO_LARGE}])
     assert refused.error_code is ErrorCode.unknown_server_error
     # The group continues once the assignment is small enough.
-    again = connection.ask(Api.JOIN_GROUP, 9, join_fields(topic, joined.member_id))
+    again = connection.request(Api.JOIN_GROUP, 9, join_fields(topic, joined.member_id))
     assert again.error_code is ErrorCode.none
     member["generation_id"] = again.generation_id
     assert sync(connection, member, [{"member_id": joined.member_id, "assignment": b"less"}]).assignment == b"less"
@@ -125,13 +125,13 @@ def test_subscription_too_large_for_a_record_is_rejected(connection: RawConnecti
 
 
 def test_offset_metadata_too_large_for_a_batch_is_rejected(connection: RawConnection, topic: str) -> None:
-    assert codes(connection.ask(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 3}))) == {ErrorCode.none: 1}
+    assert codes(connection.request(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 3}))) == {ErrorCode.none: 1}
     fields = commit_of(topic, {0: 4}, "x" * 4000)
     fields["topics"][0]["partitions"] *= 400
-    assert codes(connection.ask(Api.OFFSET_COMMIT, 9, fields)) == {ErrorCode.unknown_server_error: 400}
+    assert codes(connection.request(Api.OFFSET_COMMIT, 9, fields)) == {ErrorCode.unknown_server_error: 400}
     assert committed(connection, topic) == {0: 3}
-    assert codes(connection.ask(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 5}, "x" * 4096))) == {ErrorCode.none: 1}
-    too_long = connection.ask(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 6, 1: 6}, "x" * 4097))
+    assert codes(connection.request(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 5}, "x" * 4096))) == {ErrorCode.none: 1}
+    too_long = connection.request(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 6, 1: 6}, "x" * 4097))
     assert codes(too_long) == {ErrorCode.offset_metadata_too_large: 2}
     assert committed(connection, topic) == {0: 5}
 
@@ -142,11 +142,11 @@ def test_very_long_group_and_member_ids_are_accepted(connection: RawConnection) 
     assert joined.error_code is ErrorCode.none
     member = {"group_id": group_id, "member_id": joined.member_id, "generation_id": joined.generation_id}
     assert sync(connection, member, []).error_code is ErrorCode.none
-    assert codes(connection.ask(Api.HEARTBEAT, 4, {**member, "member_id": "m" * 30_000})) == {
+    assert codes(connection.request(Api.HEARTBEAT, 4, {**member, "member_id": "m" * 30_000})) == {
         ErrorCode.unknown_member_id: 1
     }
-    connection.ask(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
-    assert codes(connection.ask(Api.DELETE_GROUPS, 2, {"groups_names": [group_id]})) == {ErrorCode.none: 1}
+    connection.request(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
+    assert codes(connection.request(Api.DELETE_GROUPS, 2, {"groups_names": [group_id]})) == {ErrorCode.none: 1}
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\0"], ids=["empty", "one byte"])
@@ -174,8 +174,8 @@ def test_malformed_subscription_metadata_is_accepted(connection: RawConnection, 
     assert joined.error_code is ErrorCode.none
     member = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
     assert sync(connection, member, []).error_code is ErrorCode.none
-    connection.ask(Api.LEAVE_GROUP, 5, {"group_id": topic, "members": [{"member_id": joined.member_id}]})
-    assert codes(connection.ask(Api.DELETE_GROUPS, 2, {"groups_names": [topic]})) == {ErrorCode.none: 1}
+    connection.request(Api.LEAVE_GROUP, 5, {"group_id": topic, "members": [{"member_id": joined.member_id}]})
+    assert codes(connection.request(Api.DELETE_GROUPS, 2, {"groups_names": [topic]})) == {ErrorCode.none: 1}
 
 
 NAMES = [f"crowd-{number}" for number in range(MANY)]
@@ -232,7 +232,7 @@ def test_large_requests_do_not_stall(
 ) -> None:
     """Kafka gives the same responses, but may need a minute for them."""
     with StallWatch(coordinated):
-        assert codes(connection.ask(api, version, fields)) == expected
+        assert codes(connection.request(api, version, fields)) == expected
 
 
 def test_flood_of_members_that_never_rejoin_does_not_stall(

@@ -105,7 +105,7 @@ HOSTILE = {
 def test_malformed_request_closes_only_its_connection(node: OdradekProcess, data: bytes) -> None:
     with RawConnection(node.port) as bystander:
         assert is_refused(node, data)
-        assert bystander.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
+        assert bystander.request(Api.API_VERSIONS, 0).error_code is ErrorCode.none
 
 
 def test_unsupported_version_of_api_versions_gets_an_error_response(node: OdradekProcess) -> None:
@@ -115,7 +115,7 @@ def test_unsupported_version_of_api_versions_gets_an_error_response(node: Odrade
         correlation_id, error = struct.unpack_from(">ih", response)
         assert (correlation_id, error) == (1, ErrorCode.unsupported_version)
         # The connection stays open for a supported version.
-        assert connection.ask(Api.API_VERSIONS, 2).error_code is ErrorCode.none
+        assert connection.request(Api.API_VERSIONS, 2).error_code is ErrorCode.none
 
 
 def test_requests_before_a_malformed_request_get_responses(node: OdradekProcess) -> None:
@@ -146,7 +146,7 @@ def test_invalid_topic_names_are_rejected(node: OdradekProcess, name: str) -> No
     with RawConnection(node.port) as connection:
         assert create_topic(connection, name) is ErrorCode.invalid_topic_exception
         # Auto-creation by a Metadata request rejects it, too.
-        (described,) = connection.ask(
+        (described,) = connection.request(
             Api.METADATA, 9, {"topics": [{"name": name}], "allow_auto_topic_creation": True}
         ).topics
         assert described.error_code is ErrorCode.invalid_topic_exception
@@ -345,7 +345,7 @@ def test_requests_with_many_tiny_elements_do_not_stall(node: OdradekProcess, man
 def test_describe_configs_of_many_resources_does_not_stall(node: OdradekProcess) -> None:
     resources = [{"resource_type": TOPIC_RESOURCE, "resource_name": TOPIC} for _ in range(500)]
     with RawConnection(node.port) as connection, StallWatch(node):
-        assert len(connection.ask(Api.DESCRIBE_CONFIGS, 4, {"resources": resources}).results) == 500
+        assert len(connection.request(Api.DESCRIBE_CONFIGS, 4, {"resources": resources}).results) == 500
 
 
 def test_flood_of_small_requests_does_not_stall(node: OdradekProcess) -> None:

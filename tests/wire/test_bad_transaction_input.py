@@ -39,10 +39,10 @@ def begin(connection: RawConnection, transactional_id: str) -> Any:
 
     def has_producer_id() -> bool:
         fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
-        responses.append(connection.ask(Api.INIT_PRODUCER_ID, 4, fields))
+        responses.append(connection.request(Api.INIT_PRODUCER_ID, 4, fields))
         return responses[-1].error_code is ErrorCode.none
 
-    connection.ask(Api.FIND_COORDINATOR, 6, {"key_type": 1, "coordinator_keys": [transactional_id]})
+    connection.request(Api.FIND_COORDINATOR, 6, {"key_type": 1, "coordinator_keys": [transactional_id]})
     until(has_producer_id, 30, what="a producer id")
     return responses[-1]
 
@@ -55,11 +55,11 @@ def add(connection: RawConnection, transactional_id: str, producer: Any, **other
         "v3_and_below_topics": [{"name": TOPIC, "partitions": [0]}],
         **others,
     }
-    return codes(connection.ask(Api.ADD_PARTITIONS_TO_TXN, 3, fields))
+    return codes(connection.request(Api.ADD_PARTITIONS_TO_TXN, 3, fields))
 
 
 def state_of(connection: RawConnection, transactional_id: str) -> str:
-    listed = connection.ask(Api.LIST_TRANSACTIONS, 2, {"transactional_id_pattern": None, "duration_filter": -1})
+    listed = connection.request(Api.LIST_TRANSACTIONS, 2, {"transactional_id_pattern": None, "duration_filter": -1})
     (state,) = (one for one in listed.transaction_states if one.transactional_id == transactional_id)
     return str(state.transaction_state)
 
@@ -73,7 +73,7 @@ def neighbour(coordinated: NodeProcess) -> Iterator[Any]:
         yield producer
         assert state_of(own, NEIGHBOUR) == "Ongoing"
         producer_fields = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
-        ended = own.ask(Api.END_TXN, 3, {"transactional_id": NEIGHBOUR, **producer_fields, "committed": True})
+        ended = own.request(Api.END_TXN, 3, {"transactional_id": NEIGHBOUR, **producer_fields, "committed": True})
         assert ended.error_code is ErrorCode.none
         until(lambda: state_of(own, NEIGHBOUR) == "CompleteCommit", 30)
 
@@ -108,7 +108,7 @@ def test_end_txn_of_a_wrong_producer_is_rejected(
 ) -> None:
     producer_fields = {"producer_id": neighbour.producer_id, "producer_epoch": neighbour.producer_epoch}
     fields = {"transactional_id": NEIGHBOUR, **producer_fields, "committed": False, **others}
-    assert connection.ask(Api.END_TXN, 3, fields).error_code is expected
+    assert connection.request(Api.END_TXN, 3, fields).error_code is expected
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "((a|aa)*)*b", "(a*)*(a*)*(a*)*!x"])
@@ -117,10 +117,10 @@ def test_expensive_transactional_id_patterns_do_not_stall(
 ) -> None:
     fields = {"transactional_id_pattern": pattern, "duration_filter": -1}
     if coordinated.name == "kafka":
-        assert connection.ask(Api.LIST_TRANSACTIONS, 2, fields).error_code is ErrorCode.none
+        assert connection.request(Api.LIST_TRANSACTIONS, 2, fields).error_code is ErrorCode.none
         return
     with StallWatch(coordinated):
-        listed = connection.ask(Api.LIST_TRANSACTIONS, 2, fields)
+        listed = connection.request(Api.LIST_TRANSACTIONS, 2, fields)
     assert (listed.error_code, listed.transaction_states) == (ErrorCode.none, ())
 
 
@@ -187,7 +187,7 @@ def test_large_requests_do_not_stall(
     expected: dict[ErrorCode, int],
 ) -> None:
     if coordinated.name == "kafka":
-        assert codes(connection.ask(api, version, fields)) == expected
+        assert codes(connection.request(api, version, fields)) == expected
         return
     with StallWatch(coordinated):
-        assert codes(connection.ask(api, version, fields)) == expected
+        assert codes(connection.request(api, version, fields)) == expected

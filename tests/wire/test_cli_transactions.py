@@ -197,9 +197,9 @@ def test_a_hanging_transaction_is_found_and_aborted(
         )
         request = {**produce_fields(payments, stray), "transactional_id": "unknown-to-the-coordinator"}
         # Apache Kafka's broker may not know yet that it leads the new partition.
-        until(lambda request=request: is_stored(unverified.ask(Api.PRODUCE, 9, request)))
+        until(lambda request=request: is_stored(unverified.request(Api.PRODUCE, 9, request)))
     plain = batch(TestRecord(b"kept"), timestamp=old_ms)
-    assert unverified.ask(Api.PRODUCE, 9, produce_fields(payments, plain)).responses
+    assert unverified.request(Api.PRODUCE, 9, produce_fields(payments, plain)).responses
     assert read_committed(broker.bootstrap, payments) == []
 
     for scope in (("--topic", payments), ("--topic", payments, "--partition", "0"), ("--broker-id", "1"), ()):

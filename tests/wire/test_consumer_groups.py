@@ -212,7 +212,7 @@ class RawMember:
 
     def heartbeat(self, connection: RawConnection) -> Any:
         is_joining = self._epoch == 0
-        response = connection.ask(
+        response = connection.request(
             Api.CONSUMER_GROUP_HEARTBEAT,
             1,
             {
@@ -249,12 +249,12 @@ def wait_for_assignments(connection: RawConnection, members: list[RawMember]) ->
 
 
 def describe_group(connection: RawConnection) -> Any:
-    (group,) = connection.ask(Api.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [GROUP]}).groups
+    (group,) = connection.request(Api.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [GROUP]}).groups
     assert group.group_state == "Stable"
     return group.group_epoch, group.assignment_epoch, sorted(map(repr, group.members))
 
 
 def has_coordinator(connection: RawConnection) -> bool:
-    (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": [GROUP]}).coordinators
-    (state,) = connection.ask(Api.DESCRIBE_GROUPS, 5, {"groups": [GROUP]}).groups
+    (found,) = connection.request(Api.FIND_COORDINATOR, 6, {"coordinator_keys": [GROUP]}).coordinators
+    (state,) = connection.request(Api.DESCRIBE_GROUPS, 5, {"groups": [GROUP]}).groups
     return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none

@@ -107,7 +107,7 @@ def test_heartbeat_with_a_stale_broker_epoch_is_rejected(broker: NodeProcess) ->
 def test_controller_listener_closes_connections_of_clients(broker: NodeProcess) -> None:
     """A client that sends no ApiVersions request first, and mistakes the controller for a broker."""
     with raw_wire.RawConnection(broker.controller_port) as connection, pytest.raises(raw_wire.ConnectionClosed):
-        connection.ask(METADATA, 12, {"topics": None})
+        connection.request(METADATA, 12, {"topics": None})
 
 
 def test_broker_listener_rejects_envelopes(broker: NodeProcess) -> None:

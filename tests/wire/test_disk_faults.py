@@ -165,7 +165,7 @@ def test_log_dir_move_to_a_full_disk_leaves_the_partition_in_place(tmp_path: Pat
             assert len(acknowledged) == 200
             moved = [{"name": TOPIC, "partitions": [staying]}]
             wanted = {"dirs": [{"path": str(data_dir(small)), "topics": moved}]}
-            response = connection.ask(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted)
+            response = connection.request(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted)
             assert response.results[0].partitions[0].error_code is ErrorCode.none
             other = 1 - staying
             until(

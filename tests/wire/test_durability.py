@@ -166,7 +166,7 @@ def test_partitions_of_one_request_are_synced_concurrently(node: HostedNode, dis
         records = batch(TestRecord(), timestamp=now_ms())
         data = [{"index": index, "records": records} for index in range(partitions)]
         topic_data = [{"name": TOPIC, "partition_data": data}]
-        response = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
+        response = connection.request(Api.PRODUCE, 9, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
         assert {one.error_code for one in response.responses[0].partition_responses} == {ErrorCode.none}
 
 
@@ -395,7 +395,7 @@ def test_large_fetch_from_memory_does_not_stall_the_event_loop(large_node: Odrad
         fields = fetch_fields(topic, 0) | {"topics": [{"topic": topic, "partitions": wanted}], "max_bytes": 52 << 20}
         with StallWatch(large_node):
             for _ in range(3):
-                response = connection.ask(Api.FETCH, 12, fields)
+                response = connection.request(Api.FETCH, 12, fields)
         sizes = [len(one.records or b"") for one in response.responses[0].partitions]
         assert sum(sizes) > 50_000_000
 

@@ -41,7 +41,7 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
     with RawConnection(node.port) as connection:
         for name in (TOPIC, "bystander"):
             topic = {"name": name, "num_partitions": 2, "replication_factor": 1}
-            connection.ask(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
+            connection.request(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
     yield node
     node.kill()
 
@@ -109,13 +109,13 @@ def test_decompression_bombs_are_rejected_within_the_memory_budget(node: Odradek
     with RawConnection(node.port) as connection:
         configs = [{"name": "compression.type", "value": "uncompressed"}]
         topic = {"name": "bombed", "num_partitions": 1, "replication_factor": 1, "configs": configs}
-        connection.ask(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
+        connection.request(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
         time.sleep(0.2)
         resident_before = node.resident_bytes
         with bystander(node):
             bomb = batch(TestRecord(bytes(BOMB_BYTES)), codec=codec)
             topic_data = [{"name": "bombed", "partition_data": [{"index": 0, "records": bomb}]}]
-            response = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
+            response = connection.request(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
             assert response.responses[0].partition_responses[0].error_code.name != "none"
     # Twice the frame, plus the fixed decompression budget.
     allowed = 2 * len(bomb) + MAX_DECOMPRESSED_BYTES + ELSEWHERE_BYTES

@@ -37,7 +37,7 @@ def connect(node: NodeProcess) -> RawConnection:
     connection = RawConnection(node.port)
 
     def is_loaded() -> bool:
-        connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]})
+        connection.request(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]})
         return fetch_group(connection, "any").error_code is ErrorCode.none
 
     until(is_loaded, 30, what="a coordinator")
@@ -51,12 +51,12 @@ def commit_fields(group: str, offsets: dict[int, int], **others: Any) -> dict[st
 
 
 def commit(connection: RawConnection, group: str, offsets: dict[int, int], version: int = 9, **others: Any) -> None:
-    response = connection.ask(Api.OFFSET_COMMIT, version, commit_fields(group, offsets, **others))
+    response = connection.request(Api.OFFSET_COMMIT, version, commit_fields(group, offsets, **others))
     assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.none}
 
 
 def fetch_group(connection: RawConnection, group: str) -> Any:
-    return connection.ask(Api.OFFSET_FETCH, 9, {"groups": [{"group_id": group, "topics": None}]}).groups[0]
+    return connection.request(Api.OFFSET_FETCH, 9, {"groups": [{"group_id": group, "topics": None}]}).groups[0]
 
 
 def fetch(connection: RawConnection, group: str) -> dict[int, int]:
@@ -69,10 +69,10 @@ def join(connection: RawConnection, group: str) -> dict[str, Any]:
     """Joins a member with an assignment; returns the fields of its further requests."""
     member: dict[str, Any] = {"group_id": group, "session_timeout": 30_000, "rebalance_timeout": 30_000}
     member |= {"protocol_type": "consumer", "protocol_name": "range", "protocols": [{"name": "range", "metadata": b""}]}
-    member["member_id"] = connection.ask(Api.JOIN_GROUP, 9, member).member_id
-    member["generation_id"] = connection.ask(Api.JOIN_GROUP, 9, member).generation_id
+    member["member_id"] = connection.request(Api.JOIN_GROUP, 9, member).member_id
+    member["generation_id"] = connection.request(Api.JOIN_GROUP, 9, member).generation_id
     member["assignments"] = [{"member_id": member["member_id"], "assignment": b"share"}]
-    assert connection.ask(Api.SYNC_GROUP, 5, member).assignment == b"share"
+    assert connection.request(Api.SYNC_GROUP, 5, member).assignment == b"share"
     return member
 
 
@@ -88,8 +88,8 @@ def test_offsets_and_members_survive_kill_nine(node: OdradekProcess) -> None:
         connection = connect(node)
         assert fetch(connection, "simple") == {0: 5, 1: 6, 2: number}
         # The member need not rejoin: generation and assignment are unchanged.
-        assert connection.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
-        assert connection.ask(Api.SYNC_GROUP, 5, member).assignment == b"share"
+        assert connection.request(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
+        assert connection.request(Api.SYNC_GROUP, 5, member).assignment == b"share"
 
 
 def test_offsets_expire_after_their_retention_time(node: OdradekProcess) -> None:
@@ -98,7 +98,7 @@ def test_offsets_expire_after_their_retention_time(node: OdradekProcess) -> None
     commit(connection, "expiring", {0: 5}, version=2, retention_time=1)
     commit(connection, "lasting", {0: 5}, version=2, retention_time=-1)
     until(lambda: fetch(connection, "expiring") == {}, 20, what="the expiry of an offset")
-    described = connection.ask(Api.DESCRIBE_GROUPS, 6, {"groups": ["expiring", "lasting"]}).groups
+    described = connection.request(Api.DESCRIBE_GROUPS, 6, {"groups": ["expiring", "lasting"]}).groups
     assert [one.error_code for one in described] == [ErrorCode.group_id_not_found, ErrorCode.none]
     assert fetch(connection, "lasting") == {0: 5}
     node.kill()
@@ -176,16 +176,17 @@ def test_kafka_and_odradek_load_each_others_offsets_and_members(
         reader.controller_port = writer.controller_port
         connection = connect(reader.start())
         assert fetch(connection, "simple") == {0: 5, 1: 6}
-        assert connection.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
-        assert connection.ask(Api.SYNC_GROUP, 5, member).assignment == b"share"
+        assert connection.request(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
+        assert connection.request(Api.SYNC_GROUP, 5, member).assignment == b"share"
         commit(connection, "simple", {2: 7})
         assert (
-            connection.ask(Api.DELETE_GROUPS, 2, {"groups_names": ["simple"]}).results[0].error_code is ErrorCode.none
+            connection.request(Api.DELETE_GROUPS, 2, {"groups_names": ["simple"]}).results[0].error_code
+            is ErrorCode.none
         )
         reader.stop()
         connection = connect(writer.start())
         assert fetch(connection, "simple") == {}
-        assert connection.ask(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
+        assert connection.request(Api.HEARTBEAT, 4, member).error_code is ErrorCode.none
     finally:
         for broker in brokers:
             broker.remove()

@@ -35,7 +35,7 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 def latest_offsets(connection: RawConnection, topic: str, partitions: range) -> set[tuple[ErrorCode, int]]:
     wanted = [{"partition_index": index, "timestamp": LATEST} for index in partitions]
-    response = connection.ask(
+    response = connection.request(
         Api.LIST_OFFSETS, 7, {"replica_id": -1, "topics": [{"name": topic, "partitions": wanted}]}
     )
     return {(ErrorCode(one.error_code), one.offset) for one in response.topics[0].partitions}
@@ -45,7 +45,7 @@ def produce_to_each(connection: RawConnection, topic: str, partitions: range) ->
     record = batch(TestRecord(b"first"), timestamp=now_ms())
     data = [{"index": index, "records": record} for index in partitions]
     fields = {"acks": -1, "timeout": 60_000, "topic_data": [{"name": topic, "partition_data": data}]}
-    response = connection.ask(Api.PRODUCE, 9, fields)
+    response = connection.request(Api.PRODUCE, 9, fields)
     return {(ErrorCode(one.error_code), one.base_offset) for one in response.responses[0].partition_responses}
 
 
@@ -85,7 +85,7 @@ def test_creating_many_partitions_does_not_stall(node: OdradekProcess, topics: i
             ]
             try:
                 with StallWatch(node):
-                    response = connection.ask(Api.CREATE_TOPICS, 7, {"topics": wanted, "timeout": 60_000})
+                    response = connection.request(Api.CREATE_TOPICS, 7, {"topics": wanted, "timeout": 60_000})
             except Stalled as stalled:
                 stalls.append(str(stalled))
             else:
@@ -107,7 +107,9 @@ def test_topic_too_large_for_one_controller_batch_is_rejected(
 ) -> None:
     wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
     with RawConnection(broker.port) as connection:
-        (response,) = connection.ask(Api.CREATE_TOPICS, 7, {"topics": [wanted], "timeout": 10_000}).topics
+        (response,) = connection.request(Api.CREATE_TOPICS, 7, {"topics": [wanted], "timeout": 10_000}).topics
         assert (response.error_code, response.error_message) == (ErrorCode.policy_violation, message)
-        described = connection.ask(Api.METADATA, 9, {"topics": [{"name": topic}], "allow_auto_topic_creation": False})
+        described = connection.request(
+            Api.METADATA, 9, {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        )
     assert described.topics[0].error_code is ErrorCode.unknown_topic_or_partition

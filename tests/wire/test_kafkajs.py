@@ -48,7 +48,7 @@ def run(kafkajs: Path, broker: NodeProcess) -> Kafkajs:
 def record_count(broker: NodeProcess, topic: str) -> int:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     with RawConnection(broker.port) as connection:
-        response = connection.ask(
+        response = connection.request(
             Api.FETCH,
             11,
             {"replica_id": -1, "max_wait": 100, "topics": [{"topic": topic, "partitions": [partition]}]},

@@ -71,7 +71,7 @@ def _prepare(node: OdradekProcess, chance: random.Random) -> IdempotentWriter:
         for topic, configs in TOPICS.items():
             _create(connection, topic, PARTITIONS, configs)
             for number in range(PARTITIONS):
-                response = connection.ask(Api.INIT_PRODUCER_ID, 4, {"transaction_timeout": 60_000})
+                response = connection.request(Api.INIT_PRODUCER_ID, 4, {"transaction_timeout": 60_000})
                 assert response.error_code is ErrorCode.none, response
                 partitions.append(PartitionWriter(topic, number, response.producer_id))
         for topic in TOPICS:
@@ -115,19 +115,19 @@ def _create(connection: RawConnection, topic: str, partitions: int, configs: dic
         "replication_factor": 1,
         "configs": [{"name": key, "value": value} for key, value in configs.items()],
     }
-    response = connection.ask(Api.CREATE_TOPICS, 5, {"topics": [new], "timeout": 10_000})
+    response = connection.request(Api.CREATE_TOPICS, 5, {"topics": [new], "timeout": 10_000})
     assert response.topics[0].error_code is ErrorCode.none, response.topics[0]
 
 
 def _topics(connection: RawConnection) -> set[str]:
-    return {topic.name for topic in connection.ask(Api.METADATA, 9, {"topics": None}).topics}
+    return {topic.name for topic in connection.request(Api.METADATA, 9, {"topics": None}).topics}
 
 
 def _wait_for_leaders(connection: RawConnection, topic: str) -> None:
     patience = Patience(LEADERS_WITHIN_S)
     fields = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
     while not patience.is_over():
-        (described,) = connection.ask(Api.METADATA, 9, fields).topics
+        (described,) = connection.request(Api.METADATA, 9, fields).topics
         if len(described.partitions) == PARTITIONS and all(p.leader_id >= 0 for p in described.partitions):
             return
         time.sleep(0.02)
@@ -137,5 +137,5 @@ def _wait_for_leaders(connection: RawConnection, topic: str) -> None:
 def _end_offset(connection: RawConnection, partition: PartitionWriter) -> int:
     wanted = {"partition_index": partition.partition, "timestamp": -1}
     fields = {"replica_id": -1, "topics": [{"name": partition.topic, "partitions": [wanted]}]}
-    (response,) = connection.ask(Api.LIST_OFFSETS, 6, fields).topics[0].partitions
+    (response,) = connection.request(Api.LIST_OFFSETS, 6, fields).topics[0].partitions
     return int(response.offset)

@@ -126,7 +126,7 @@ def test_new_connections_wait_at_max_connections(node: OdradekProcess) -> None:
         assert alter_configs(admin, BROKER_RESOURCE, "1", {"max.connections": "4"})[0] is ErrorCode.none
         newcomer = stack.enter_context(connect_from("127.0.0.6", node.port))
         assert not is_served(newcomer, patience_s=0.3)
-        assert admin.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
+        assert admin.request(Api.API_VERSIONS, 0).error_code is ErrorCode.none
         # A connection closes, and the pending request gets its response.
         others[0].close()
         newcomer.settimeout(PATIENCE_S)
@@ -143,7 +143,7 @@ def test_idle_connections_are_closed_and_active_ones_kept(node: OdradekProcess) 
     with connect_from("127.0.0.5", node.port) as idle, RawConnection(node.port) as active:
         idle.settimeout(0.2)
         while True:
-            assert active.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
+            assert active.request(Api.API_VERSIONS, 0).error_code is ErrorCode.none
             with contextlib.suppress(TimeoutError, ConnectionResetError):
                 if idle.recv(1) == b"":
                     break

@@ -32,7 +32,7 @@ def _locate_replicas(connection: RawConnection) -> tuple[dict[int, str], dict[in
     """By partition: its current log dir, and the log dir that it is moving to."""
     current: dict[int, str] = {}
     future: dict[int, str] = {}
-    for result in connection.ask(Api.DESCRIBE_LOG_DIRS, 4, {"topics": None}).results:
+    for result in connection.request(Api.DESCRIBE_LOG_DIRS, 4, {"topics": None}).results:
         for topic in result.topics:
             for one in topic.partitions:
                 (future if one.is_future_key else current)[one.partition_index] = result.log_dir
@@ -42,11 +42,11 @@ def _locate_replicas(connection: RawConnection) -> tuple[dict[int, str], dict[in
 def _move_all(connection: RawConnection) -> None:
     """Moves every partition to the other log dir."""
     current, _ = _locate_replicas(connection)
-    directories = {result.log_dir for result in connection.ask(Api.DESCRIBE_LOG_DIRS, 4, {"topics": []}).results}
+    directories = {result.log_dir for result in connection.request(Api.DESCRIBE_LOG_DIRS, 4, {"topics": []}).results}
     for partition, directory in current.items():
         (other,) = directories - {directory}
         wanted = {"dirs": [{"path": other, "topics": [{"name": TOPIC, "partitions": [partition]}]}]}
-        (result,) = connection.ask(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted).results
+        (result,) = connection.request(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted).results
         assert result.partitions[0].error_code is ErrorCode.none
 
 
@@ -57,7 +57,7 @@ def _prepare(connection: RawConnection, chance: random.Random) -> IdempotentWrit
     )
     partitions = []
     for number in range(PARTITIONS):
-        producer_id = connection.ask(Api.INIT_PRODUCER_ID, 4, {"transaction_timeout": 60_000}).producer_id
+        producer_id = connection.request(Api.INIT_PRODUCER_ID, 4, {"transaction_timeout": 60_000}).producer_id
         partitions.append(PartitionWriter(TOPIC, number, producer_id))
     return IdempotentWriter(partitions, chance)
 

@@ -128,7 +128,7 @@ def test_delete_records_advances_the_log_start_offset(node: OdradekProcess, conn
 
     def delete_before(offset: int) -> tuple[ErrorCode, int]:
         wanted = [{"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}]
-        response = connection.ask(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
+        response = connection.request(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
         result = response.topics[0].partitions[0]
         return ErrorCode(result.error_code), result.low_watermark
 
@@ -149,7 +149,7 @@ def test_deleted_records_stay_deleted_after_kill_nine(tmp_path: Path) -> None:
             create_topic(connection, "trimmed")
             fill(connection, "trimmed", 10, 100)
             wanted = [{"name": "trimmed", "partitions": [{"partition_index": 0, "offset": 4}]}]
-            connection.ask(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
+            connection.request(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
             checkpoint = node.log_dirs[0] / "log-start-offset-checkpoint"
             until(
                 lambda: checkpoint.exists() and "trimmed 0 4" in checkpoint.read_text(),
@@ -249,7 +249,7 @@ def test_recreated_topic_has_a_new_id_and_none_of_the_old_records(
             # A fetch with the old topic ID gets no records of the new topic.
             by_old_id = _fetch_by_id(connection, "phoenix", 0)
             assert delete_topic(connection, "phoenix") is ErrorCode.none
-            assert as_fetched(connection.ask(Api.FETCH, 16, by_old_id)).error is ErrorCode.unknown_topic_id
+            assert as_fetched(connection.request(Api.FETCH, 16, by_old_id)).error is ErrorCode.unknown_topic_id
     leftovers = [path.name for path in node.log_dirs[0].glob("phoenix-*")]
     assert len(leftovers) == 3
     assert all(name.endswith("-delete") for name in leftovers)
@@ -258,7 +258,7 @@ def test_recreated_topic_has_a_new_id_and_none_of_the_old_records(
 
 def _fetch_by_id(connection: RawConnection, topic: str, offset: int) -> dict[str, object]:
     fields = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-    (described,) = connection.ask(Api.METADATA, 12, fields).topics
+    (described,) = connection.request(Api.METADATA, 12, fields).topics
     wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
     return {
         "max_wait": 60_000,
@@ -303,7 +303,7 @@ def test_deleting_a_topic_under_load(node: OdradekProcess) -> None:
 def test_metadata_requests_create_topics_when_allowed(node: OdradekProcess, connection: RawConnection) -> None:
     def describe(name: str, *, create: bool) -> tuple[ErrorCode, int]:
         fields = {"topics": [{"name": name}], "allow_auto_topic_creation": create}
-        (described,) = connection.ask(Api.METADATA, 9, fields).topics
+        (described,) = connection.request(Api.METADATA, 9, fields).topics
         return ErrorCode(described.error_code), len(described.partitions)
 
     assert describe("on-demand", create=False) == (ErrorCode.unknown_topic_or_partition, 0)
@@ -345,7 +345,7 @@ def test_second_process_on_the_same_log_dir_is_refused(node: OdradekProcess, con
     second = OdradekProcess(node.directory / "second", log_dirs=node.log_dirs)
     assert f"{node.log_dirs[0]} is locked by another process" in run_to_end(second)
     # The first process is not affected.
-    assert connection.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
+    assert connection.request(Api.API_VERSIONS, 0).error_code is ErrorCode.none
 
 
 def write_meta(log_dir: Path, *, cluster: str = CLUSTER_ID, node: int = 1) -> None:

@@ -265,7 +265,7 @@ GROUP, TRANSACTION = 0, 1
 
 
 def find_coordinator(wire: RawConnection, kind: int) -> ErrorCode:
-    response = wire.ask(Api.FIND_COORDINATOR, 4, {"key_type": kind, "coordinator_keys": ["any"]})
+    response = wire.request(Api.FIND_COORDINATOR, 4, {"key_type": kind, "coordinator_keys": ["any"]})
     return ErrorCode(response.coordinators[0].error_code)
 
 
@@ -361,7 +361,7 @@ def test_http_client_that_does_not_read_does_not_block_the_node(node: Observed, 
         connection.connect(("127.0.0.1", node.http_port))
         connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
         for _ in range(20):
-            assert wire.ask(Api.METADATA, 1, {"topics": []}) is not None
+            assert wire.request(Api.METADATA, 1, {"topics": []}) is not None
         assert scrape(node.http_port)("odradek_ready") == 1
 
 

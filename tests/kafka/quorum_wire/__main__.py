@@ -128,7 +128,7 @@ class Recorder:
 def _describe(controller: Controller) -> Any:
     try:
         with RawConnection(controller.relay.port, timeout_s=5) as connection:
-            return connection.ask(questions.DESCRIBE, 2, DESCRIBE_QUORUM).topics[0].partitions[0]
+            return connection.request(questions.DESCRIBE, 2, DESCRIBE_QUORUM).topics[0].partitions[0]
     except (OSError, ConnectionClosed):
         return None
 

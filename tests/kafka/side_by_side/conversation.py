@@ -66,7 +66,7 @@ class Conversation:
 
     def ask_quietly(self, api: Api, fields: Fields | None = None, *, version: int | None = None) -> Any:
         """For what a scenario needs and does not compare."""
-        return self._connected().ask(api, latest(api) if version is None else version, fields)
+        return self._connected().request(api, latest(api) if version is None else version, fields)
 
     def ask_bytes(
         self, label: str, frame: bytes, *, length_in_front: bool = True, answered_as: tuple[Api, int] | None = None
@@ -185,7 +185,7 @@ class Conversation:
 
     def _exchange(self, api: Api, version: int, fields: Fields) -> tuple[Any, list[str]]:
         try:
-            response = self._connected().ask(api, version, fields)
+            response = self._connected().request(api, version, fields)
         except ConnectionClosed:
             self._hang_up()
             return None, ["(connection closed)"]
