@@ -1,4 +1,4 @@
-"""Found by Spark by its name: `spark.read.format("odradek")` works wherever the package is installed."""
+"""Spark finds this package by its name, so that `spark.read.format("odradek")` works wherever it is installed."""
 
 from odradek.pipelines.spark.source import OdradekSource as DefaultSource
 

@@ -1,5 +1,5 @@
-"""Jobs and pipelines on Spark: topics into tables and back, checked. What `odradek job` and `odradek pipeline` do.
+"""The Spark jobs of `odradek job` and `odradek pipeline`: copy topics to tables and back, and audit them.
 
-Ordinary clients of a cluster. pyspark, pyarrow and deltalake are imported by the modules that need them, so that what
-is missing is said in one line.
+They are ordinary clients of a cluster. Modules import pyspark, pyarrow and deltalake on demand, so that a missing
+package is reported in one line.
 """

@@ -1,4 +1,4 @@
-"""Small files that are there whole or not at all, also after the power went."""
+"""Writes small files atomically and durably."""
 
 import os
 from pathlib import Path
@@ -6,16 +6,16 @@ from uuid import uuid4
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Replaces what was there."""
+    """Replace the file."""
     _draft(file, text).replace(file)
     fsync_directory(file.parent)
 
 
 def write_new(file: Path, text: str) -> None:
-    """Raises FileExistsError if it is there already."""
+    """Raises FileExistsError if the file exists."""
     draft = _draft(file, text)
     try:
-        # Unlike a rename, it replaces nothing.
+        # Unlike a rename, a link does not replace an existing file.
         os.link(draft, file)
     finally:
         draft.unlink()
@@ -31,7 +31,7 @@ def _draft(file: Path, text: str) -> Path:
             os.fsync(output.fileno())
     except OSError as error:
         draft.unlink(missing_ok=True)
-        # Opening a file says which; writing to it does not.
+        # Errors of write and fsync have no file name.
         error.filename = error.filename or str(file)
         raise
     return draft

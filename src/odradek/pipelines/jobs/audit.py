@@ -1,7 +1,6 @@
-"""`odradek job audit`: a topic against the table that `ingest` made of it, or against another topic.
+"""`odradek job audit`: compares a topic with the table that `ingest` wrote.
 
-The records are decoded again, and every one is looked for by its offset: Spark joins both sides, so that the size does
-not matter. Nothing is changed.
+Decodes the records again and joins them with the rows by offset in Spark, so that any size works. Read-only.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 _HASHED: Final = "partition int, offset bigint, hash bigint"
 _HASHED_ARROW: Final = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("hash", pa.int64())])
-# A row's own columns that are compared besides its data.
+# Origin columns that are compared in addition to the data.
 _COMPARED: Final = ("_timestamp", "_key")
 Tasks = Callable[[Iterator[Any]], Iterator[Any]]
 
@@ -49,7 +48,7 @@ class TableAuditSettings:
 
 
 class TableAudit:
-    """Whatever can be known before Spark starts is checked here."""
+    """Checks everything that can be checked before Spark starts."""
 
     def __init__(self, cluster: Cluster, settings: TableAuditSettings) -> None:
         self._settings: Final = settings
@@ -72,7 +71,7 @@ class TableAudit:
         self._bound(state)
 
     def _bound(self, state: JobState) -> None:
-        """What the job has read: from where it began to the end of the last batch that counts."""
+        """Set the range that the job has read: from its start to the end of the last committed batch."""
         done = self._table.last_batch(self._settings.name)
         began = state.first()
         if done == NO_BATCH or began is None:
@@ -200,7 +199,7 @@ class TableAudit:
         return spark.read.schema(schema).parquet(*paths).where(f"_topic = '{self._settings.topic}'")
 
     def _within(self, *, before: bool) -> str:
-        """The offsets that the job has read: those that are still in the topic, or those removed `before`."""
+        """SQL for the offsets that the job has read: those still in the topic, or those deleted `before`."""
         parts = []
         for one, end in self._end.partitions():
             start = self._start.find(one) or 0
@@ -238,7 +237,7 @@ def _fault(row: Any) -> Fault | None:
 
 
 def _hash_records(columns: str, values: Values, version: str) -> Tasks:
-    """Of records that are no rows the hash is that of an empty one: they are looked for among the dead letters."""
+    """Records that cannot be decoded have the hash 0; they must be dead letters."""
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         check_version(version)

@@ -1,4 +1,4 @@
-"""An audit on paper: figures by partition, then each record that is not as it should be."""
+"""Prints the result of an audit: counts by partition, then the faulty offsets."""
 
 from odradek.pipelines.jobs.audit_topics import TopicFindings
 from odradek.pipelines.jobs.findings import Fault, Findings

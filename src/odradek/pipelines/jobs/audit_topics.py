@@ -1,7 +1,6 @@
-"""`odradek job audit --against`: whether another topic holds the same records, wherever they lie in it.
+"""`odradek job audit --against`: compares the records of two topics by key and value.
 
-Key and value are compared. Offsets and partitions may differ, as they do in a copy with other partitions; how often a
-record is there may not.
+Offsets and partitions may differ, but each record must occur equally often in both.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,12 +32,12 @@ class TopicSide:
     topic: str
     records: int
     checksums: dict[int, tuple[int, int]]
-    """By partition: how many, and their checksum."""
+    """By partition: the number of records and their checksum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A record that is not as often in one topic as in the other; where it is first found."""
+    """A record that does not occur equally often in both topics, with its first positions."""
 
     copies: int
     found_copies: int
@@ -121,7 +120,7 @@ class TopicAudit:
 
 
 def compare_topics(left: "tuple[str, DataFrame]", right: "tuple[str, DataFrame]") -> TopicFindings:
-    """Names, and rows of where a record lies and a hash of what it is. Rows are read several times."""
+    """Compare two topics, given by name and rows of partition, offset and hash. The rows are read several times."""
     from pyspark.sql import functions as F
 
     def counted(rows: "DataFrame", prefix: str) -> "DataFrame":

@@ -1,4 +1,4 @@
-"""The fields of Avro's records, and the types of their columns. Pure."""
+"""The fields of Avro records and their column types. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,7 +10,7 @@ from odradek.pipelines.jobs.rows import Fields, ReadFields
 from odradek.pipelines.schemas.avro import AvroReader
 from odradek.pipelines.schemas.schema import Schema, Undecodable
 
-# Wide ones, so that a field that a later schema widens still fits its column.
+# Wide types, so that a field still fits its column after a later schema widens it.
 _SIMPLE: Final[Mapping[str, Any]] = {
     "boolean": pa.bool_(),
     "int": pa.int64(),
@@ -22,7 +22,7 @@ _SIMPLE: Final[Mapping[str, Any]] = {
     "bytes": pa.binary(),
     "fixed": pa.binary(),
 }
-# Times without a date or a zone have no type of column: they stay text.
+# Times without a date or time zone have no column type, so they stay text.
 _LOGICAL: Final[Mapping[tuple[str, str], Any]] = {
     ("int", "date"): pa.date32(),
     ("long", "timestamp-millis"): ORIGIN.field("_timestamp").type,
@@ -38,7 +38,7 @@ _NESTED: Final = ("record", "error", "map", "array")
 
 
 def avro_fields(schema: Schema) -> ReadFields:
-    """Raises Undecodable, and so does what it returns."""
+    """Return a reader for the schema. Both may raise Undecodable."""
     reader = AvroReader(schema)
     top = _defined(reader.parsed, reader.named)
     if not isinstance(top, dict) or top.get("type") not in ("record", "error"):
@@ -48,7 +48,7 @@ def avro_fields(schema: Schema) -> ReadFields:
 
 
 def _column_type(schema: Any, named: Mapping[str, Any]) -> Any | None:
-    """None: it is always null. As with JSON, what nests stays text: its inside may change without a table having to."""
+    """Return None if the field is always null. Nested values stay JSON text, so that their schema may change."""
     schema = _defined(schema, named)
     if isinstance(schema, list):
         found: Any = None

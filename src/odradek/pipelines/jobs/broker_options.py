@@ -1,6 +1,6 @@
-"""How Spark reaches the brokers: as the job itself does, with what that was told of TLS and SASL.
+"""The data source's options for connecting to the brokers with the job's TLS and SASL settings.
 
-Certificates and keys travel as text: an executor does not have the files of the machine where the job was started.
+Certificates and keys are passed as text, because executors do not have the driver's files.
 """
 
 from dataclasses import replace
@@ -10,12 +10,12 @@ from typing import Final
 from odradek.client.security import Security, Tls
 from odradek.client.security_configs import certificates_in, configs_of, keys_in
 
-# Spark shows options in plans. Passwords it knows by their names, a key it does not; what it hides by itself is "url".
+# Spark shows options in query plans and by default redacts only some of the secret ones.
 HIDDEN_OPTIONS: Final = {"spark.sql.redaction.options.regex": r"(?i)url|^kafka\.(sasl|ssl)\."}
 
 
 def broker_options(bootstrap: str, security: Security) -> dict[str, str]:
-    """For `format("odradek")`. Raises OSError for a file that is gone since it was named."""
+    """Return options for `format("odradek")`. Raises OSError if a file cannot be read."""
     if security.tls is not None:
         security = replace(security, tls=_without_files(security.tls))
     configs = {"bootstrap.servers": bootstrap, **configs_of(security)}
@@ -25,7 +25,7 @@ def broker_options(bootstrap: str, security: Security) -> dict[str, str]:
 def _without_files(tls: Tls) -> Tls:
     authorities, own = tls.authorities, tls.own
     if tls.authorities_file is not None:
-        # Never nothing at all, for which those of the system would be trusted.
+        # Never empty, because then the system's certificates would be trusted.
         authorities = certificates_in(_text(tls.authorities_file)) or "\n"
     if tls.own_file is not None:
         text = _text(tls.own_file)
@@ -34,5 +34,5 @@ def _without_files(tls: Tls) -> Tls:
 
 
 def _text(file: str) -> str:
-    # Beside PEM there may be names in any encoding.
+    # Text around the PEM blocks may have any encoding.
     return Path(file).read_text(errors="replace")

@@ -1,6 +1,6 @@
-"""The columns of a table: as text, found from values, and joined with others. Pure.
+"""The columns of a table: parsed from text, inferred from values, and merged. Pure.
 
-The text is Spark's: `id bigint, tags array<string>, place struct<lat: double, lon: double>`.
+The text is Spark's DDL: `id bigint, tags array<string>, place struct<lat: double, lon: double>`.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-# Where a row came from; with them every row can be traced to its record, and audited.
+# The origin of a row, for tracing and audits.
 ORIGIN: Final = pa.schema(
     [
         ("_topic", pa.string()),
@@ -20,7 +20,7 @@ ORIGIN: Final = pa.schema(
         ("_key", pa.binary()),
     ]
 )
-# Objects whose fields are data would make a column of each.
+# Protects against objects whose field names are data.
 COLUMNS_MAX: Final = 1000
 
 _SIMPLE: Final[Mapping[str, Any]] = {
@@ -38,16 +38,16 @@ _SIMPLE: Final[Mapping[str, Any]] = {
 }
 _NAMES: Final[Mapping[Any, str]] = {type_: name for name, type_ in reversed(list(_SIMPLE.items()))}
 _TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`|[^\W\d]\w*|\d+)|([<>(),:]))")
-# What Parquet and Delta take in a column's name without further agreements.
+# Characters that Parquet and Delta do not accept in column names by default.
 _BAD_IN_NAMES: Final = re.compile(r"[ ,;{}()\n\t=\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class SchemaProblem(ValueError):
-    """A text that is no list of columns, or columns that do not go together."""
+    """Invalid schema text, or incompatible columns."""
 
 
 def column_problem(name: str, columns: Any) -> str | None:
-    """Why a field of this name cannot become a column beside these; None if it can."""
+    """Return why a field cannot be added to these columns, or None if it can."""
     if not name or _BAD_IN_NAMES.search(name):
         return f"{name!r} is not a valid column name"
     if name.lower() in ORIGIN.names:
@@ -61,7 +61,7 @@ def column_problem(name: str, columns: Any) -> str | None:
 
 
 def parse_columns(text: str) -> Any:
-    """A pyarrow schema from Spark's text. Raises SchemaProblem."""
+    """Parse Spark's DDL to a pyarrow schema. Raises SchemaProblem."""
     reader = _Reader(text)
     fields = reader.fields(end=None, separator="")
     columns = pa.schema([])
@@ -92,10 +92,9 @@ def type_text(type_: Any) -> str:
 
 
 def infer(value: object) -> Any | None:
-    """The type of a column that holds this JSON value, None while it tells nothing.
+    """Return the column type for a JSON value, or None if it is unknown (null).
 
-    Objects, and arrays that mix kinds or nest, stay JSON text: their inside may change from record to record without a
-    table having to.
+    Objects, mixed arrays and nested arrays stay JSON text, so that their structure may vary between records.
     """
     match value:
         case None:
@@ -119,7 +118,7 @@ def infer(value: object) -> Any | None:
 
 
 def merge(left: Any | None, right: Any | None) -> Any | None:
-    """The narrowest type for values of both; text in the end."""
+    """Return the narrowest type for values of both types. The fallback is text."""
     if left is None or right is None or left == right:
         return left if right is None else right
     if {left, right} == {pa.int64(), pa.float64()}:
@@ -130,7 +129,7 @@ def merge(left: Any | None, right: Any | None) -> Any | None:
 
 
 def add_columns(columns: Any, new: Mapping[str, Any]) -> Any:
-    """With those added, in the order of their names, that can be; records with the others are refused one by one."""
+    """Add the valid new columns, sorted by name. Records with other new fields are rejected individually."""
     for name in sorted(new):
         if column_problem(name, columns) is None:
             columns = columns.append(pa.field(name, new[name]))
@@ -138,7 +137,7 @@ def add_columns(columns: Any, new: Mapping[str, Any]) -> Any:
 
 
 def fillable_columns(table: Any | None) -> Any:
-    """Of a table's columns those that records can fill; others stay null."""
+    """Return the table columns that records can fill. Others stay null."""
     found = pa.schema([])
     for field in table or ():
         if field.name not in ORIGIN.names:
@@ -152,7 +151,7 @@ def _quoted(name: str) -> str:
 
 
 class _Reader:
-    """Reads the text from left to right."""
+    """Recursive-descent parser of schema text."""
 
     def __init__(self, text: str) -> None:
         self._text = text

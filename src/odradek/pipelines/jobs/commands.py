@@ -1,4 +1,4 @@
-"""What the command line calls: a job from its settings to its exit code."""
+"""The entry points of `odradek job`: run a job and return the exit code."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ class SparkSettings:
     master: str
     conf: Mapping[str, str]
     remote: str | None = None
-    """A Connect server, instead of a driver here."""
+    """A Spark Connect server to use instead of a local driver."""
 
     def session(self, name: str, log_file: Path) -> "AbstractContextManager[SparkSession]":
         return spark_session(name, master=self.master, log_file=log_file, conf=self.conf, remote=self.remote)
@@ -62,7 +62,7 @@ def run_load(cluster: Cluster, settings: LoadSettings, spark: SparkSettings, for
 
 
 class BatchJob(Protocol):
-    """Made while its state is held; what it could not do is said then."""
+    """Created while its lock is held. The constructor raises UserError."""
 
     def has_work(self) -> bool: ...
 
@@ -87,7 +87,7 @@ def run_batches(
     *,
     when_done: "Callable[[SparkSession], None]" = lambda session: None,
 ) -> int:
-    """`when_done`: if nobody has stopped it."""
+    """`when_done` is called unless the run was stopped."""
     with state.hold(), stop_requests() as should_stop, RunWatch(state.directory, what) as watch:
         job = make()
         progress = job.progress()
@@ -106,7 +106,7 @@ def run_batches(
                     show(progress)
 
                 def check_stop() -> bool:
-                    # A job that waits asks this several times a second.
+                    # A waiting job calls this several times per second.
                     watch.refresh(job.progress)
                     return should_stop()
 
@@ -120,7 +120,7 @@ def run_batches(
 
 
 def stop(table: Path, name: str | None, timeout_s: float, *, is_audit: bool) -> None:
-    """Lets a run on this machine end: after its batch, or an audit at once."""
+    """Stop a run on this machine: a job after its batch, an audit at once."""
     known = list_jobs(table)
     if name is None:
         if len(known) != 1:
@@ -154,7 +154,7 @@ def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSett
 
 
 def _lock_if_possible(stack: ExitStack, directory: Path) -> Path | None:
-    """None: an audit changes nothing, and needs no place. A table may be read-only, or be audited twice at a time."""
+    """Return None if there is no lock. An audit is read-only, so the table may be read-only or audited twice."""
     try:
         directory.mkdir(exist_ok=True)
         stack.enter_context(hold_lock(directory / LOCK, "Another audit is running."))
@@ -182,7 +182,7 @@ def skew(
 
 @contextmanager
 def temporary_session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]":
-    """For jobs that leave nothing behind. Spark's log stays only if something failed."""
+    """A session for jobs without state. Spark's log is kept only after an error."""
     handle, path = mkstemp(prefix="odradek-spark-", suffix=".log")
     os.close(handle)
     log_file = Path(path)

@@ -1,4 +1,4 @@
-"""Values of records, as JSON, Avro and Protobuf give them, to what a column of some type takes. Pure."""
+"""Converts values from JSON, Avro and Protobuf to column types. Pure."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ def shorten_json(value: object) -> str:
 
 
 def converter(type_: Any) -> Callable[[Any], Any]:
-    """Makes of a value, never null, what pyarrow takes for the type. Raises ValueError."""
+    """Return a function that converts a non-null value for pyarrow. It raises ValueError."""
     if pa.types.is_list(type_):
         return _list_converter(type_)
     if pa.types.is_struct(type_):
@@ -64,7 +64,7 @@ def _struct_converter(type_: Any) -> Callable[[Any], Any]:
 
 
 def _text(value: Any) -> str:
-    """Anything has a text: what is not a string is kept as JSON, as Spark does."""
+    """Return strings as they are and other values as JSON, as Spark does."""
     if type(value) is str:
         return value
     if type(value) not in _OF_JSON:
@@ -81,7 +81,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """What JSON has no form for."""
+    """Convert values that JSON cannot represent."""
     match value:
         case bytes():
             return base64.b64encode(value).decode()
@@ -93,7 +93,7 @@ def _plain(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinite numbers, nor such that are none; as Protobuf's mapping writes them."""
+    """Replace NaN and infinities, which JSON does not have, as Protobuf's JSON mapping does."""
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -149,7 +149,7 @@ def _date(value: Any) -> date:
 
 
 def _timestamp(value: Any) -> datetime:
-    """Where no zone is named, UTC is meant."""
+    """Timestamps without a time zone are in UTC."""
     if type(value) is str:
         value = datetime.fromisoformat(value)
     if type(value) is not datetime:
@@ -158,7 +158,7 @@ def _timestamp(value: Any) -> datetime:
 
 
 _OF_JSON: Final = (bool, int, float, list, dict)
-# What a record gives is what the column takes; whether it is in range shows with the whole column.
+# Values of these types need no conversion. pyarrow checks their range.
 AS_THEY_ARE: Final[Mapping[Any, type]] = {
     pa.bool_(): bool,
     pa.int32(): int,

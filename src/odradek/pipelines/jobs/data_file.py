@@ -1,4 +1,4 @@
-"""A Parquet file that a task writes: made when there is something to put in, on the disk when it is closed."""
+"""Writes a task's Parquet file. The file is created with the first batch and synced on close."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from odradek.pipelines.jobs.atomic_files import fsync_directory
 
 class DataFileWriter:
     def __init__(self, path: Path, schema: Any | None = None) -> None:
-        """Without a schema, that of the first batch."""
+        """Without a schema, the first batch's is used."""
         self.path: Final = path
         self._schema = schema
         self._writer: pq.ParquetWriter | None = None
@@ -22,7 +22,7 @@ class DataFileWriter:
         self._writer.write_batch(batch)
 
     def close(self) -> bool:
-        """False: there is no file."""
+        """Return False if there is no file."""
         if self._writer is None:
             return False
         self._writer.close()
@@ -33,5 +33,5 @@ class DataFileWriter:
 
 
 def data_file_name(batch: int, own: str, job: str) -> str:
-    """`own`: what no other attempt has. The batch and the job tell whose file it is."""
+    """`own` is unique per attempt. The batch and the job identify the owner."""
     return f"part-{batch:010d}-{own}-{job}.parquet"

@@ -1,4 +1,4 @@
-"""Records that no table could take, sent on to a topic of their own: as they were, with their origin and the reason."""
+"""Dead letters: copies of records that do not fit the table, with headers for their origin and the reason."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ OFFSET: Final = "odradek.origin.offset"
 TIMESTAMP: Final = "odradek.origin.timestamp"
 ERROR: Final = "odradek.error"
 
-# What tasks set aside: the source's columns, and why.
+# The columns of dead letters in staging files.
 STAGED: Final = (
     "key binary, value binary, partition int, offset bigint, timestamp timestamp, "
     "headers array<struct<key: string, value: binary>>, error string"
@@ -30,13 +30,13 @@ def send_letters(
     sink: SinkBatch,
     origin: Mapping[str, str],
 ) -> None:
-    """The records that tasks have set aside in files, once for this batch."""
+    """Send the records of the staging files, once for this batch."""
     staged = spark.read.schema(STAGED).parquet(*files)
     write_once(as_letters(staged, origin), options, sink)
 
 
 def as_letters(staged: "DataFrame", origin: Mapping[str, str]) -> "DataFrame":
-    """Records with headers of their own first. They get a new timestamp: retention would count from the old one."""
+    """Append headers to the records. They get a new timestamp, because retention would count from the old one."""
     from pyspark.sql import functions as F
 
     def header(name: str, value: "Column") -> "Column":

@@ -1,8 +1,7 @@
-"""`spark-pipeline.yml` of Spark Declarative Pipelines, as it is: one triggered update on a Connect server.
+"""Runs a `spark-pipeline.yml` of Spark Declarative Pipelines: one triggered update on a Connect server.
 
-What the pipeline is, and what it has done so far, is Spark's to know: it keeps checkpoints in the file's `storage`, and
-tables in the server's catalog. Without a server there is one for the run, whose catalog is kept beside the file.
-Imports PySpark's client, and is imported when needed.
+Spark stores checkpoints in the file's `storage` and tables in the server's catalog. Without --remote, a local server
+runs for the update, with a persistent catalog next to the file. Imports PySpark's client.
 """
 
 import contextlib
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
     from pyspark.pipelines.cli import PipelineSpec
     from pyspark.sql import SparkSession
 
-# One of these, and pipelines of our own have none.
+# Keys that only Spark's pipeline files have.
 _KEYS: Final = ("storage", "libraries")
 WAREHOUSE: Final = "spark-warehouse"
-"""What Spark calls it: the tables of pipelines that ran here, beside their files."""
+"""Spark's name for the directory of its tables."""
 
 
 def is_declarative(file: Path) -> bool:
-    """Whether it is one of Spark's. What is no YAML is nobody's, and progress by who reads pipelines of our own."""
+    """Whether it is a file of Spark Declarative Pipelines. Invalid YAML is reported by `read_pipeline`."""
     try:
         form = yaml.safe_load(file.read_text())
     except (OSError, ValueError, yaml.YAMLError):
@@ -42,7 +41,7 @@ def is_declarative(file: Path) -> bool:
 
 
 def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) -> None:
-    """Returns when all flows have taken what there was, or with `dry` when the graph is found to be sound."""
+    """Return when all flows have processed the available data, or with `dry` when the graph is validated."""
     spec = _spec(file)
     state = file.absolute().parent / ".odradek" / check_name(spec.name)
     state.mkdir(parents=True, exist_ok=True)
@@ -95,7 +94,7 @@ def _session(name: str, spark: SparkSettings, state: Path) -> "Iterator[SparkSes
 
 
 def _update(session: "SparkSession", spec: "PipelineSpec", file: Path, *, dry: bool) -> Iterator[str]:
-    """What Spark tells of it."""
+    """Yield Spark's progress messages."""
     from pyspark.pipelines.cli import register_definitions
     from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
@@ -104,7 +103,7 @@ def _update(session: "SparkSession", spec: "PipelineSpec", file: Path, *, dry: b
         session.conf.set(name, text)
     graph = create_dataflow_graph(session, spec.catalog, spec.database, spec.configuration)
     registry = SparkConnectGraphElementRegistry(session, graph)
-    # PySpark prints which files it takes, and user's files may print too: our output is for what we tell.
+    # Keep the output of PySpark and of user code out of our standard output.
     with contextlib.redirect_stdout(sys.stderr), _users_code(file):
         register_definitions(file, registry, spec, session, graph)
     for progress in start_run(session, graph, [], False, [], dry, spec.storage):
@@ -121,6 +120,6 @@ def _users_code(file: Path) -> Iterator[None]:
         yield
     except PySparkException:
         raise
-    # Whatever it raises is said in a line.
+    # User code may raise anything.
     except Exception as error:
         raise UserError(f"{file}: the code in `libraries` failed: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""A job's progress: a live table for people, a line a batch where no terminal is, JSON for programs."""
+"""Displays a job's progress: a live table in a terminal, otherwise one line per batch, or JSON."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _PARTITIONS_SHOWN_MAX: Final = 20
 
 @contextmanager
 def progress_display(what: str, format: OutputFormat) -> Iterator[Show]:
-    """Yields what is called after each batch."""
+    """Yield a function to call after each batch."""
     if format is OutputFormat.JSON:
         yield lambda progress: print_json({"event": "batch", **progress.to_json()})
     elif not is_terminal(sys.stderr):

@@ -1,6 +1,6 @@
-"""Rows into a topic once for each batch of a job, by the exactly-once sink of `format("odradek")`.
+"""Writes each batch of a job to a topic once, with the exactly-once sink of `format("odradek")`.
 
-The sink of a stream learns from Spark which batch it writes, and whose; a job tells it.
+In streams, the sink gets query and batch from Spark. A job passes them as options.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SinkBatch(NamedTuple):
-    """A batch that the sink has finished already is passed over; numbers rise, and may leave some out."""
+    """The sink skips batches that it has finished. Numbers must increase, with gaps allowed."""
 
     sink: str
     job_id: str
@@ -19,6 +19,6 @@ class SinkBatch(NamedTuple):
 
 
 def write_once(rows: "DataFrame", options: Mapping[str, str], batch: SinkBatch) -> None:
-    """Returns when all rows are visible."""
+    """Return when all rows are committed."""
     identity = {"kafka.transactional.id": batch.sink, "queryId": batch.job_id, "batchId": str(batch.batch)}
     rows.write.format("odradek").options(**options, **identity).mode("append").save()

@@ -1,4 +1,4 @@
-"""What an audit has found: by partition in figures, and each offset that is not as it should be. Pure."""
+"""The result of an audit: counts by partition, and the faulty offsets. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from typing import Any, Final
 from odradek.base.ids import TopicPartition
 from odradek.pipelines.jobs.progress import Progress
 
-# More are counted, not named.
+# Further offsets are only counted.
 OFFSETS_NAMED_MAX: Final = 10_000
 
 
 class Fault(StrEnum):
     MISSING = "missing"
-    """In the topic, and neither a row nor a dead letter."""
+    """A record without a row or dead letter."""
     DOUBLE = "double"
-    """More than one row."""
+    """A record with more than one row."""
     DIFFERENT = "different"
-    """A row that is not what the record says."""
+    """A row that does not match its record."""
     STRANGE = "strange"
     """A row of a record that is not in the topic."""
 
@@ -38,7 +38,7 @@ _LABELS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFindings:
-    """Offsets from `start` up to `end` and without it."""
+    """`end` is exclusive."""
 
     partition: int
     start: int
@@ -47,7 +47,7 @@ class PartitionFindings:
     rows: int
     dead_letters: int
     checksum: int
-    """Of the records that should be rows."""
+    """Of the records that should have rows."""
     rows_checksum: int
     faults: dict[Fault, int] = field(default_factory=dict)
 
@@ -73,9 +73,9 @@ class PartitionFindings:
 class Findings:
     partitions: tuple[PartitionFindings, ...]
     named: dict[TopicPartition, dict[Fault, list[int]]]
-    """Offsets by fault; of very many only the first."""
+    """Offsets by fault, up to a maximum."""
     removed_rows: int = 0
-    """Rows of records that retention has removed: there is nothing to compare them with."""
+    """Rows whose records retention has deleted, so that they cannot be compared."""
 
     @property
     def is_exact(self) -> bool:
@@ -85,7 +85,7 @@ class Findings:
         return sum(one.faults.get(fault, 0) for one in self.partitions)
 
     def sentences(self) -> Iterable[str]:
-        """Which records they are."""
+        """List the faulty offsets."""
         for partition, faults in sorted(self.named.items()):
             for fault, offsets in faults.items():
                 total = next(
@@ -99,7 +99,7 @@ class Findings:
         return ", ".join(f"{count:,} {fault.label}" for fault, count in counts.items() if count) or "checksums differ"
 
     def as_progress(self) -> Progress:
-        """As of any run: how many records were looked at, and how many of them are dead letters."""
+        """Return the counts in the form of a job's progress."""
         return Progress(
             batches=1,
             rows=sum(one.records for one in self.partitions),
@@ -128,7 +128,7 @@ class Findings:
 
 
 def fault_of(*, in_topic: bool, is_letter: bool, rows: int, is_same: bool) -> Fault | None:
-    """What is wrong with one offset, if anything."""
+    """Return the fault of one offset, if any."""
     if rows and not in_topic:
         return Fault.STRANGE
     if rows > 1:
@@ -141,7 +141,7 @@ def fault_of(*, in_topic: bool, is_letter: bool, rows: int, is_same: bool) -> Fa
 
 
 def ranges(offsets: Iterable[int]) -> list[tuple[int, int]]:
-    """First and last of each run of neighbours."""
+    """Return first and last of each run of consecutive offsets."""
     found: list[tuple[int, int]] = []
     for offset in sorted(set(offsets)):
         if found and found[-1][1] == offset - 1:

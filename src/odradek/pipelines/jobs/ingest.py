@@ -1,8 +1,8 @@
-"""`odradek job ingest`: a topic into a table, each record once.
+"""`odradek job ingest`: copies a topic to a table exactly once.
 
-The driver plans a batch of offsets and writes the plan down; tasks decode and write data files; the driver sends bad
-records to their topic, then commits the files with the marker (job, batch). What was planned and has no marker is done
-again, with the same offsets: after a crash anywhere the same command goes on, and no row is there twice.
+The driver stores a plan of the batch's offsets; tasks decode records and write data files; the driver sends dead
+letters, then commits the files with the marker (job, batch). A planned batch without a marker is repeated with the same
+offsets, so that the same command resumes after any crash without duplicates.
 """
 
 import time
@@ -53,7 +53,7 @@ from odradek.text.terminal import say
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A pass that wants schemas is done again with them, one that finds new fields with their columns: then no more come.
+# A pass that needs schemas or finds new fields is repeated with them.
 _PASSES_MAX: Final = 4
 
 
@@ -64,12 +64,12 @@ class IngestSettings:
     table: Path
     format: TableFormat = TableFormat.DELTA
     place: CatalogPlace | None = None
-    """Of a new Iceberg table."""
+    """For a new Iceberg table."""
     name: str
     schema: str | None = None
     values: ValueKind = ValueKind.JSON
     registry: str | None = field(default=None, repr=False)
-    """Its address, in which there may be a password."""
+    """The URL, which may contain a password."""
     schema_files: tuple[str, ...] = ()
     message: str | None = None
     new_fields: NewFields = NewFields.ADD
@@ -84,7 +84,7 @@ class IngestSettings:
 
 
 class IngestJob:
-    """To be made while the job's state is held. Whatever can be known before Spark starts is checked here."""
+    """Create it while the job's lock is held. Checks everything that can be checked before Spark starts."""
 
     def __init__(self, cluster: Cluster, settings: IngestSettings, state: JobState) -> None:
         self._cluster: Final = cluster
@@ -123,7 +123,7 @@ class IngestJob:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Progress:
-        """Until the target is reached, or stopping is asked for, which takes effect after a batch."""
+        """Run until the target is reached or `should_stop`, which is checked after each batch."""
         while not should_stop():
             plan = self._interrupted or self._plan()
             if plan is None:
@@ -137,13 +137,13 @@ class IngestJob:
         return self.progress()
 
     def has_work(self) -> bool:
-        """Whether Spark has to be started at all."""
+        """Whether Spark must be started."""
         return self._settings.follow or self._interrupted is not None or self._plan(keep=False) is not None
 
-    # ---- what was before
+    # ---- state of earlier runs
 
     def _identify(self) -> None:
-        """What a first run takes down has been checked before."""
+        """Store the identity in the first run, after all checks. Later runs must match it."""
         settings = self._settings
         kinds = {"format": str(settings.format), "values": str(settings.values)}
         identity = {"job": "ingest", "topic": settings.topic, **kinds}
@@ -158,7 +158,7 @@ class IngestJob:
             )
         self._given_columns()
         start = settings.start or "beginning"
-        # As offsets: the end of a topic is elsewhere the next time.
+        # Store offsets, because "end" has another meaning in the next run.
         self._state.keep_first(self._range.first(start))
         self._state.identify(identity | {"from": start})
 
@@ -186,7 +186,7 @@ class IngestJob:
         return stored
 
     def _find_interrupted(self) -> Plan | None:
-        """The batch that was planned and does not count."""
+        """Return the batch that was planned but not committed."""
         done = self._table.last_batch(self._settings.name)
         last = self._state.last_plan()
         planned = NO_BATCH if last is None else last.batch
@@ -199,7 +199,7 @@ class IngestJob:
                 f"{planned}. One of them is an older copy. Restore both from the same time."
             )
         self._reached = last.start
-        # What of it is gone meanwhile is said now.
+        # Raises UserError if its records have been deleted in the meantime.
         self._range.next(last.start)
         return last
 
@@ -234,7 +234,7 @@ class IngestJob:
                 self._state.keep_columns(columns)
         else:
             raise UserError(f"Batch {plan.batch} has new fields in every pass. Set the columns with --schema.")
-        # Offsets mean other records in a topic of the same name.
+        # Offsets of a recreated topic refer to other records.
         self._range.check_same(plan.end)
         self._table.shape(pa.schema([*ORIGIN, *self._columns]))
         self._refuse_or_send(spark, plan.batch, reports)
@@ -291,16 +291,14 @@ class IngestJob:
         )
 
     def _tidy(self, batch: int, stale: list[str]) -> None:
-        """Removes what passes of this run have left. Files of attempts that died stay, and count for nobody: whether
-        they do is the table's to say.
-        """
+        """Remove the leftover files of this run. Files of crashed attempts stay, but are not part of the table."""
         for letters in self._state.letters.glob(f"part-{batch:010d}-*"):
             letters.unlink(missing_ok=True)
         for name in stale:
             (self._settings.table / name).unlink(missing_ok=True)
 
     def _publish_progress(self, reached: Positions) -> None:
-        """Shows other tools how far the job is. It needs none of it."""
+        """Commit the offsets to a group for other tools. The job does not depend on it."""
         if self._settings.group is None:
             return
         try:

@@ -1,6 +1,6 @@
-"""What a task of `ingest` does: decodes its records, writes one data file, sets bad records aside, and tells of it.
+"""A task of `ingest`: decodes records, writes a data file, stages dead letters, and reports to the driver.
 
-Nothing it writes counts before the driver commits it: a task may run twice, or die.
+Its files are not part of the table until the driver commits them, so a task may run twice or crash.
 """
 
 import json
@@ -20,9 +20,9 @@ from odradek.pipelines.jobs.rows import NewFields, RowDecoder
 from odradek.pipelines.jobs.values import Values
 from odradek.pipelines.spark.version_check import check_version
 
-# Of the source, for rows; headers besides where bad records are to be kept.
+# Source columns for rows. Dead letters also need the headers.
 SOURCE_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
-# Of more schemas than that in a batch there is something wrong.
+# More schemas in one batch indicate an error.
 WANTED_MAX: Final = 10_000
 REPORT_SCHEMA: Final = "report string"
 _REPORT: Final = pa.schema([("report", pa.string())])
@@ -30,7 +30,7 @@ _REPORT: Final = pa.schema([("report", pa.string())])
 
 @dataclass(slots=True, kw_only=True)
 class TaskReport:
-    """Travels to the driver as JSON."""
+    """Sent to the driver as JSON."""
 
     file: str | None = None
     size_bytes: int = 0
@@ -41,9 +41,9 @@ class TaskReport:
     first_bad: tuple[int, int, str] | None = None
     """Partition, offset, reason."""
     new: dict[str, str] = field(default_factory=dict)
-    """Types of fields without a column."""
+    """Types of new fields."""
     wanted: list[int] = field(default_factory=list)
-    """Schemas without which some records are neither rows nor bad; not all, if there are very many."""
+    """Missing schemas that some records need, up to a maximum."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -56,7 +56,7 @@ class TaskReport:
 
 
 def new_columns(reports: list[TaskReport]) -> dict[str, Any]:
-    """What all tasks together found: of different types, one that holds all."""
+    """Merge the new fields of all tasks."""
     found: dict[str, Any] = {}
     for report in reports:
         for name, text in report.new.items():
@@ -70,7 +70,7 @@ def required_schemas(reports: list[TaskReport]) -> set[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestTask:
-    """Given to Spark's mapInArrow; travels to every task."""
+    """Passed to Spark's mapInArrow and sent to every task."""
 
     topic: str
     directory: str
@@ -80,7 +80,7 @@ class IngestTask:
     new_fields: str
     values: Values
     letters: str | None
-    """Where bad records go; None: they are only counted."""
+    """The directory for dead letters. None: they are only counted."""
     version: str
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:

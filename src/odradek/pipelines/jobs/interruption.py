@@ -1,4 +1,4 @@
-"""Ctrl-C, taken up between batches: the first one asks to stop, a second one does not wait."""
+"""Ctrl-C stops a job after the current batch; a second Ctrl-C stops it at once."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ _POLL_S: Final = 0.2
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Yields what tells whether one has come."""
+    """Yield a function that returns whether a stop was requested."""
     requested = False
 
     def take(number: int, frame: FrameType | None) -> None:
@@ -23,7 +23,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         requested = True
         for one in _SIGNALS:
             signal.signal(one, signal.default_int_handler)
-        # Not print: the signal may have come in the middle of one.
+        # Not print(): the signal may have interrupted one.
         os.write(sys.stderr.fileno(), b"\nStopping after this batch. Press Ctrl-C again to stop now.\n")
 
     before = {one: signal.signal(one, take) for one in _SIGNALS}
@@ -36,7 +36,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def interrupt_on_terminate() -> Iterator[None]:
-    """For what has no batches: SIGTERM is as Ctrl-C, so that what was begun is put away."""
+    """Make SIGTERM raise KeyboardInterrupt, so that resources are released. For runs without batches."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -45,7 +45,7 @@ def interrupt_on_terminate() -> Iterator[None]:
 
 
 def wait(interval_s: float, should_stop: Callable[[], bool]) -> None:
-    """Until there may be something new, or stopping is asked for."""
+    """Wait for the interval or until `should_stop`."""
     until = time.monotonic() + interval_s
     while not should_stop() and time.monotonic() < until:
         time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""The Java that Spark will run on, found as Spark finds it: JAVA_HOME first, then the PATH."""
+"""Checks the Java that Spark will use: JAVA_HOME, then PATH."""
 
 import os
 import re
@@ -16,10 +16,10 @@ _ADVICE: Final = "Install JDK 17 (apt install openjdk-17-jdk-headless; brew inst
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> None:
-    """Raises UserError if there is none, or an old one."""
+    """Raises UserError if Java is missing or too old."""
     executable = _executable(os.environ if environment is None else environment)
     try:
-        # Every release answers on standard error.
+        # All releases print the version to standard error.
         output = subprocess.run(
             [executable, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )

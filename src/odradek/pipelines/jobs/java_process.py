@@ -1,4 +1,4 @@
-"""A Spark session in a Java process of its own, which ends with it. Imports PySpark, and is imported when needed."""
+"""Runs a Spark session in its own Java process. Imports PySpark."""
 
 import contextlib
 import signal
@@ -20,30 +20,29 @@ _STOP_TIMEOUT_S: Final = 20.0
 def java_session(
     configuration: SparkConf, log_file: Path, explain: Callable[[Exception], Exception]
 ) -> Iterator[SparkSession]:
-    """What fails in Spark is raised as what `explain` makes of it."""
+    """Spark's errors are raised as the result of `explain`."""
     with contextlib.ExitStack() as stack:
         try:
             with log_file.open("ab") as output:
-                # Java writes a few lines before its logging is configured: they belong into the same file.
+                # Java writes a few lines before logging is configured. Keep them in the same file.
                 gateway = launch_gateway(configuration, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             stack.callback(_end, gateway)
             on_interrupt = signal.getsignal(signal.SIGINT)
             session = SparkSession(SparkContext(gateway=gateway, conf=configuration))
-            # PySpark has put its own handler there, which calls Java from within whatever call to Java it interrupts.
+            # Restore the handler: PySpark's calls Java from inside the call that it interrupts.
             signal.signal(signal.SIGINT, on_interrupt)
             try:
                 yield session
             finally:
                 session.stop()
         except (PySparkException, Py4JError, ConnectionError) as error:
-            # Before Java ends: PySpark asks it for what an error says.
+            # Before Java ends, because PySpark gets error messages from it.
             raise explain(error) from error
 
 
 def _end(gateway: Any) -> None:
     gateway.shutdown()
-    # PySpark keeps these for the life of the interpreter; without them the next session starts its own Java, also
-    # when this one did not stop but die.
+    # PySpark caches these globally. Without them, the next session starts its own Java process.
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkContext._active_spark_context = None

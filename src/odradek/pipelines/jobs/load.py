@@ -1,7 +1,7 @@
-"""`odradek job load`: history from Parquet, Delta or JSON into a topic, each row once.
+"""`odradek job load`: writes Parquet, Delta or JSON files to a topic exactly once.
 
-The files are cut into batches; each is written by the exactly-once sink, which knows the batches that it has finished.
-The same command again goes on behind them.
+The files are split into batches, which the exactly-once sink writes. The sink knows the finished batches, so that the
+same command resumes after them.
 """
 
 import time
@@ -34,7 +34,7 @@ class LoadSettings:
     source: Path
     topic: str
     state: Path
-    """A directory, for what has to be known between runs."""
+    """The state directory."""
     name: str
     key: str | None = None
     value: str | None = None
@@ -43,7 +43,7 @@ class LoadSettings:
 
 
 class LoadJob:
-    """To be made while the job's state is held. Whatever can be known before Spark starts is checked here."""
+    """Create it while the job's lock is held. Checks everything that can be checked before Spark starts."""
 
     def __init__(self, cluster: Cluster, settings: LoadSettings, state: JobState) -> None:
         self._settings: Final = settings
@@ -56,7 +56,7 @@ class LoadJob:
             plan = make_plan(settings.source, settings.batch_bytes)
             plan.keep(plan_file)
         self._plan: Final = plan
-        # Of one row always the same record is made: repeated, a batch is the same.
+        # A row always becomes the same record, so a repeated batch is identical.
         state.identify(
             {
                 "job": "load",
@@ -71,14 +71,14 @@ class LoadJob:
 
     @property
     def done(self) -> int:
-        """How many batches are known to be finished."""
+        """The number of finished batches."""
         return int(self._done_file.read_text()) if self._done_file.is_file() else 0
 
     def has_work(self) -> bool:
         return self.done < len(self._plan.batches)
 
     def progress(self) -> Progress:
-        """Batches take the place of offsets."""
+        """The unit is batches instead of offsets."""
         here = TopicPartition(self._settings.topic, 0)
         return self._pace.progress({here: self.done}, {here: len(self._plan.batches)})
 
@@ -110,7 +110,7 @@ class LoadJob:
             return self._lines(spark, files)
         reader = spark.read
         if self._settings.source.is_dir():
-            # For columns that are in the names of directories.
+            # For columns in directory names (partition discovery).
             reader = reader.option("basePath", str(self._settings.source.absolute()))
         table = self._table_columns()
         if table is not None:
@@ -118,7 +118,7 @@ class LoadJob:
         return self._records(reader.parquet(*files))
 
     def _table_columns(self) -> Any | None:
-        """Files that were written before a column came do not know it."""
+        """Files from before a column was added do not have it, so use the table's schema."""
         if self._plan.kind is not SourceKind.DELTA:
             return None
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -144,7 +144,7 @@ class LoadJob:
         return rows.select(*chosen, value.alias("value"))
 
     def _lines(self, spark: "SparkSession", files: tuple[str, ...]) -> "DataFrame":
-        """The very text of each line: nothing is parsed but the key."""
+        """Use the text of each line as it is. Only the key is parsed."""
         from pyspark.sql import functions as F
 
         lines = spark.read.text(list(files)).where("length(trim(value)) > 0")

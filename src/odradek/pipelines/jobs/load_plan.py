@@ -1,6 +1,6 @@
-"""Which files a load reads, in which batches. The plan is made once and kept: a batch that is repeated is the same.
+"""Plans the files and batches of a load. The plan is stored, so that a repeated batch is the same.
 
-Where Spark's file sink or Delta keeps a log, only what it lists counts.
+If there is a Delta log or `_spark_metadata`, only the listed files are read.
 """
 
 import json
@@ -70,7 +70,7 @@ def kind_of(source: Path) -> SourceKind:
 
 
 def in_batches(sized: Iterable[tuple[str, int]], batch_bytes: int) -> Iterator[list[str]]:
-    """Neighbours together, up to so many bytes; a larger file alone. Pure."""
+    """Group consecutive files up to `batch_bytes`; larger files are alone. Pure."""
     batch: list[str] = []
     held = 0
     for file, size in sized:
@@ -84,8 +84,9 @@ def in_batches(sized: Iterable[tuple[str, int]], batch_bytes: int) -> Iterator[l
 
 
 def default_columns(names: list[str], key: str | None) -> tuple[str | None, list[str]]:
-    """The key's column, and those that go into the value. Of a table that `ingest` made, keys are the records' own,
-    and where rows came from is left away."""
+    """Return the key column and the value columns. For tables written by `ingest`, use the original keys and omit the
+    origin columns.
+    """
     if set(ORIGIN.names) <= set(names):
         return key or "_key", [name for name in names if name not in ORIGIN.names]
     return key, names
@@ -111,7 +112,7 @@ def _kind_of_file(file: Path) -> SourceKind | None:
 
 
 def _walk(directory: Path) -> Iterator[Path]:
-    """Files that readers of tables see: names that begin with _ or . are passed over."""
+    """Yield the data files. Names that start with _ or . are ignored, as in Spark."""
     for entry in sorted(directory.iterdir()):
         if entry.name.startswith(("_", ".")):
             continue

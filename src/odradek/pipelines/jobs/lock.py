@@ -1,4 +1,4 @@
-"""One run at a time, by a lock that the system takes back whatever becomes of its holder, whom the file names."""
+"""A file lock for one run at a time. The system releases it when the process ends. The file contains the PID."""
 
 import fcntl
 import os
@@ -16,10 +16,10 @@ _PAUSE_S: Final = 0.05
 
 @contextmanager
 def hold_lock(file: Path, refusal: str) -> Iterator[None]:
-    """Raises UserError with the refusal if another process holds it."""
+    """Hold the lock. Raises UserError with this message if another process holds it."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        # Who only asks for the holder has it for a moment.
+        # `find_holder` takes the lock for a moment.
         for _ in range(_TRIES):
             if _lock(descriptor):
                 break
@@ -34,7 +34,7 @@ def hold_lock(file: Path, refusal: str) -> Iterator[None]:
 
 
 def find_holder(file: Path) -> int | None:
-    """The process that holds it."""
+    """Return the PID of the process that holds the lock, or None."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except FileNotFoundError:

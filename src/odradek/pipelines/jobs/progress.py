@@ -1,4 +1,4 @@
-"""How far a job is: offsets by partition, rows a second, what is left, and until when. Pure but for the clock given."""
+"""A job's progress: offsets by partition, rate, lag and remaining time. Pure; the clock is a parameter."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from odradek.base.ids import TopicPartition
 
-# Rates are those of the last batches: the first one pays for Java's warming up.
+# Rates cover the last batches, because the first one is slow while Java warms up.
 _BATCHES_REMEMBERED: Final = 8
 
 
@@ -24,7 +24,7 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Of this run. Rows and dead letters are counted, lag is in offsets."""
+    """The progress in this run. The lag is in offsets."""
 
     batches: int
     rows: int
@@ -33,7 +33,7 @@ class Progress:
     seconds_left: float | None
     partitions: tuple[PartitionProgress, ...]
     left_out: int = 0
-    """Records that were not to be rows."""
+    """Records that were dropped on purpose."""
 
     @property
     def lag(self) -> int:
@@ -72,12 +72,12 @@ class Progress:
 class Pace:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock: Final = clock
-        # When a batch was done, and the records until then.
+        # The end time of a batch and the total records by then.
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=_BATCHES_REMEMBERED + 1)
         self._batches = self._rows = self._dead_letters = self._left_out = 0
 
     def add(self, *, rows: int, dead_letters: int = 0, left_out: int = 0) -> None:
-        """A batch is done."""
+        """Add a finished batch."""
         self._batches += 1
         self._rows += rows
         self._dead_letters += dead_letters

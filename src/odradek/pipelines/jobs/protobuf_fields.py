@@ -1,6 +1,6 @@
-"""The fields of Protobuf's messages, and the types of their columns. Pure.
+"""The fields of Protobuf messages and their column types. Pure.
 
-A field is null where Protobuf can tell that it was left out; where it cannot, it has its default.
+An unset field is null if Protobuf tracks its presence, otherwise it has its default.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ class _Field(NamedTuple):
     type: Any
     can_be_left_out: bool
     take: Callable[[Any], Any] | None
-    """Of what the message has; None: of the whole message as JSON."""
+    """Converts the field's value. None: take it from the message's JSON form."""
     empty: Any = None
-    """What is not in the JSON because it is empty."""
+    """The value if JSON omits the field because it is empty."""
 
 
 class _Form(NamedTuple):
@@ -40,7 +40,7 @@ class _Form(NamedTuple):
 
 
 def protobuf_fields(schema: Schema) -> ReadFields:
-    """Raises Undecodable, and so does what it returns."""
+    """Return a reader for the schema. Both may raise Undecodable."""
     reader = ProtobufReader(schema)
     forms: dict[str, _Form] = {}
 
@@ -80,7 +80,7 @@ def _field(field: Any) -> _Field:
 
 
 def _one(field: Any) -> tuple[Any, Callable[[Any], Any] | None]:
-    """As with JSON, what nests stays text: its inside may change without a table having to."""
+    """Return column type and converter. Nested values stay JSON text, so that their schema may change."""
     from google.protobuf.descriptor import FieldDescriptor as kinds
 
     if field.cpp_type == kinds.CPPTYPE_MESSAGE:

@@ -1,4 +1,4 @@
-"""A session on a Spark Connect server: no Java here. Imports PySpark's client, and is imported when needed."""
+"""A session on a Spark Connect server, without local Java. Imports PySpark's client."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from odradek.text.errors import UserError, as_sentence
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# By this PySpark's functions know for which kind of session they make columns.
+# PySpark's functions check this to create columns for the right kind of session.
 _MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 _CONNECT_TIMEOUT_S: Final = 10.0
 
@@ -43,7 +43,7 @@ def remote_session(url: str, conf: Mapping[str, str]) -> "Iterator[SparkSession]
 
 
 def _check_reachable(url: str) -> None:
-    """PySpark would try for ten minutes."""
+    """Fail early: PySpark would retry for ten minutes."""
     try:
         endpoint = DefaultChannelBuilder(url).endpoint
     except PySparkValueError as error:

@@ -1,4 +1,4 @@
-"""One number for each row, by which rows of a topic and of a table are compared. Pure."""
+"""Hashes rows, to compare topics with tables. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ _SIGN = 1 << 63
 
 
 def row_hashes(columns: Sequence[Any]) -> list[int]:
-    """As signed 64-bit numbers, which is what Spark has. Equal rows have equal ones, wherever they were read."""
+    """Return signed 64-bit hashes, as Spark has no unsigned type. Equal rows have equal hashes."""
     return [_signed(xxhash.xxh3_64_intdigest(repr(row).encode(errors="surrogatepass"))) for row in _rows(columns)]
 
 
@@ -19,7 +19,7 @@ def _rows(columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _plain(column: Any) -> Any:
-    """Without what Spark and pyarrow may write differently: times are numbers."""
+    """Convert timestamps to integers, because Spark and pyarrow may use different units."""
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 

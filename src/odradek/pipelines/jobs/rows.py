@@ -1,4 +1,4 @@
-"""Records to the rows of columns: what fits becomes a row, what does not is named with its reason. Pure."""
+"""Decodes records to rows. Records that do not fit are reported with the reason. Pure."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,12 @@ import pyarrow as pa
 from odradek.pipelines.jobs.columns import column_problem, infer, merge
 from odradek.pipelines.jobs.conversion import AS_THEY_ARE, converter, shorten_json
 
-# Schema registries' clients put a zero and the number of a schema before the value. No JSON begins with a zero byte.
+# Registry clients put a zero byte and a schema ID before the value. JSON never starts with a zero byte.
 _REGISTRY_FRAME_BYTES: Final = 5
 
 
 class NewFields(StrEnum):
-    """What becomes of a field that has no column."""
+    """How to handle fields without a column."""
 
     ADD = "add"
     IGNORE = "ignore"
@@ -25,11 +25,11 @@ class NewFields(StrEnum):
 
 
 class BadRecord(ValueError):
-    """Why a record is no row."""
+    """The record does not fit. The message states why."""
 
 
 class SchemaRequired(Exception):
-    """Whether a record is a row cannot be said before its schema is here."""
+    """The record cannot be decoded until its schema is available."""
 
     def __init__(self, schema_id: int) -> None:
         super().__init__(schema_id)
@@ -37,33 +37,33 @@ class SchemaRequired(Exception):
 
 
 class Fields(NamedTuple):
-    """What a record holds. Without types, which a schema gives, they are told from the values."""
+    """The fields of a record. Without types from a schema, types are inferred from the values."""
 
     values: Mapping[str, Any]
     types: Mapping[str, Any] | None = None
 
 
 ReadFields = Callable[[bytes], Fields]
-"""Raises BadRecord, and SchemaRequired."""
+"""Raises BadRecord or SchemaRequired."""
 
 
 @dataclass(slots=True)
 class DecodedRows:
     good: list[int] = field(default_factory=list)
-    """Which of the values are rows, in order."""
+    """Indexes of the values that became rows, in order."""
     bad: list[tuple[int, str]] = field(default_factory=list)
-    """Which are not, and why."""
+    """Indexes of the others, with reasons."""
     arrays: list[Any] = field(default_factory=list)
-    """Of the good ones, one for each column."""
+    """One array per column, of the good values."""
     new: dict[str, Any] = field(default_factory=dict)
-    """Types of fields that have no column."""
+    """Types of fields without a column."""
     wanted: set[int] = field(default_factory=set)
-    """Schemas without which some are neither good nor bad."""
+    """Missing schemas that some values need."""
 
 
 class RowDecoder:
     def __init__(self, columns: Any, new_fields: NewFields, read: ReadFields | None = None) -> None:
-        """Records are JSON, unless something else reads them."""
+        """The default reader is for JSON."""
         self._columns: Final = columns
         self._new_fields: Final = new_fields
         self._read: Final = read or read_json
@@ -126,7 +126,7 @@ class RowDecoder:
         return [pa.array([row[number] for row in rows], one.type) for number, one in enumerate(self._columns)]
 
     def _part(self, decoded: DecodedRows, rows: list[list[Any]]) -> None:
-        """Some value has the right kind and does not fit all the same: each row is tried alone."""
+        """Convert each row separately, to find those with values out of range."""
         kept, good = [], []
         for index, row in zip(decoded.good, rows, strict=True):
             try:
@@ -141,7 +141,7 @@ class RowDecoder:
 
 
 def read_json(value: bytes) -> Fields:
-    """Of a record with a registry's frame too."""
+    """Decode JSON, with or without a registry's framing."""
     if value[:1] == b"\0" and len(value) > _REGISTRY_FRAME_BYTES:
         value = value[_REGISTRY_FRAME_BYTES:]
     try:

@@ -1,4 +1,4 @@
-"""How far a run of `odradek job` is, was, or why it failed; kept in a file, for whoever looks after it."""
+"""The status of a run of `odradek job`, stored in a file for the console and other tools."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from odradek.client.explain import explain
 from odradek.pipelines.jobs.progress import Progress
 from odradek.pipelines.jobs.status_file import DONE, FAILED, RUNNING, STOPPED, keep_status, read_status
 
-# How old a status may be while nothing happens.
+# How often to refresh the status without progress.
 _KEEP_S: Final = 5.0
 
 
@@ -23,7 +23,7 @@ class RunStatus:
     """running, done, stopped or failed."""
     at_ms: int
     what: str
-    """Of which topic and table, for people."""
+    """Source and target, for display."""
     progress: Progress | None = None
     failure: str | None = None
 
@@ -42,7 +42,7 @@ class RunStatus:
 
     @classmethod
     def read(cls, directory: Path) -> "RunStatus | None":
-        """Raises what reading JSON raises if the file is none of ours."""
+        """Raises ValueError or KeyError if the file is invalid."""
         form = read_status(directory)
         if form is None:
             return None
@@ -58,7 +58,7 @@ class RunStatus:
 
 
 class RunWatch:
-    """Keeps the status of a run from its beginning to its end, however that comes. Without a directory it is silent."""
+    """Stores the status of a run from start to end, also after an error. Without a directory it does nothing."""
 
     def __init__(self, directory: Path | None, what: str) -> None:
         self._directory: Final = directory
@@ -82,12 +82,12 @@ class RunWatch:
             self._keep(DONE)
 
     def take(self, progress: Progress) -> None:
-        """There is news."""
+        """Store new progress."""
         self._progress = progress
         self._keep(RUNNING)
 
     def refresh(self, progress: Callable[[], Progress]) -> None:
-        """May be called often: a run that waits is looked at now and then."""
+        """Refresh the status of a waiting run. May be called often."""
         if time.monotonic() > self._kept_at + _KEEP_S:
             self.take(progress())
 

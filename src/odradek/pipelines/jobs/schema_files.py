@@ -1,4 +1,4 @@
-"""Schemas in files: Avro's JSON, and descriptors that protoc makes of Protobuf."""
+"""Reads schema files: Avro schemas in JSON, and Protobuf descriptor sets of protoc."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ _PROTO: Final = re.compile(rb"^\s*(syntax|edition|package|import|message|//|/\*)
 
 
 def read_schema_file(file: Path, *, message: str | None, is_framed: bool) -> Schema:
-    """Raises UserError. Without a frame, a file of Protobuf has to say which message records are."""
+    """Raises UserError. Without framing, the Protobuf message must be known."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -65,7 +65,7 @@ def _protobuf(file: Path, data: bytes, message: str | None, is_framed: bool) -> 
 
 
 def _find(file: Path, files: list[Any], message: str | None) -> tuple[int, str]:
-    """The place of the file with the message: those that it needs are before it, and it is the last unless told."""
+    """Return the index of the message's file, which is the last by default, after its dependencies."""
     names = [[f"{one.package}.{each.name}".lstrip(".") for each in one.message_type] for one in files]
     if message is None and len(names[-1]) == 1:
         return len(files) - 1, names[-1][0]

@@ -1,7 +1,7 @@
-"""Where a job's schemas come from: files that are given, a registry that is asked. Only the driver asks.
+"""Provides a job's schemas from files or a registry. Only the driver queries the registry.
 
-A schema that is met is kept. So is, for the batch that it is about, that a registry does not have one, before records
-become dead letters by it: repeated, the batch has the same dead letters.
+Schemas are stored. Missing schemas are stored too, for the batch that needs them and before dead letters are sent, so
+that a repeated batch has the same dead letters.
 """
 
 import json
@@ -26,7 +26,7 @@ _WITH_ID: Final = re.compile(r"(\d{1,10})=(.+)", re.DOTALL)
 
 
 class SchemaSupply:
-    """Raises UserError for what is given and does not work."""
+    """Raises UserError for invalid settings."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class SchemaSupply:
         message: str | None,
         stores_unknown: bool,
     ) -> None:
-        """`stores_unknown`: records whose schema there is not become dead letters; else they stop the job, and may be
-        rows the next time.
+        """`stores_unknown`: records with a missing schema become dead letters. Otherwise they stop the job, and may
+        become rows in the next run.
         """
         self._kind: Final = kind
         self._kept: Final = StoredSchemas(directory)
@@ -49,7 +49,7 @@ class SchemaSupply:
         self._registry: Final = open_registry(kind, registry, has_files=bool(files))
 
     def store_given(self) -> None:
-        """A schema that is kept does not change: what was decoded by it would not be what it was."""
+        """Store the schemas of the files. Raises UserError if one has changed since the job started."""
         for schema_id, schema in self._given.items():
             known = self._kept.find(schema_id)
             if known is None:
@@ -62,7 +62,7 @@ class SchemaSupply:
         return Values(kind=self._kind, schemas=str(self._kept.directory.absolute()), unknown=self._unknown_of(batch))
 
     def fetch_missing(self, batch: int, wanted: Collection[int]) -> None:
-        """Raises UserError if the registry does not say: nothing is to become a dead letter by that."""
+        """Raises UserError if the registry is unavailable, so that records do not become dead letters because of it."""
         if len(wanted) > WANTED_MAX:
             raise UserError(
                 f"Batch {batch} refers to more than {WANTED_MAX:,} unknown schemas. Check that the records were "
@@ -105,7 +105,7 @@ class SchemaSupply:
 
 
 def given_schemas(kind: ValueKind, files: Collection[str], message: str | None) -> Mapping[int, Schema]:
-    """By their ids. Raises UserError."""
+    """Return the schemas of the files by ID. Raises UserError."""
     if message is not None and kind is not ValueKind.PROTOBUF:
         raise UserError("--message requires --values protobuf.")
     if kind is ValueKind.JSON:
@@ -145,5 +145,5 @@ def open_registry(kind: ValueKind, address: str | None, *, has_files: bool) -> R
     try:
         return RegistryClient(address)
     except InvalidRegistryUrl as error:
-        # Without the address, in which there may be a password.
+        # Without the URL, which may contain a password.
         raise UserError(as_sentence(f"--schema-registry: {error}")) from None

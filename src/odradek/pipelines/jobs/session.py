@@ -1,7 +1,4 @@
-"""A Spark session for one job: quiet on the terminal, gone with the job; Spark's own log goes into a file.
-
-Its driver is here, unless the session is one of a Connect server.
-"""
+"""The Spark session of one job, with a local driver or a Connect server. Spark logs to a file."""
 
 import contextlib
 import logging
@@ -34,7 +31,7 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
 """
 _TRACEBACK: Final = "Traceback (most recent call last):"
-# The line of a traceback that says what happened: the only one that is not indented.
+# The error line of a traceback, the only one that is not indented.
 _PYTHON_ERROR: Final = re.compile(r"(?:\w+\.)*(\w+)(?:: (.+))?")
 
 
@@ -48,9 +45,7 @@ def spark_session(
     remote: str | None = None,
     is_short: bool = False,
 ) -> "Iterator[SparkSession]":
-    """Raises UserError for what is missing, and for what fails in Spark. A run that is short is not worth that Java
-    compiles well.
-    """
+    """Raises UserError for missing requirements and Spark's errors. `is_short` reduces Java's compilation effort."""
     if remote is not None:
         with server_session(remote, conf, log=f"the log of the server at {without_secrets(remote)}") as session:
             yield session
@@ -70,7 +65,7 @@ def spark_session(
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-spark-")))
         configuration = _configuration(name, master, work, log_file, conf, is_short)
-        # Drawn where there is a terminal, and gone when it has started.
+        # Visible only in a terminal, until Spark has started.
         with Console(stderr=True).status("Starting Spark…"):
             session = stack.enter_context(java_session(configuration, log_file, explain))
         yield session
@@ -78,7 +73,7 @@ def spark_session(
 
 @contextlib.contextmanager
 def server_session(url: str, conf: Mapping[str, str], *, log: str) -> "Iterator[SparkSession]":
-    """On a Connect server; `log` is where it tells more."""
+    """A session on a Connect server. `log` is the place of details, for errors."""
     try:
         from pyspark.errors import PySparkException
 
@@ -94,26 +89,26 @@ def server_session(url: str, conf: Mapping[str, str], *, log: str) -> "Iterator[
 
 
 def without_secrets(url: str) -> str:
-    """What follows may be a token."""
+    """Remove parameters, which may include a token."""
     return url.partition(";")[0].rstrip("/")
 
 
 def connect_missing(error: ImportError) -> UserError:
-    """PySpark looks for what its client needs, and names the first that is missing in a sentence."""
+    """PySpark reports the first missing package of its client."""
     return UserError(
         f"Spark Connect is not installed ({error.name or error}). Install it with pip install 'odradek[connect]'."
     )
 
 
 def _quieten() -> None:
-    """PySpark prints errors of SQL, with Java's stack, besides raising them."""
+    """Disable the logger that prints SQL errors, which are raised as well."""
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 def spark_line(error: BaseException) -> str:
-    """What happened, in one line: the Python error in a task or a plan, or else what Spark says first."""
+    """Describe the error in one line: the Python error of a task, or else Spark's first line."""
     _, traceback, rest = str(error).rpartition(_TRACEBACK)
     if traceback:
         for line in rest.splitlines():
@@ -132,9 +127,9 @@ def _configuration(name: str, master: str, work: Path, log_file: Path, conf: Map
     log_configuration.write_text(_LOG_CONFIGURATION.format(log_file=log_file.absolute()))
     java_options = [
         f"-Dlog4j2.configurationFile=file:{log_configuration}",
-        # For the native libraries that Spark unpacks.
+        # For native libraries that Spark unpacks.
         f"-Djava.io.tmpdir={work}",
-        # For the log of the database that a local catalog is kept in.
+        # For the log of Derby, the local catalog's database.
         f"-Dderby.system.home={work}",
         *(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if is_short else []),
     ]

@@ -1,7 +1,7 @@
-"""What a job knows between runs, in `_odradek/<name>` of its table: who it is, its columns, its planned batches.
+"""A job's state in `_odradek/<name>` of its table: identity, columns and planned batches.
 
-A batch's offsets are written before it runs, and whether it counts says the table's marker alone: repeated, a batch has
-the same records.
+A batch's offsets are stored before it runs, so that a repeated batch has the same records. Only the table's marker
+determines whether it is committed.
 """
 
 import json
@@ -24,11 +24,11 @@ from odradek.text.errors import UserError
 DIRECTORY: Final = "_odradek"
 LOCK: Final = "lock"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
-# As s3://…, of which a path leaves one slash.
+# URLs such as s3://…, which Path reduces to one slash.
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-# Older plans are not looked at any more; some are kept for people.
+# Only the last plan is needed. The others help to investigate problems.
 _PLANS_KEPT: Final = 100
-# What jobs were whose state does not say so.
+# Defaults for the state of older releases.
 _BEFORE: Final = {"values": "json"}
 
 
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     start: Positions
     end: Positions
     new_fields: NewFields = NewFields.ADD
-    """As they were, where there are rows: repeated, a batch has the same ones, and the same dead letters."""
+    """Stored, so that a repeated batch has the same rows and dead letters."""
 
 
 def check_name(name: str) -> str:
@@ -47,7 +47,7 @@ def check_name(name: str) -> str:
 
 
 def list_jobs(table: Path) -> list[str]:
-    """Names of the jobs that keep their state there."""
+    """Return the names of the jobs with state in this table."""
     return sorted(one.parent.name for one in (table / DIRECTORY).glob("*/job.json"))
 
 
@@ -69,7 +69,7 @@ class JobState:
 
     @property
     def audits(self) -> Path:
-        """What audits of the job say of themselves."""
+        """The directory for the status of the job's audits."""
         return self.directory / "audit"
 
     @property
@@ -78,7 +78,7 @@ class JobState:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """One run at a time."""
+        """Hold the job's lock, so that only one run is active."""
         self._plans.mkdir(parents=True, exist_ok=True)
         self.letters.mkdir(exist_ok=True)
         refusal = f"Job {self._name!r} is already running. Stop it with `odradek job stop`, or choose another --name."
@@ -86,7 +86,7 @@ class JobState:
             yield
 
     def identify(self, identity: Mapping[str, str]) -> None:
-        """Takes the identity down at the first run; later it must be the same, as far as it is given."""
+        """Store the identity in the first run. In later runs, the given values must match."""
         file = self.directory / "job.json"
         if not self.exists:
             known = {"id": uuid4().hex, **identity}
@@ -106,7 +106,7 @@ class JobState:
         return found
 
     def columns(self) -> Any | None:
-        """None: not known yet. There may be none: of records that are all refused, or all null."""
+        """Return None if not known yet. The schema may be empty, if all records are null or rejected."""
         file = self.directory / "schema"
         text = file.read_text() if file.is_file() else None
         return None if text is None else parse_columns(text) if text.strip() else pa.schema([])
@@ -115,7 +115,7 @@ class JobState:
         write_atomically(self.directory / "schema", columns_text(columns) + "\n")
 
     def first(self) -> Positions | None:
-        """Where the job began, once that is known."""
+        """Return the job's start offsets, if stored."""
         file = self.directory / "start.json"
         return Positions.from_json(json.loads(file.read_text())) if file.is_file() else None
 

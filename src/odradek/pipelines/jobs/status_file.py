@@ -1,4 +1,4 @@
-"""The file in which a run says how far it is, was, or why it failed, for whoever looks after it."""
+"""The status file of a run."""
 
 import json
 from collections.abc import Mapping
@@ -20,6 +20,6 @@ def keep_status(directory: Path, form: Mapping[str, Any]) -> None:
 
 
 def read_status(directory: Path) -> Any:
-    """None: no run has said anything there. Raises what reading JSON raises if the file is none of ours."""
+    """Return None if there is no status. Raises ValueError if the file is invalid."""
     file = directory / _FILE
     return json.loads(file.read_text()) if file.is_file() else None

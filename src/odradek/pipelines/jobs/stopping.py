@@ -1,4 +1,4 @@
-"""Asking a run of this machine to end, by the lock that it holds."""
+"""Stops a run on this machine, which its lock file identifies."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ _POLL_S: Final = 0.05
 
 
 def stop_holder(lock: Path, timeout_s: float) -> bool:
-    """False: nobody runs. Raises UserError if it goes on running."""
+    """Return False if there is no run. Raises UserError if it does not stop in time."""
     running = find_holder(lock)
     if running is None:
         return False
@@ -26,7 +26,7 @@ def stop_holder(lock: Path, timeout_s: float) -> bool:
 
 
 def wait_for_holder(lock: Path, running: int, timeout_s: float) -> bool:
-    """Whether that process has given up the lock within this time."""
+    """Return whether the process has released the lock within the timeout."""
     until = time.monotonic() + timeout_s
     while find_holder(lock) == running:
         if time.monotonic() > until:

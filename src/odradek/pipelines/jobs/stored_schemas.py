@@ -1,6 +1,6 @@
-"""The schemas that a job has met, in its directory: with them a batch decodes the same again, whatever a registry says.
+"""The schemas that a job has used, in its state directory, so that a repeated batch or an audit decodes the same.
 
-Tasks read them there, and an audit does.
+Tasks and audits read them there.
 """
 
 import json
@@ -12,7 +12,7 @@ from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.schemas.schema import Reference, Schema
 
 WITHOUT_ID: Final = -1
-"""Of records without a frame."""
+"""The ID for records without framing."""
 
 
 class StoredSchemas:

@@ -1,4 +1,4 @@
-"""Which offsets of a topic a job reads next: where it begins, how far it goes, and whether they are still there."""
+"""The offsets that a job reads: start, end and batches, and whether the records still exist."""
 
 import json
 import re
@@ -19,7 +19,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class TopicRange:
-    """The topic of one job. Offsets are those of `read_committed`."""
+    """The topic of one job. Ends are last stable offsets."""
 
     def __init__(self, cluster: Cluster, topic: str, *, skip_lost: bool) -> None:
         self.topic: Final = topic
@@ -35,14 +35,14 @@ class TopicRange:
         return [TopicPartition(self.topic, one.id) for one in self.layout().partitions]
 
     def first(self, where: str) -> Positions:
-        """Where a job begins, for what `--from` says."""
+        """Return the start offsets for `--from`."""
         layout = self.layout()
         partitions = [TopicPartition(self.topic, one.id) for one in layout.partitions]
         offsets = start_positions(self._admin, partitions, where, read_committed=True)
         return self._positions(layout, self._available(offsets))
 
     def next(self, reached: Positions) -> Positions:
-        """Where a job goes on: partitions that came since then begin at their beginning."""
+        """Return the offsets to resume from. New partitions start at 0."""
         layout = self.check_same(reached)
         offsets = {
             partition: found if (found := reached.find(partition)) is not None else 0
@@ -51,7 +51,7 @@ class TopicRange:
         return self._positions(layout, self._available(offsets))
 
     def check_same(self, reached: Positions) -> TopicLayout:
-        """Raises UserError if the offsets are those of another topic, which had the same name."""
+        """Raises UserError if the topic was recreated since."""
         layout = self.layout()
         known = reached.get(self.topic)
         if known is not None and known.id != id_text(layout.id):
@@ -62,7 +62,7 @@ class TopicRange:
         return layout
 
     def last(self, where: str | None) -> Offsets:
-        """Where a job ends, for what `--to` says; without it, what there is now."""
+        """Return the end offsets for `--to`. The default is the current end."""
         partitions = self.partitions()
         ends = self.latest(partitions)
         if where is None or where == "end":
@@ -107,7 +107,7 @@ class TopicRange:
 
 
 def limit_batch(start: Positions, target: Mapping[TopicPartition, int], records_max: int) -> Positions | None:
-    """Where the next batch ends; None if there is nothing between start and target. Pure."""
+    """Return the end of the next batch, or None if the target is reached. Pure."""
     starts = dict(start.partitions())
     ends = {one: max(offset, target.get(one, offset)) for one, offset in starts.items()}
     if ends == starts:
@@ -119,7 +119,7 @@ def limit_batch(start: Positions, target: Mapping[TopicPartition, int], records_
 
 
 def source_options(brokers: Mapping[str, str], start: Positions, end: Positions) -> dict[str, str]:
-    """For `format("odradek")`: these offsets and no others, from there."""
+    """Return options of `format("odradek")` for exactly these offsets."""
     topic = next(iter(end))
     wanted = {one.partition: (start.find(one) or 0, offset) for one, offset in end.partitions()}
     wanted = {number: (first, last) for number, (first, last) in wanted.items() if first < last}

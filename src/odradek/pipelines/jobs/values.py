@@ -1,4 +1,4 @@
-"""How a record's value is read: as JSON, by one schema, or by the schema that its frame names."""
+"""How values are decoded: as JSON, with one schema, or with the schema ID in the value."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from odradek.pipelines.jobs.stored_schemas import WITHOUT_ID, StoredSchemas
 from odradek.pipelines.schemas.framing import ID_MAX, payload_of, schema_id_of
 from odradek.pipelines.schemas.schema import AVRO, JSON, PROTOBUF, Schema, Undecodable
 
-# A task forgets them all when there are more.
+# The size of a task's cache, which is cleared when it is full.
 _READERS_MAX: Final = 500
 
 
@@ -22,18 +22,18 @@ class ValueKind(StrEnum):
     AVRO = "avro"
     PROTOBUF = "protobuf"
     REGISTRY = "registry"
-    """Framed; of what kind, says the schema."""
+    """Framed values. The schema determines the format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """Travels to every task."""
+    """Sent to every task."""
 
     kind: ValueKind = ValueKind.JSON
     schemas: str = ""
-    """The directory where they are kept."""
+    """The directory of stored schemas."""
     unknown: Mapping[int, str] = field(default_factory=dict)
-    """Schemas that there are not, and why."""
+    """Missing schemas and the reasons."""
 
     def reader(self) -> ReadFields:
         if self.kind is ValueKind.JSON:
@@ -48,17 +48,17 @@ class Values:
 
 
 def plain_reader(schema: Schema) -> ReadFields:
-    """Of records without a frame."""
+    """Return a reader for values without framing."""
     return _with_reason(fields_reader(schema), "")
 
 
 def framed_reader(find: Callable[[int], Schema | None], unknown: Mapping[int, str] | None = None) -> ReadFields:
-    """Raises SchemaRequired for a schema that is not found, and is not known not to exist."""
+    """The reader raises SchemaRequired for a schema that is neither found nor known to be missing."""
     return _FramedReader(find, unknown or {})
 
 
 def fields_reader(schema: Schema) -> ReadFields:
-    """Raises Undecodable for a schema that cannot be used, and so does what it returns for a record."""
+    """Return a reader for the schema. Both may raise Undecodable."""
     kinds: dict[str, Callable[[Schema], ReadFields]] = {
         AVRO: avro_fields,
         PROTOBUF: protobuf_fields,

@@ -1,4 +1,4 @@
-"""`odradek pipeline`: topics through SQL into tables and topics, as a short YAML file describes it.
+"""`odradek pipeline`: reads topics, transforms them with SQL or Python, and writes tables and topics, from a YAML file.
 
-Each sink is a streaming query of its own, with its own checkpoint, and writes each row once.
+Each sink is a streaming query with its own checkpoint, and writes each row exactly once.
 """

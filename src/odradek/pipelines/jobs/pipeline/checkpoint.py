@@ -1,9 +1,9 @@
-"""What Spark keeps in a query's checkpoint, as far as sinks need it."""
+"""Reads the query ID from a Spark checkpoint."""
 
 import json
 from pathlib import Path
 
 
 def query_of(checkpoint: Path) -> str:
-    """The query's id, which is the same after every restart, and another with another checkpoint."""
+    """Return the query's ID, which belongs to the checkpoint and survives restarts."""
     return str(json.loads((checkpoint / "metadata").read_text())["id"])

@@ -1,4 +1,4 @@
-"""What the command line calls."""
+"""The entry points of `odradek pipeline`."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
 
 
 def status(pipeline: Pipeline, format: OutputFormat) -> int:
-    """0: it runs, or has done its work. 1: it does not run, and did not end well."""
+    """Return 0 if the pipeline runs or ended normally, otherwise 1."""
     found, runs = PipelineStatus.read(pipeline.state), find_holder(lock_file(pipeline)) is not None
     show_status(pipeline.name, found, runs=runs, format=format)
     return 0 if runs or (found is not None and found.state in (DONE, STOPPED)) else 1

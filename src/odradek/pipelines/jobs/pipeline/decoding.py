@@ -1,4 +1,4 @@
-"""A topic's records as the rows of a stream: decoded by the source's schema, bad ones marked or refused."""
+"""Decodes a topic's records to rows of a stream. Records that do not fit are marked or stop the query."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -11,7 +11,7 @@ from odradek.pipelines.jobs.pipeline.source_values import SourceValues
 from odradek.pipelines.jobs.rows import NewFields, RowDecoder
 from odradek.pipelines.spark.version_check import check_version
 
-# Of a record that is no row: what a dead letter is made of.
+# The columns for dead letters.
 _LETTER: Final = pa.schema(
     [
         ("_value", pa.binary()),
@@ -24,12 +24,12 @@ SOURCE_COLUMNS: Final = "key,value,topic,partition,offset,timestamp,headers"
 
 
 def decoded_schema(schema: str) -> str:
-    """For Spark: where a row came from, its data, and what is wrong with it."""
+    """Return Spark's schema text: origin, data and dead-letter columns."""
     return columns_text(pa.schema([*ORIGIN, *parse_columns(schema), *_LETTER]))
 
 
 def decode_task(schema: str, values: SourceValues, *, keep_bad: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Given to Spark's mapInArrow. Without `keep_bad` the first bad record stops the query."""
+    """Return a function for mapInArrow. Without `keep_bad`, the first bad record stops the query."""
     version = odradek.__version__
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:

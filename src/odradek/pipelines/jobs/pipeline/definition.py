@@ -1,4 +1,4 @@
-"""A pipeline's file, read and checked: all that is wrong with it is said at once. Pure but for reading the file."""
+"""Reads and validates a pipeline's YAML file, and reports all errors at once. Pure except for reading the file."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ class Source:
     name: str
     topic: str
     schema: str | None
-    """None: rows are the records as they are."""
+    """None: rows have the record columns (key, value, …)."""
     values: SourceValues
     start: str
     watermark: tuple[str, str] | None
@@ -60,7 +60,7 @@ class Sink:
     table: Path | None
     format: TableFormat
     place: CatalogPlace
-    """Of an Iceberg table."""
+    """For Iceberg tables."""
     topic: str | None
     key: str | None
     mode: str
@@ -71,18 +71,18 @@ class Pipeline:
     name: str
     bootstrap: str
     command_config: Path | None = None
-    """A client's properties, for TLS and SASL; read by who asks the cluster."""
+    """Client properties for TLS and SASL."""
     sources: tuple[Source, ...]
     transformations: Mapping[str, str | PythonFunction]
-    """Queries in SQL, or functions; each may use what comes before it."""
+    """SQL queries or functions. Each may use those before it."""
     sinks: tuple[Sink, ...]
     dead_letters: str | None
     interval: str | None
-    """None: all there is, and then the end."""
+    """None: process the available records, then end."""
     state: Path
 
     def topics(self) -> list[str]:
-        """All that must be there."""
+        """Return all topics that must exist."""
         written = [sink.topic for sink in self.sinks if sink.topic is not None]
         return [
             *(source.topic for source in self.sources),
@@ -92,7 +92,7 @@ class Pipeline:
 
 
 def read_pipeline(file: Path) -> Pipeline:
-    """Raises UserError, with everything that is wrong."""
+    """Raises UserError with all errors."""
     try:
         form = yaml.safe_load(file.read_text())
     except yaml.YAMLError as error:

@@ -1,4 +1,4 @@
-"""A pipeline's progress: a live table for people, a line for each batch where no terminal is, JSON for programs."""
+"""Displays a pipeline's progress: a live table in a terminal, otherwise one line per batch, or JSON."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence

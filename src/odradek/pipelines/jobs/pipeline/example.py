@@ -1,4 +1,4 @@
-"""What `odradek pipeline init` writes: a pipeline that works, to be changed."""
+"""The example file that `odradek pipeline init` writes."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Transformations in Python: a function in a file beside the pipeline's, from DataFrames to a DataFrame.
+"""Transformations in Python: functions from DataFrames to a DataFrame, in files of the pipeline's directory.
 
-A file is looked at before it is run: whoever only asks how a pipeline is doing runs none of its code. Nothing outside
-of the pipeline's directory is run.
+Files are parsed when the pipeline is read and executed only when it runs, so that `pipeline status` executes no user
+code. Files outside the pipeline's directory are never executed.
 """
 
 import ast
@@ -32,7 +32,7 @@ class PythonFunction:
 
 
 def find_function(text: str, views: tuple[str, ...], directory: Path) -> PythonFunction:
-    """What `file.py:function` or `module:function` names. Raises ValueError with what is wrong; runs nothing."""
+    """Find `file.py:function` or `module:function` without executing it. Raises ValueError with the reason."""
     parts = _NAMED.fullmatch(text)
     if parts is None:
         raise ValueError(f"{text!r} does not have the form file.py:function or module:function")
@@ -43,10 +43,10 @@ def find_function(text: str, views: tuple[str, ...], directory: Path) -> PythonF
 
 
 def load_function(function: PythonFunction) -> Callable[..., Any]:
-    """Runs its file. Raises UserError."""
+    """Execute the file and return the function. Raises UserError."""
     try:
         module = _module(function.file, function.file.stat().st_mtime_ns)
-    # Whatever a user's file raises is reason in a line, also that it wants to exit.
+    # User code may raise anything, including SystemExit.
     except (Exception, SystemExit) as error:  # noqa: BLE001
         raise UserError(as_sentence(error_line(error, [function.file]))) from None
     found = getattr(module, function.name, None)
@@ -56,8 +56,9 @@ def load_function(function: PythonFunction) -> Callable[..., Any]:
 
 
 def load_functions(transformations: Mapping[str, str | PythonFunction]) -> dict[str, Callable[..., Any]]:
-    """Those of these that are functions. Also to be called before Spark is started: it takes longer than to find what
-    is wrong. Raises UserError.
+    """Load the transformations that are functions. Raises UserError.
+
+    Call it before Spark starts, to report errors early.
     """
     loaded = {}
     for name, one in transformations.items():
@@ -70,7 +71,7 @@ def load_functions(transformations: Mapping[str, str | PythonFunction]) -> dict[
 
 
 def error_line(error: BaseException, files: Iterable[Path]) -> str:
-    """In one line, with the last line of these files that it frames through."""
+    """Describe the error in one line, with the last line number in these files."""
     known = {str(one) for one in files}
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename in known]
     where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
@@ -83,7 +84,7 @@ def _file(named: str, directory: Path) -> Path:
         if not _MODULE.fullmatch(named):
             raise ValueError(f"{named!r} is neither a file like functions.py nor a module")
         named = f"{named.replace('.', '/')}.py"
-    # Also where links lead.
+    # Resolve symbolic links.
     file, home = (directory / named).resolve(), directory.resolve()
     if not file.is_relative_to(home):
         raise ValueError(f"{named!r} is outside the pipeline's directory")
@@ -138,7 +139,7 @@ def _check_arguments(function: ast.FunctionDef, given: int, file: Path) -> None:
 
 @lru_cache(maxsize=64)
 def _module(file: Path, modified_ns: int) -> ModuleType:
-    """Run once, until the file changes. Its functions travel to executors as they are, since there is no such file."""
+    """Execute the file once until it changes. Pickle its functions by value, because executors lack the file."""
     from pyspark.cloudpickle import register_pickle_by_value
 
     name = f"odradek_pipeline_{file.stem}_{abs(hash(file)):x}"

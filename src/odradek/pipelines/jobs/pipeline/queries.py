@@ -1,4 +1,4 @@
-"""A pipeline's views and queries in Spark."""
+"""Creates a pipeline's views and starts its streaming queries."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-# Views of records as they are have these; a view that has some of them, and no others, is written as it is.
+# A view with only these columns is written to a topic unchanged.
 _RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "headers")
 
 
@@ -38,14 +38,11 @@ class PipelineQueries:
         self._brokers: Final = broker_options(pipeline.bootstrap, security)
 
     def check(self) -> dict[str, str]:
-        """Every transformation and every sink by Spark's own reading, as streams without any records.
-
-        Returns the columns of each view.
-        """
+        """Let Spark analyze every transformation and sink with empty streams. Returns the columns of each view."""
         from pyspark.sql import is_remote
 
         if is_remote():
-            # What a server is to find has to lie where both reach it.
+            # The server must be able to access the directory.
             self._pipeline.state.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix="odradek-validate-", dir=self._pipeline.state if is_remote() else None) as work:
             return self._check(Path(work))
@@ -67,7 +64,7 @@ class PipelineQueries:
         return columns
 
     def starters(self) -> "Iterator[tuple[str, Callable[[], StreamingQuery]]]":
-        """What starts each query, by the name of its sink; that of a source's dead letters by the source's."""
+        """Yield a name and a start function for each sink and each source's dead letters."""
         streams = {source.name: self._stream(source) for source in self._pipeline.sources}
         for source in self._pipeline.sources:
             self._view(source, streams[source.name])
@@ -80,7 +77,7 @@ class PipelineQueries:
                 yield f"{source.name}.dead_letters", partial(self._start_letters, source, streams[source.name])
 
     def _transformed(self) -> "Iterator[tuple[str, DataFrame]]":
-        """Each as a view, of which the next may make use."""
+        """Create the views in order and yield them."""
         functions = load_functions(self._pipeline.transformations)
         for name, one in self._pipeline.transformations.items():
             with _named(f"transformations.{name}"):
@@ -96,7 +93,7 @@ class PipelineQueries:
             found = called(*(self._spark.table(view) for view in function.views))
         except PySparkException:
             raise
-        # Whatever a user's function raises is said in a line.
+        # User code may raise anything.
         except Exception as error:  # noqa: BLE001
             raise UserError(as_sentence(f"transformations.{name}: {error_line(error, [function.file])}")) from None
         if not isinstance(found, DataFrame):
@@ -174,7 +171,7 @@ class PipelineQueries:
             writer = records.writeStream.format("odradek").options(**options, **{"kafka.transactional.id": sink})
             return self._run(writer, name)
 
-        # A stream's own sink that is written in Python can only append. Exactly once it is here too.
+        # Python stream sinks only support append, so write each batch with foreachBatch, also exactly once.
         def write(batch: "DataFrame", number: int) -> None:
             write_once(batch, options, SinkBatch(sink, query_of(checkpoint), number))
 
@@ -192,7 +189,7 @@ class PipelineQueries:
 
 @contextmanager
 def _named(part: str) -> Iterator[None]:
-    """What Spark finds wrong is said with the part of the file that it is about."""
+    """Prefix Spark's errors with the part of the file that they concern."""
     from pyspark.errors import PySparkException
 
     try:
@@ -202,7 +199,7 @@ def _named(part: str) -> Iterator[None]:
 
 
 def _records(rows: "DataFrame", sink: Sink) -> "DataFrame":
-    """Rows as records: as they are if they look like records, else as JSON."""
+    """Convert rows to records: unchanged if they have record columns, otherwise as JSON."""
     from pyspark.sql import functions as F
 
     if sink.key is not None and sink.key not in rows.columns:

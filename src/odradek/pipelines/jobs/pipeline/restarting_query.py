@@ -1,4 +1,4 @@
-"""A query that is started again where it was Spark that had no patience."""
+"""A query that is restarted if Spark timed out while starting a Python process."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -9,7 +9,7 @@ from odradek.text.errors import UserError, as_sentence
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-# Spark gives a new Python process ten seconds to report back, which on a busy machine its imports may take.
+# Spark waits ten seconds for a new Python process, whose imports may take longer on a busy machine.
 _TOO_SLOW: Final = "failed to connect back"
 _STARTS_MAX: Final = 4
 
@@ -22,7 +22,7 @@ class RestartingQuery:
         self.running = start()
 
     def restart_if_slow(self) -> bool:
-        """Raises UserError for what it failed with. Started again it goes on from its checkpoint, each row once."""
+        """Restart the query from its checkpoint if Spark timed out. Raises UserError for other failures."""
         failure = self.running.exception()
         if failure is None:
             return False

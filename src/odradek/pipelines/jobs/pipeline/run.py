@@ -1,4 +1,4 @@
-"""Running a pipeline, and looking after one that runs."""
+"""Runs a pipeline and stores its status."""
 
 import json
 import os
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_S: Final = 0.5
-# How old a status may be while nothing happens.
+# How often to refresh the status without progress.
 _KEEP_S: Final = 5.0
-# A batch that takes longer is cut off: it is done again the next time.
+# A batch that takes longer to stop is interrupted and repeated by the next run.
 _BATCH_S_MAX: Final = 60.0
 
 OnStatus = Callable[[PipelineStatus], None]
@@ -36,7 +36,7 @@ def lock_file(pipeline: Pipeline) -> Path:
 
 
 def check_topics(cluster: Cluster, pipeline: Pipeline) -> None:
-    """Raises UserError with all that are missing."""
+    """Raises UserError with all missing topics."""
     missing = []
     for topic in dict.fromkeys(pipeline.topics()):
         try:
@@ -48,7 +48,7 @@ def check_topics(cluster: Cluster, pipeline: Pipeline) -> None:
 
 
 def check_identity(pipeline: Pipeline) -> None:
-    """The checkpoints are this pipeline's. To be called while its state is held."""
+    """Check that the checkpoints belong to this pipeline. Call it while the lock is held."""
     file = pipeline.state / "pipeline"
     identity = "\n".join([pipeline.name, *sorted(f"{one.name} {one.topic}" for one in pipeline.sources)]) + "\n"
     if file.is_file():
@@ -71,7 +71,10 @@ def run_pipeline(
     on_status: OnStatus = lambda status: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> PipelineStatus:
-    """Until all there is is done, or stopping is asked for. Raises UserError if a query fails; the others stop too."""
+    """Run until the available records are processed or `should_stop`.
+
+    Raises UserError if a query fails; the others stop too.
+    """
     queries: dict[str, RestartingQuery] = {}
     watches: dict[str, QueryWatch] = {}
 
@@ -93,7 +96,7 @@ def run_pipeline(
             if news or time.monotonic() > kept_at + _KEEP_S:
                 status(RUNNING).keep(pipeline.state)
                 kept_at = time.monotonic()
-            # After the look at who is active: whoever had ended by then has said why.
+            # After checking for active queries: an ended query has set its exception by then.
             active |= any(query.restart_if_slow() for query in queries.values())
             if not active or should_stop():
                 break

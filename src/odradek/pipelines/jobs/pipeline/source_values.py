@@ -1,6 +1,6 @@
-"""How the records of a stream are read: as JSON, by one schema, or by those that a registry has.
+"""How a stream's values are decoded: as JSON, with one schema, or with the schemas of a registry.
 
-Tasks ask it themselves: a stream cannot wait for its driver to ask.
+Tasks query the registry themselves, because a stream cannot wait for its driver.
 """
 
 import os
@@ -25,17 +25,17 @@ _WITH_ID: Final = re.compile(r"(\d+=)?(.*)", re.DOTALL)
 
 
 class SchemaMissing(Exception):
-    """The stream stops for it: what a record says is not known, and may be known later."""
+    """A record's schema is not available. It may be later, so the stream stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceValues:
-    """Travels to every task."""
+    """Sent to every task."""
 
     kind: ValueKind = ValueKind.JSON
     schemas: Mapping[int, Schema] = field(default_factory=dict)
     registry: str | None = field(default=None, repr=False)
-    """Its address, in which there may be a password."""
+    """The URL, which may contain a password."""
 
     def reader(self) -> ReadFields:
         if self.kind is ValueKind.JSON:
@@ -64,7 +64,7 @@ class SourceValues:
 def read_values(
     kind: str, files: list[str], message: str | None, registry: str | None, directory: Path
 ) -> SourceValues:
-    """From a pipeline's file in this directory. Raises UserError."""
+    """Parse the settings of a source. Files are relative to the directory. Raises UserError."""
     if kind not in list(ValueKind):
         raise UserError(f"values: {kind!r} is invalid, use one of {', '.join(ValueKind)}")
     of_kind = ValueKind(kind)
@@ -74,10 +74,10 @@ def read_values(
         raise UserError("schema_registry requires values: registry")
     try:
         schemas = given_schemas(of_kind, [_placed(one, directory) for one in files], message)
-        # Whether its address can be one.
+        # Validates the URL.
         open_registry(of_kind, registry, has_files=bool(files))
     except UserError as error:
-        # What options are called on the command line.
+        # Replace the names of command-line options by the keys of the file.
         raise UserError(_OPTION.sub(lambda found: found[1].replace("-", "_"), str(error))) from None
     return SourceValues(kind=of_kind, schemas=schemas, registry=registry)
 

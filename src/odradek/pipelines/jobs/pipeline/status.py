@@ -1,4 +1,4 @@
-"""How far the queries of a pipeline are; kept in a file, for `odradek pipeline status`. Pure but for that file."""
+"""The progress of a pipeline's queries, stored in a file for `odradek pipeline status`. Pure except for that file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ DEAD_LETTERS_METRIC: Final = "dead_letters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
-    """Of this run. `offsets` and `ends` are by topic and partition."""
+    """The progress in this run. `offsets` and `ends` are by topic and partition."""
 
     name: str
     batch: int | None = None
@@ -71,7 +71,7 @@ class PipelineStatus:
 
 
 class QueryWatch:
-    """Takes up what Spark reports of a query, batch by batch."""
+    """Adds up Spark's progress reports of a query."""
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
@@ -80,7 +80,7 @@ class QueryWatch:
         self.status = QueryStatus(name=name, offsets={}, ends={})
 
     def take(self, reports: Sequence[Mapping[str, Any]]) -> bool:
-        """Spark's last progress reports, oldest first. Whether a batch was done since the last time."""
+        """Add Spark's latest progress reports, oldest first. Returns whether there was a new batch."""
         news = [one for one in reports if self._seen is None or one["batchId"] > self._seen]
         for report in news:
             self._records += int(_total(report, "numInputRows"))
@@ -103,13 +103,13 @@ class QueryWatch:
 
 
 def _total(report: Mapping[str, Any], figure: str) -> float:
-    """Of all sources; on Connect reports have it for each of them only."""
+    """Return the total of all sources. With Connect, reports have it only by source."""
     found = report.get(figure)
     return sum(source.get(figure) or 0 for source in report.get("sources") or ()) if found is None else found
 
 
 def _observed(row: Mapping[str, Any]) -> int:
-    """The one figure of a metric; on Connect a row is told by its schema and its values."""
+    """Return the value of a metric. With Connect, a row has a schema and values."""
     return int(row["values"][0] if "schema" in row else row["rows"])
 
 

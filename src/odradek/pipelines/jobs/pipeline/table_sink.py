@@ -1,6 +1,6 @@
-"""A stream into a table: tasks write the rows of a batch, the driver commits them with the marker (sink, batch).
+"""Writes a stream to a table: tasks write data files, the driver commits them with the marker (sink, batch).
 
-Spark repeats a batch unless it knows it to be done; one that counts already is passed over.
+Spark may repeat a batch; one that is already committed is skipped.
 """
 
 import time
@@ -27,7 +27,7 @@ _REPORT: Final = pa.schema([("report", pa.string())])
 
 
 class TableSink:
-    """Given to Spark's foreachBatch."""
+    """Passed to Spark's foreachBatch."""
 
     def __init__(self, directory: Path, table: Table, *, job: str, checkpoint: Path) -> None:
         self._directory: Final = directory
@@ -56,7 +56,7 @@ class TableSink:
         )
 
     def _check_identity(self) -> None:
-        """Batches are numbered by the checkpoint: with another one, new rows would be taken for old ones."""
+        """The checkpoint numbers the batches: with another one, new batches would be skipped as committed."""
         query = query_of(self._checkpoint)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._state.directory.mkdir(parents=True, exist_ok=True)

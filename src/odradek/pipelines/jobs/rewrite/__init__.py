@@ -1,1 +1,1 @@
-"""`odradek job rewrite`: a topic into another, with other partitions, other keys, fewer records; then its live tail."""
+"""`odradek job rewrite`: copies a topic to another with other partitions, other keys or fewer records."""

@@ -1,7 +1,7 @@
-"""`odradek job audit --rewritten`: whether a target holds what its rewrite should have made, all of it and in order.
+"""`odradek job audit --rewritten`: checks that a rewrite's target is complete and in order.
 
-The source's records are made anew by the job's rules, and looked for: by key, value, headers and partition, as often as
-they should be there. Of two records with one key and one origin, the later one must be later in the target too.
+Applies the job's rules to the source again and compares key, value, headers and partition, and the number of
+occurrences. Records with the same key from the same source partition must have the same order in the target.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,11 +38,11 @@ _HASHED_ARROW: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Disorder:
-    """Two records of one key, neighbours in a partition of the source, whose order is another in the target."""
+    """Two consecutive records with the same key in a source partition that are in another order in the target."""
 
     source_partition: int
     source_offset: int
-    """Of the later one."""
+    """Of the later record."""
     target_partition: int
     target_offset: int
 
@@ -50,11 +50,11 @@ class Disorder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteFindings:
     records: TopicFindings
-    """On the left what should be in the target."""
+    """The left side is the expected target."""
     disordered: int
     disorders: tuple[Disorder, ...]
     removed_offsets: int
-    """Of the source, which retention has taken since: what was made of them cannot be compared."""
+    """Offsets of the source that retention has deleted, so that they cannot be compared."""
 
     @property
     def is_exact(self) -> bool:
@@ -89,7 +89,7 @@ class RewriteFindings:
 
 
 class RewriteAudit:
-    """Whatever can be known before Spark starts is checked here."""
+    """Checks everything that can be checked before Spark starts."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class RewriteAudit:
         return RewriteFindings(records=records, disordered=count, disorders=disorders, removed_offsets=self._removed)
 
     def _expected(self, spark: "SparkSession") -> "DataFrame":
-        """Partition and offset are the source's."""
+        """Return the expected records, with the source's partition and offset."""
         if self._end is None:
             return spark.createDataFrame([], _HASHED)
         made = self._rows.rewrite(self._rows.records(spark, self._start, self._end)).where(f"partition != {COUNT}")
@@ -158,7 +158,7 @@ class RewriteAudit:
 
 
 def _hash_task(version: str, partition: str, offset: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The target's partition is part of what a record is: its key must have led it there."""
+    """The hash includes the target partition, because the key determines it."""
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         check_version(version)
@@ -172,7 +172,7 @@ def _hash_task(version: str, partition: str, offset: str) -> Callable[[Iterator[
 
 
 def _disorder(expected: "DataFrame", found: "DataFrame") -> tuple[int, tuple[Disorder, ...]]:
-    """By records that are there once: of equal ones nobody can say which is which."""
+    """Only compare records that occur once, because equal records are indistinguishable."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

@@ -1,4 +1,4 @@
-"""What the command line calls for `rewrite`: from its settings to its exit code."""
+"""The entry points of `odradek job rewrite`, `switch` and `audit --rewritten`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """Where erased keys are looked for at the end."""
+    """Where to search for erased keys at the end."""
 
     tables: tuple[Path, ...] = ()
     is_on: bool = True
@@ -61,7 +61,7 @@ def run_rewrite(
 
 
 def switch(state: JobState, name: str, timeout_s: float) -> None:
-    """Lets a run that follows its source end for good: when it has everything, and nothing comes any more."""
+    """End a run with --follow as soon as it has copied everything and no more records arrive."""
     if not state.exists or state.identity().get("job") != "rewrite":
         raise UserError(f"{str(state.directory.parent)!r} has no rewrite job {name!r}. Check --state and --name.")
     running = find_holder(state.lock)

@@ -1,4 +1,4 @@
-"""The keys that a rewrite leaves out: read from a file, looked for in columns, never written down anywhere."""
+"""The keys that a rewrite erases. They are read from a file and never stored or logged."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ from odradek.text.errors import UserError
 
 
 class KeyText(StrEnum):
-    """How a file writes keys, one on each line."""
+    """The encoding of keys in the file, one per line."""
 
     TEXT = "text"
     HEX = "hex"
@@ -26,7 +26,7 @@ class KeyText(StrEnum):
 
 @dataclass(frozen=True)
 class ErasedKeys:
-    """Not to be shown: keys may be what people wanted to be forgotten."""
+    """Never display the keys: they may be personal data."""
 
     keys: tuple[bytes, ...] = field(repr=False)
 
@@ -36,7 +36,7 @@ class ErasedKeys:
 
     @property
     def digest(self) -> str:
-        """By which a later run tells that it was given the same ones."""
+        """Identifies the set of keys in later runs."""
         whole = hashlib.sha256()
         for key in self.keys:
             whole.update(len(key).to_bytes(8, "big"))
@@ -44,7 +44,7 @@ class ErasedKeys:
         return whole.hexdigest()
 
     def among(self, column: Any) -> Any:
-        """For each row whether its key is one of them; a record without a key has none."""
+        """Return for each row whether its key is erased."""
         return pc.is_in(column.cast(pa.binary()), value_set=self._values)
 
     @cached_property
@@ -52,12 +52,12 @@ class ErasedKeys:
         return pa.array(self.keys, pa.binary())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travels to tasks without what they can make themselves."""
+        """Do not pickle the cached Arrow array."""
         return {"keys": self.keys}
 
 
 def read_erased_keys(file: Path, form: KeyText) -> ErasedKeys:
-    """Raises UserError. Lines that are empty are passed over."""
+    """Raises UserError. Empty lines are ignored."""
     if not file.is_file():
         raise UserError(f"--without-keys: file {str(file)!r} does not exist. Choose a file with one key per line.")
     keys = []
@@ -68,7 +68,7 @@ def read_erased_keys(file: Path, form: KeyText) -> ErasedKeys:
         try:
             keys.append(_key(line, form))
         except (binascii.Error, ValueError):
-            # Not the line itself: it may be what is to be forgotten.
+            # Do not show the line: it may be personal data.
             raise UserError(f"--without-keys: line {number} of {str(file)!r} is not {form}. See --keys-as.") from None
     if not keys:
         raise UserError(f"--without-keys: {str(file)!r} contains no keys. Write one key per line.")

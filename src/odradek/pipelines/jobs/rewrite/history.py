@@ -1,4 +1,4 @@
-"""How far a rewrite is: by its plans, and by the sink, which alone says which batches are finished."""
+"""The progress of a rewrite, from its plans and from the sink, which determines the finished batches."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from odradek.text.errors import UserError
 
 
 class RewriteHistory:
-    """Of a job that has begun."""
+    """The history of a job that has started."""
 
     def __init__(self, cluster: Cluster, state: JobState, name: str) -> None:
         self._cluster: Final = cluster
@@ -32,7 +32,7 @@ class RewriteHistory:
         self.target: Final = TargetTopic(known["target"], known["target_id"], int(known["partitions"]))
 
     def done(self) -> int:
-        """The last batch that is visible."""
+        """Return the last committed batch."""
         log = DecisionLog(self._cluster, DEFAULT_DECISION_TOPIC, self.sink)
         try:
             return last_finished(log.read())
@@ -40,9 +40,9 @@ class RewriteHistory:
             return NO_BATCH
 
     def reached(self) -> tuple[Positions, Plan | None]:
-        """Up to where the target has everything, and the batch that was planned and is not finished.
+        """Return the offsets that the target has reached, and the batch that is planned but not finished.
 
-        Raises UserError if plans and sink do not fit.
+        Raises UserError if plans and sink do not match.
         """
         done, last = self.done(), self._state.last_plan()
         planned = NO_BATCH if last is None else last.batch
@@ -57,12 +57,12 @@ class RewriteHistory:
         return last.start, last
 
     def keep_ends(self, batch: int, ends: Mapping[TopicPartition, int]) -> None:
-        """Where the target ended behind a batch: what comes later is not the job's."""
+        """Store the target's end after a batch. Later records are not the job's."""
         form = {"batch": batch, "ends": {str(one.partition): offset for one, offset in ends.items()}}
         write_atomically(self._ends_file, json.dumps(form, sort_keys=True) + "\n")
 
     def ends(self) -> dict[TopicPartition, int] | None:
-        """None: not known, since a run died just then."""
+        """Return None if unknown, after a crash before the ends were stored."""
         if not self._ends_file.is_file():
             return None
         form = json.loads(self._ends_file.read_text())
@@ -76,7 +76,7 @@ class RewriteHistory:
 
 
 def sink_name(name: str, job_id: str) -> str:
-    """Raises UserError for a name that a sink cannot have."""
+    """Raises UserError if the name is invalid for a sink."""
     found = f"odradek.{name}.{job_id}"
     if task_id_prefix("") in found:
         raise UserError(f"--name {name!r} is invalid. It must not contain {task_id_prefix('')!r}.")

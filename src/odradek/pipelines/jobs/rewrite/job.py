@@ -1,8 +1,8 @@
-"""`odradek job rewrite`: a topic into another, each record once, those of one key in their order.
+"""`odradek job rewrite`: copies a topic to another exactly once and in order by key.
 
-The driver plans a batch of offsets and writes the plan down; tasks make the new records; each partition of the target
-is written by one task, which sorts by the source's partition and offset; the exactly-once sink makes the batch visible.
-What was planned and is not finished there is done again: after a crash anywhere the same command goes on.
+The driver stores a plan of the batch's offsets; tasks create the new records; one task writes each target partition,
+sorted by source partition and offset; the exactly-once sink commits the batch. An unfinished batch is repeated, so that
+the same command resumes after any crash.
 """
 
 import time
@@ -31,7 +31,7 @@ from odradek.text.errors import UserError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A writing task is worth its transaction with so many records; fewer partitions than that share one.
+# The number of records that justifies a task with its own transaction. Smaller partitions share a task.
 _RECORDS_PER_TASK: Final = 50_000
 _RECORD: Final = ("key", "value", "headers", "timestamp", "partition")
 _ORIGIN: Final = ("source_partition", "source_offset")
@@ -43,11 +43,11 @@ class RewriteSettings:
     source: str
     target: str
     state: Path
-    """A directory, for what has to be known between runs."""
+    """The state directory."""
     name: str
     rules: Rules = field(default_factory=Rules)
     partitions: int | None = None
-    """None: as many as the source has, or the target, if it is there."""
+    """None: as many as the existing target, or else the source."""
     start: str | None = None
     follow: bool = False
     interval_s: float = 1.0
@@ -57,7 +57,7 @@ class RewriteSettings:
 
 
 class RewriteJob:
-    """To be made while the job's state is held. Whatever can be known before Spark starts is checked here."""
+    """Create it while the job's lock is held. Checks everything that can be checked before Spark starts."""
 
     def __init__(self, cluster: Cluster, settings: RewriteSettings, state: JobState) -> None:
         self._cluster: Final = cluster
@@ -90,7 +90,7 @@ class RewriteJob:
         return self._pace.progress(dict(self._reached.partitions()), self._target)
 
     def has_work(self) -> bool:
-        """Whether Spark has to be started at all. It is who reads SQL, before a topic is made for it."""
+        """Whether Spark must be started. The first run needs it to validate SQL before the target is created."""
         if self._history is None or self._settings.follow or self._interrupted is not None:
             return True
         return self.erases or self._plan(keep=False) is not None
@@ -102,8 +102,8 @@ class RewriteJob:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Progress:
-        """Until the end that was found at the start, or with `follow` until the switch; or stopping is requested for,
-        which takes effect after a batch.
+        """Run until the end at the start of the run, with `follow` until the switch, or until `should_stop`, which is
+        checked after each batch.
         """
         check_sql(spark, self._settings.rules)
         history = self._history or self._start()
@@ -126,10 +126,10 @@ class RewriteJob:
                 wait(self._settings.interval_s, should_stop)
         return self.progress()
 
-    # ---- what was before
+    # ---- state of earlier runs
 
     def _start(self) -> RewriteHistory:
-        """The first run. What it takes down has been checked before."""
+        """Create the target and store the identity in the first run, after all checks."""
         settings = self._settings
         made = self._new_target.make(settings.partitions)
         self._state.keep_first(self._reached)
@@ -150,7 +150,7 @@ class RewriteJob:
         return {"job": "rewrite", "topic": settings.source, "target": settings.target, **settings.rules.to_identity()}
 
     def _check_identity(self) -> None:
-        """Raises UserError unless this is the same command: also what is left away now has been part of it."""
+        """Raises UserError unless the options are the same as in the first run."""
         known, settings = self._state.identity(), self._settings
         requested = self._identity()
         if settings.start is not None:
@@ -170,7 +170,7 @@ class RewriteJob:
         self._new_target.check_same(history.target)
         self._reached, self._interrupted = history.reached()
         if self._interrupted is not None:
-            # What of it is gone meanwhile is said now.
+            # Raises UserError if its records have been deleted in the meantime.
             self._range.next(self._interrupted.start)
         elif (last := self._state.last_plan()) is not None and history.ends() is None:
             self._keep_ends(history, last.batch)
@@ -201,9 +201,9 @@ class RewriteJob:
 
         settings = self._settings
         self._new_target.check_same(history.target)
-        # Offsets mean other records in a topic of the same name.
+        # Offsets of a recreated topic refer to other records.
         self._range.check_same(plan.end)
-        # Counted after they are written; on the disk, where they go to be sorted anyway.
+        # They are counted after writing, so persist them on disk.
         made = rows.rewrite(rows.records(spark, plan.start, plan.end)).persist(StorageLevel.DISK_ONLY)
         try:
             write_once(
@@ -219,7 +219,7 @@ class RewriteJob:
         self._pace.add(rows=written, left_out=read - written)
 
     def _in_order(self, made: "DataFrame", plan: Plan, partitions: int) -> "DataFrame":
-        """One task has all records of a partition, as the source had them."""
+        """Assign each target partition to one task, sorted in source order."""
         size = sum(offset - (plan.start.find(one) or 0) for one, offset in plan.end.partitions())
         tasks = min(partitions, -(-size // _RECORDS_PER_TASK))
         return made.repartition(tasks, "partition").sortWithinPartitions(*_ORIGIN).select(*_RECORD)
@@ -227,7 +227,7 @@ class RewriteJob:
     # ---- the end of the tail
 
     def _should_switch(self) -> bool:
-        """Asked for, and the source has been silent since then: also of what is undecided nothing is left."""
+        """Whether a switch was requested and the source has been idle since, without open transactions."""
         if not self._switch.is_requested:
             return False
         reached = dict(self._reached.partitions())
@@ -238,7 +238,7 @@ class RewriteJob:
 
 
 def _counts(made: "DataFrame") -> tuple[int, int]:
-    """How many records were read, and how many of them are to be written."""
+    """Return the numbers of records read and written."""
     row = made.selectExpr(
         f"coalesce(sum(if(partition = {COUNT}, source_offset, 0)), 0)", f"count_if(partition != {COUNT})"
     ).collect()[0]

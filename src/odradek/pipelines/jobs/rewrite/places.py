@@ -1,6 +1,6 @@
-"""Where erased keys still are: topics, by reading their records' keys; tables; groups that may have kept copies.
+"""Searches for erased keys in topics (by record key), tables, and groups whose consumers may have copies.
 
-Values are not looked into, nor what lies outside of the cluster and of the directories named.
+It does not search values, nor anything outside the cluster and the given directories.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,9 +41,9 @@ class Place:
     kind: PlaceKind
     name: str
     records: int | None
-    """None: not to be counted from here."""
+    """None if unknown."""
     advice: str
-    """What is there, and what to do about it."""
+    """The situation and what to do about it."""
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": str(self.kind), "name": self.name, "records": self.records, "advice": self.advice}
@@ -62,7 +62,7 @@ class ErasureSearch:
         self._erased: Final = erased
 
     def topics(self) -> list[str]:
-        """All that clients write to."""
+        """Return all topics that are not internal."""
         layout = self._cluster.retry("listing topics", lambda: self._cluster.layout(None))
         return sorted(topic.name for topic in layout.topics.values() if not topic.is_internal)
 
@@ -74,7 +74,7 @@ class ErasureSearch:
         return [*self._in_topics(spark), *copies, *self._groups()]
 
     def _in_topics(self, spark: "SparkSession") -> list[Place]:
-        """Also what was never committed, and what a compacted topic only keeps for now, is there."""
+        """Search all records, including aborted ones and those that compaction will remove."""
         topics = self.topics()
         if not topics:
             return []
@@ -86,7 +86,7 @@ class ErasureSearch:
                     "subscribe": ",".join(topics),
                     "startingOffsets": "earliest",
                     "endingOffsets": "latest",
-                    # Others may delete what is old, or topics, meanwhile.
+                    # Records or topics may be deleted during the search.
                     "failOnDataLoss": "false",
                     "columns": "topic,partition,key",
                 }
@@ -148,7 +148,7 @@ def _table_advice(found: TableCopies) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CountErased:
-    """Given to Spark's mapInArrow; travels to every task, which reads one partition."""
+    """Passed to Spark's mapInArrow and sent to every task, which reads one partition."""
 
     erased: ErasedKeys
     version: str

@@ -1,4 +1,4 @@
-"""What a rewrite says at its end, on paper."""
+"""Prints the results of a rewrite and of its audit."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The records of some offsets as the target is to have them: a DataFrame of Spark's."""
+"""Creates DataFrames of source records and of rewritten records."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +37,7 @@ class RewrittenRows:
         self._skip_lost: Final = skip_lost
 
     def records(self, spark: "SparkSession", start: Positions, end: Positions) -> "DataFrame":
-        """Those from start to end, with `_is_double` where duplicates are looked for."""
+        """Return the records from start to end, with `_is_double` for deduplication."""
         from pyspark.sql import functions as F
 
         if self._rules.window_ms is None:
@@ -46,12 +46,12 @@ class RewrittenRows:
         marked = self._mark_duplicates(self._read(spark, before, end))
         if before == start:
             return marked
-        # Records that are only looked back at are another batch's.
+        # Records before `start` belong to earlier batches.
         firsts = F.create_map(*(F.lit(part) for one, offset in start.partitions() for part in (one.partition, offset)))
         return marked.where(F.col("offset") >= firsts[F.col("partition")])
 
     def rewrite(self, records: "DataFrame") -> "DataFrame":
-        """What of `records` goes to the target, with partition and origin, in no order, and rows that count them."""
+        """Apply the rules. Returns unordered records with partition and origin, and one count row per task."""
         from pyspark.sql import functions as F
 
         rules = self._rules
@@ -79,9 +79,7 @@ class RewrittenRows:
         )
 
     def _mark_duplicates(self, records: "DataFrame") -> "DataFrame":
-        """Whether the same record was there so shortly before: by what came just before it, so that batches do not
-        matter.
-        """
+        """Mark a record if the previous equal record is within the window. The result does not depend on batches."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -96,7 +94,7 @@ class RewrittenRows:
         return marked.select(*_COLUMNS, IS_DOUBLE)
 
     def _window_start(self, spark: "SparkSession", start: Positions, end: Positions) -> Positions:
-        """Where the records begin that may be just before those from `start` on."""
+        """Return the offsets of the first records that may be in the window of those after `start`."""
         from pyspark.sql import functions as F
 
         window_ms = self._rules.window_ms
@@ -107,7 +105,7 @@ class RewrittenRows:
             .agg(F.unix_millis(F.min("timestamp")).alias("time_ms"))
             .collect()
         )
-        # Below zero are not times but words of the protocol.
+        # Negative timestamps have a special meaning in ListOffsets.
         timestamps = {TopicPartition(self._topic, row.partition): max(row.time_ms - window_ms, 0) for row in earliest}
         found = self._admin.offsets(timestamps) if timestamps else {}
         before = Positions()
@@ -118,7 +116,7 @@ class RewrittenRows:
 
 
 def _with_column(records: "DataFrame", name: str, text: str) -> "DataFrame":
-    """What SQL makes of a record, as bytes. It sees key and value as text."""
+    """Add the result of a SQL expression as bytes. The expression sees key and value as text."""
     from pyspark.sql import functions as F
 
     others = [one for one in records.columns if one not in _TEXT]
@@ -138,7 +136,7 @@ def _with_column(records: "DataFrame", name: str, text: str) -> "DataFrame":
 
 
 def check_sql(spark: "SparkSession", rules: Rules) -> None:
-    """Raises UserError for SQL that Spark does not understand."""
+    """Raises UserError for invalid SQL."""
     from pyspark.errors import AnalysisException, ParseException
 
     nothing = spark.createDataFrame([], _RECORD)

@@ -1,6 +1,6 @@
-"""What a rewrite does to records: another key, no duplicates within a window, not these keys. Kept with the job.
+"""The rules of a rewrite: new keys, deduplication within a window, and erased keys.
 
-Of one record always the same is made, whatever batch it is in: so an audit can make it again.
+The result does not depend on batches, so that an audit can reproduce it.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from typing import Final
 from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.text.errors import UserError
 
-# Signs of a JSON path, of which only the dot is used.
+# Characters with a meaning in JSON paths. Only the dot is allowed.
 _NOT_FIELDS: Final = set("`$[]*'\"\\")
 
 
 class Keyless(StrEnum):
-    """What becomes of records for which the new key is null."""
+    """How to handle records whose new key is null."""
 
     REFUSE = "refuse"
     KEEP = "keep"
@@ -26,23 +26,23 @@ class Keyless(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     key: str | None = None
-    """Spark's SQL over the record, or None: keys stay."""
+    """A Spark SQL expression. None: keep the keys."""
     key_field: str | None = None
-    """Instead of it, a field of JSON values; dots lead into objects."""
+    """Alternatively, a field of JSON values, with dots for nested objects."""
     keyless: Keyless = Keyless.REFUSE
     window_ms: int | None = None
-    """A record is left out if the same one is at most so far before it, by their times, in its partition."""
+    """Drop a record if an equal one precedes it in its partition within this time."""
     same_by: str | None = None
-    """Spark's SQL: what makes two records the same; None: key and value."""
+    """A Spark SQL expression that identifies equal records. None: key and value."""
     erased: ErasedKeys | None = None
-    """Keys of the source."""
+    """Erased keys of the source."""
 
     @property
     def changes_keys(self) -> bool:
         return self.key is not None or self.key_field is not None
 
     def check(self) -> "Rules":
-        """Raises UserError for what can be known without Spark."""
+        """Check what does not need Spark. Raises UserError."""
         if self.key is not None and self.key_field is not None:
             raise UserError("--key and --key-field are mutually exclusive. Choose one.")
         for name, text in (("--key", self.key), ("--key-field", self.key_field), ("--same-by", self.same_by)):
@@ -59,7 +59,7 @@ class Rules:
         return self
 
     def to_identity(self) -> dict[str, str]:
-        """As the job's file holds it. Of erased keys only a digest: they are not to be kept anywhere."""
+        """Return the form in the job's state. Erased keys are never stored, only their digest."""
         return {
             "key": self.key or "",
             "key_field": self.key_field or "",
@@ -71,7 +71,7 @@ class Rules:
 
     @classmethod
     def from_identity(cls, found: Mapping[str, str], erased: ErasedKeys | None) -> "Rules":
-        """Raises UserError if these are not the keys that the job leaves out."""
+        """Raises UserError if the erased keys differ from the job's."""
         rules = cls(
             key=found["key"] or None,
             key_field=found["key_field"] or None,

@@ -1,4 +1,4 @@
-"""The end of a live tail: somebody asks for it, and it comes when the source has been silent since then."""
+"""Ends a rewrite with --follow: after the request, it ends when no records have arrived for a while."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from odradek.base.ids import TopicPartition
 from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.state import JobState
 
-# A producer that was stopped a moment ago may still have records on the way.
+# Records of a producer that has just stopped may still be in flight.
 IDLE_S: Final = 2.0
 
 
@@ -19,7 +19,7 @@ class Switch:
         self._idle_since: float | None = None
 
     def request(self) -> None:
-        """From another process than the one that copies."""
+        """Request the switch from another process."""
         write_atomically(self._file, "")
 
     @property
@@ -27,7 +27,7 @@ class Switch:
         return self._file.is_file()
 
     def is_idle(self, ends: Mapping[TopicPartition, int], reached: Mapping[TopicPartition, int]) -> bool:
-        """True once: then the question is answered. `ends`: of all that was written, decided or not."""
+        """Return True once, and clear the request. `ends` are log end offsets, including open transactions."""
         if ends != reached:
             self._idle_since = None
             return False

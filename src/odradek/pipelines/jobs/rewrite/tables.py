@@ -1,6 +1,6 @@
-"""Tables that hold erased keys: by the column in which jobs keep a record's key, in all files of the directory.
+"""Searches the key columns of all Parquet files in tables for erased keys.
 
-Also in those that the table does not list any more: the bytes are there until somebody removes them.
+This includes files that are no longer part of the table, because their data still exists.
 """
 
 import os
@@ -18,9 +18,9 @@ from odradek.pipelines.jobs.state import DIRECTORY
 from odradek.pipelines.jobs.tables.table import TableFormat, open_table
 from odradek.text.errors import UserError
 
-# `ingest` keeps keys in the first, dead letters that are about to be sent in the second.
+# Rows have keys in `_key`, staged dead letters in `key`.
 _KEY_COLUMNS: Final = ("_key", "key")
-# A directory with one of these is a table.
+# A directory with one of these subdirectories is a table.
 _MARKS: Final = ("_delta_log", "_spark_metadata", DIRECTORY)
 _BATCH_ROWS: Final = 100_000
 
@@ -30,11 +30,11 @@ class TableCopies:
     directory: Path
     records: int
     live_records: int
-    """Of those, in files that the table lists."""
+    """The part in files of the current table."""
 
 
 def table_copies(roots: Iterable[Path], erased: ErasedKeys) -> list[TableCopies]:
-    """Raises UserError if a root is no directory."""
+    """Find tables below the roots that contain erased keys."""
     found = []
     for table in dict.fromkeys(one for root in roots for one in _tables(root)):
         listed = _listed(table)
@@ -55,17 +55,17 @@ def check_roots(roots: Iterable[Path]) -> None:
 
 
 def _tables(root: Path) -> Iterator[Path]:
-    """At the root, and below it."""
+    """Yield the tables at and below the root."""
     for place, directories, _ in os.walk(root.absolute()):
         if any(mark in directories for mark in _MARKS):
             yield Path(place)
-            # What lies in a table is looked at with it.
+            # Subdirectories of a table belong to it.
             directories.clear()
         directories.sort()
 
 
 def _listed(table: Path) -> set[str] | None:
-    """None: files count as they lie there."""
+    """Return None if the table has no log: then all files are part of it."""
     if (table / "_delta_log").is_dir():
         return set(open_table(TableFormat.DELTA, table).files())
     if (table / "_spark_metadata").is_dir():
@@ -84,7 +84,7 @@ def _count(file: Path, erased: ErasedKeys) -> int:
                 if names
             )
     except (pa.ArrowInvalid, FileNotFoundError):
-        # Half of a file, by a task that died; or gone meanwhile.
+        # An incomplete file of a crashed task, or deleted in the meantime.
         return 0
 
 

@@ -1,4 +1,4 @@
-"""The topic that a rewrite writes to: made like the source, or found empty and fitting."""
+"""The target topic of a rewrite: created like the source, or an existing empty topic."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,14 +12,14 @@ from odradek.pipelines.jobs.topic_range import TopicRange
 from odradek.pipelines.spark.topic_offsets import id_text
 from odradek.text.errors import UserError
 
-# What belongs to a topic's replicas as they lie, and not to what it is.
+# Configs that refer to specific replicas.
 _NOT_COPIED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 _OWN_CONFIG: Final = "DYNAMIC_TOPIC_CONFIG"
 
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """As a job found or made it when it began."""
+    """The target at the start of the job."""
 
     name: str
     id: str
@@ -34,7 +34,7 @@ class Target:
         self._name: Final = name
 
     def check_new(self, partitions: int | None) -> None:
-        """Raises UserError if the topic is there and does not fit, or holds records."""
+        """Raises UserError if the topic exists with other partitions or contains records."""
         if self._name == self._source:
             raise UserError(f"Topic {self._name!r} cannot be rewritten to itself. Choose another target topic.")
         found = self._find()
@@ -56,7 +56,7 @@ class Target:
             )
 
     def make(self, partitions: int | None) -> TargetTopic:
-        """Like the source in all but its partitions, unless it is there."""
+        """Create the topic like the source, except for the number of partitions, unless it exists."""
         found = self._find()
         if found is None:
             source = self._cluster.retry("looking up the topic", lambda: self._cluster.topics([self._source]))
@@ -75,7 +75,7 @@ class Target:
         return TargetTopic(self._name, id_text(found.id), len(found.partitions))
 
     def check_same(self, original: TargetTopic) -> None:
-        """Raises UserError if it is not any more what it was."""
+        """Raises UserError if the topic was deleted, recreated or has other partitions."""
         found = self._find()
         if found is None or id_text(found.id) != original.id:
             what = "was deleted" if found is None else "was deleted and recreated"
@@ -104,6 +104,6 @@ class Target:
         try:
             self._admin.create_topic(self._name, partitions=partitions, replication_factor=replicas, configs=configs)
         except KafkaError as error:
-            # By an attempt whose answer was lost.
+            # Created by an earlier attempt whose response was lost.
             if error.code is not ErrorCode.topic_already_exists:
                 raise

@@ -1,6 +1,4 @@
-"""What a task of `rewrite` does to records: leaves out duplicates and erased keys, sets the new ones, finds the new
-partitions.
-"""
+"""A task of `rewrite`: drops duplicates and erased keys, sets new keys, and computes partitions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,16 +11,15 @@ from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.pipelines.jobs.rewrite.rules import Keyless
 from odradek.pipelines.spark.version_check import check_version
 
-# What comes in: the source's columns, the new key if there is to be one, and whether it is a duplicate, if those are
-# looked for.
+# Optional input columns in addition to the source's.
 NEW_KEY: Final = "new_key"
 IS_DOUBLE: Final = "_is_double"
-# What goes out: a record, where it came from, and where it goes; at the end, how many records there were.
+# Output columns: the record, its origin and its partition. The last row has the number of records read.
 REWRITTEN: Final = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, timestamp timestamp, "
     "source_partition int, source_offset bigint, partition int"
 )
-# The partition of a row that is no record, and has for an offset how many the task has read.
+# The partition of the count row, whose source_offset is the number of records read.
 COUNT: Final = -1
 _KEPT: Final = ("value", "headers", "timestamp", "partition", "offset")
 _ARROW: Final = pa.schema(
@@ -40,7 +37,7 @@ _ARROW: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTask:
-    """Given to Spark's mapInArrow; travels to every task."""
+    """Passed to Spark's mapInArrow and sent to every task."""
 
     topic: str
     erased: ErasedKeys | None
@@ -80,10 +77,8 @@ class RewriteTask:
         )
 
     def _partitions(self, keys: Any, batch: Any) -> Any:
-        """Where Java's clients put the key. Records without one stay together with those of their partition, so that
-        they stay in order too.
-        """
-        # With numba behind it: the driver does without.
+        """Choose partitions as Java clients do. Records without a key stay with those of their source partition."""
+        # Imports numba, which the driver does not need.
         from odradek.pipelines.arrow.writing import parts_of
         from odradek.pipelines.arrow.writing_kernels import partitions_of_keys
 

@@ -1,1 +1,1 @@
-"""`odradek job skew`: which partitions and keys of a topic are hot, when they were, and what could be done about it."""
+"""`odradek job skew`: finds hot partitions and keys of a topic over time, and suggests remedies."""

@@ -1,4 +1,4 @@
-"""What a summary means: the figures that a report shows, and a suggestion. Pure."""
+"""Derives figures and suggestions from a summary. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from odradek.client.partitioner import partition_of_key
 from odradek.pipelines.jobs.skew.heavy_keys import KEY_BYTES_MAX
 from odradek.pipelines.jobs.skew.summary import Summary
 
-# So much more than the mean that a partition has to be spoken of.
+# Partitions above this multiple of the mean are reported.
 _UNEVEN: Final = 1.5
 _HOT_FOR_A_WHILE: Final = 3.0
 _KEYS_SHOWN: Final = 20
-# Windows with fewer records than that for each partition say little.
+# Windows with fewer records per partition are not significant.
 _RECORDS_MIN: Final = 20
 _MULTIPLES: Final = (2, 3, 4, 8)
 
@@ -21,10 +21,10 @@ _MULTIPLES: Final = (2, 3, 4, 8)
 class HotKey:
     key: bytes
     records: int
-    """At least; and at most so many more as the findings' `missed`."""
+    """A lower bound. The count may be higher by up to the findings' `missed`."""
     share: float
     partition: int | None
-    """Where Java's clients put it; None of a key too long to be told."""
+    """The partition that Java clients choose; None if the key is too long to be stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class SkewFindings:
     keys: tuple[HotKey, ...]
     missed: int
     unevenness: float
-    """The records of the fullest partition, by the mean."""
+    """The records of the largest partition, divided by the mean."""
     suggestions: tuple[str, ...]
 
 
@@ -100,7 +100,7 @@ def _more_partitions(partition_count: int, keys: Sequence[HotKey], unevenness: f
 
 
 def _expected(keys: Sequence[HotKey], partition_count: int) -> float:
-    """The fullest partition by the mean if these keys go where Java's clients put them, and the rest is even."""
+    """Estimate the unevenness if these keys are placed by Java clients and the rest is uniform."""
     shares = [0.0] * partition_count
     for one in keys:
         if one.partition is not None:
@@ -130,6 +130,6 @@ def _for_a_while(summary: Summary, partition_count: int) -> Iterator[str]:
 
 
 def key_text(key: bytes) -> str:
-    """As text, where it is some; nothing in it does anything to a terminal or a page that escapes."""
+    """Return the key as printable text that is safe for terminals."""
     text = key.decode(errors="backslashreplace")
     return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text[:100]) or "(empty)"

@@ -1,8 +1,8 @@
-"""The keys that there are many records of, in little memory, however many keys there are. Pure.
+"""Finds the most frequent keys in bounded memory. Pure.
 
-Misra and Gries's summary: where there are more keys than places, all counts are lowered alike, and by how much is
-remembered. So every key with more records than `missed` is here, and has at most so many more than its count says. Two
-summaries make one, in whatever order.
+This is the Misra-Gries summary: if there are more keys than places, all counts are reduced by the same amount, which
+`missed` adds up. Every key with more than `missed` records is present, and its count is at most `missed` too low.
+Summaries can be merged in any order.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-# Longer ones are told apart by a hash, and shown by their beginning.
+# Longer keys are replaced by their beginning and a hash.
 KEY_BYTES_MAX: Final = 200
 _SHOWN_BYTES: Final = 100
 
@@ -25,13 +25,13 @@ class HeavyKeys:
         self.missed = missed
 
     def add(self, keys: Any) -> None:
-        """A column of keys, none of them null."""
+        """Add a column of non-null keys."""
         if not len(keys):
             return
         found = pc.value_counts(_short(keys))
         counts = found.field("counts").to_numpy(zero_copy_only=False)
         if len(counts) > self._places:
-            # The batch alone is lowered first: of a million keys only those that may matter become Python's.
+            # Reduce the batch in numpy first, so that only frequent keys become Python objects.
             lowered = int(np.partition(counts, -self._places - 1)[-self._places - 1])
             kept = np.flatnonzero(counts > lowered)
             self.missed += lowered

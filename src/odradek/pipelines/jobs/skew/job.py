@@ -1,4 +1,4 @@
-"""Counts the records of a topic in Spark's tasks, and judges the sum. Nothing is kept or changed."""
+"""Counts the records of a topic in Spark tasks and evaluates the total. Read-only."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class SkewSettings:
 
 
 class SkewJob:
-    """Whatever can be known before Spark starts is checked here."""
+    """Checks everything that can be checked before Spark starts."""
 
     def __init__(self, cluster: Cluster, settings: SkewSettings) -> None:
         self._settings: Final = settings
         self._brokers: Final = broker_options(settings.bootstrap, cluster.security)
-        # Counts of what is there are right without what is gone.
+        # Deleted records do not matter for counts.
         range_ = TopicRange(cluster, settings.topic, skip_lost=True)
         self._partition_count: Final = len(range_.partitions())
         self._start: Final = range_.first(settings.start or "beginning")
@@ -44,7 +44,7 @@ class SkewJob:
 
     @property
     def has_work(self) -> bool:
-        """Whether Spark has to be started at all."""
+        """Whether Spark must be started."""
         return self._end is not None
 
     def run(self, spark: "SparkSession | None") -> SkewFindings:
@@ -64,7 +64,7 @@ class SkewJob:
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Given to Spark's mapInArrow; travels to every task."""
+    """Passed to Spark's mapInArrow and sent to every task."""
 
     version: str
 

@@ -1,6 +1,6 @@
-"""The report as one page, with its plots, that needs nothing else. Pure.
+"""The report as a self-contained HTML page with plots. Pure.
 
-Keys are strangers': all that comes from records is escaped.
+Keys are untrusted, so everything from records is escaped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _PARTITIONS_MAX: Final = 200
 _ROWS_MAX: Final = 64
 _ROW_HEIGHT: Final = 12
 _LINES: Final = ("#2a6fbb", "#c8553d", "#3d8f5f", "#8a5aa8", "#b58a1b")
-# Of the mean in a window: what is drawn in full colour.
+# The multiple of the mean that has full colour.
 _FULL_COLOUR: Final = 4.0
 _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 940px; margin: 2rem auto; padding: 0 1rem; color: #222; }

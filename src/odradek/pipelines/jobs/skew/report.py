@@ -1,4 +1,4 @@
-"""What `skew` prints: partitions, hot keys and the suggestion; JSON for programs."""
+"""Prints partitions, hot keys and suggestions, as tables or JSON."""
 
 import base64
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a topic's records are counted to: by partition, by time, by key. Parts of it make a whole in any order. Pure."""
+"""Counts of a topic's records by partition, time and key. Summaries can be merged in any order. Pure."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ KEY_PLACES: Final = 1000
 WINDOW_KEY_PLACES: Final = 30
 WINDOWS_MAX: Final = 120
 _WINDOW_MS_MIN: Final = 1000
-# Of the source.
+# The source columns.
 COLUMNS: Final = ("key", "value", "partition", "timestamp")
 
 
@@ -43,7 +43,7 @@ class Window:
 
 
 class Summary:
-    """`windows` are by their number; each is `window_ms` long, twice as long whenever there would be too many."""
+    """`windows` are by number. Their length `window_ms` doubles whenever there would be too many."""
 
     def __init__(self) -> None:
         self.partitions: dict[int, Tally] = {}
@@ -57,7 +57,7 @@ class Summary:
         return sum(one.records for one in self.partitions.values())
 
     def add(self, batch: Any) -> None:
-        """Records as Arrow columns."""
+        """Add records in Arrow columns."""
         if not batch.num_rows:
             return
         key, value = batch.column("key"), batch.column("value")
@@ -93,7 +93,7 @@ class Summary:
         self._fit()
 
     def _widen(self, first_ms: int, last_ms: int) -> None:
-        """Before a batch that spans long, such as one with timestamps of every century, becomes as many windows."""
+        """Widen the windows first if the batch spans a long time, so that it does not create too many."""
         while (last_ms - first_ms) // self.window_ms >= WINDOWS_MAX:
             self._double()
 

@@ -1,4 +1,4 @@
-"""What goes wrong between a job and a catalog, in one line, and without the secrets that it was asked with."""
+"""Converts catalog errors to one-line messages without secrets."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,19 +28,19 @@ UNKNOWN_OUTCOMES: Final = (
     TooManyRequestsError,
     RequestException,
 )
-"""Whether it was done is not known, or it could not be done just then: to be looked up, and asked again."""
+"""The request may or may not have been executed, or should be retried later."""
 
 _ACCESS_ERRORS: Final = (AuthorizationExpiredError, ForbiddenError, OAuthError, UnauthorizedError)
 _SECRET: Final = re.compile("token|credential|secret|password|header|key", re.IGNORECASE)
-# Shorter ones are parts of words, and no secrets.
+# Shorter values are probably not secrets, and replacing them would garble messages.
 _SECRET_CHARACTERS_MIN: Final = 4
-# Whatever answers in the place of a catalog may answer with a page.
+# A server that is not a catalog may return a whole page.
 _TEXT_CHARACTERS_MAX: Final = 300
 
 
 @contextmanager
 def explain_catalog_errors(catalog: str, secrets: Iterable[str]) -> Iterator[None]:
-    """Raises UserError for what a catalog, or the way to it, is the reason of."""
+    """Raise UserError for errors of the catalog or the connection to it."""
     try:
         yield
     except UNKNOWN_OUTCOMES as error:
@@ -56,7 +56,7 @@ def explain_catalog_errors(catalog: str, secrets: Iterable[str]) -> Iterator[Non
 
 
 def secrets_of(settings: Mapping[str, Any], *, is_secret: bool = False) -> list[str]:
-    """The values by which a catalog knows who asks; those of a credential also by their parts."""
+    """Return the secret values in the settings. Credentials are also split into their parts."""
     found = []
     for name, value in settings.items():
         guarded = is_secret or _SECRET.search(name) is not None
@@ -68,7 +68,7 @@ def secrets_of(settings: Mapping[str, Any], *, is_secret: bool = False) -> list[
 
 
 def _describe(error: Exception, secrets: Iterable[str]) -> str:
-    """A server may repeat what it was asked with."""
+    """Redact secrets, which a server may repeat in its error."""
     text = one_line(error)
     for one in secrets:
         text = text.replace(one, "***")

@@ -1,4 +1,4 @@
-"""Where an Iceberg table is listed: a SQLite file beside it, another database, or a REST catalog."""
+"""The catalog of an Iceberg table: a SQLite file in its directory, another database, or a REST catalog."""
 
 import json
 import re
@@ -15,8 +15,7 @@ from odradek.text.errors import UserError, as_sentence
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-# By which PyIceberg's own settings for a catalog that is given by its address are found, such as a token:
-# PYICEBERG_CATALOG__ODRADEK__TOKEN.
+# The name of catalogs given by URL in PyIceberg's settings, for example PYICEBERG_CATALOG__ODRADEK__TOKEN.
 _NAME: Final = "odradek"
 _NAMESPACE: Final = "odradek"
 _FILE: Final = "catalog.json"
@@ -27,13 +26,13 @@ _NOT_IN_NAMES: Final = re.compile(r"[^0-9A-Za-z_]")
 @dataclass(frozen=True, slots=True)
 class CatalogPlace:
     address: str | None = None
-    """sqlite:///FILE, http://…, or what PyIceberg's settings call it; None: a SQLite file in the table's directory."""
+    """sqlite:///FILE, http://…, or a name in PyIceberg's settings. None: a SQLite file in the table's directory."""
     table: str | None = None
-    """NAMESPACE.NAME; None: by the directory."""
+    """NAMESPACE.NAME. None: the directory's name."""
 
     @classmethod
     def of(cls, directory: Path, requested: "CatalogPlace | None") -> "CatalogPlace":
-        """As it was kept when the table was new. Raises UserError if something else is requested for."""
+        """Return the stored place of an existing table. Raises UserError if another one is requested."""
         requested = requested or cls()
         if requested.address is not None and _holds_secret(requested.address):
             raise UserError(
@@ -95,7 +94,7 @@ def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
 
 
 def catalog_settings(address: str) -> tuple[str, dict[str, Any]]:
-    """The name by which PyIceberg's settings know a catalog, and what they say of it, secrets among it."""
+    """Return the catalog's name and settings in PyIceberg's configuration, including secrets."""
     from pyiceberg.utils.config import Config
 
     name = _NAME if "://" in address else address
@@ -108,7 +107,7 @@ def catalog_settings(address: str) -> tuple[str, dict[str, Any]]:
 
 
 def _holds_secret(address: str) -> bool:
-    """Of a REST catalog's address anything beside host and path, which mean nothing to it, may be one."""
+    """In a REST catalog's URL, user and query may be secrets too."""
     parts = urlsplit(address)
     return parts.password is not None or (_is_web(address) and bool(parts.username or parts.query))
 

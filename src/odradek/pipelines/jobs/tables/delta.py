@@ -1,4 +1,4 @@
-"""A Delta table, by delta-rs. The marker is Delta's own `txn` action, in the commit that adds the files."""
+"""A Delta table, with delta-rs. The marker is a `txn` action in the commit that adds the files."""
 
 import json
 import time
@@ -15,10 +15,10 @@ from deltalake.transaction import AddAction, RemoveAction
 from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, committed_by_another_run, missing_columns, one_line
 from odradek.text.errors import UserError
 
-# Others may commit to the table at the same time; each try begins with what they left.
+# Other writers may commit at the same time. Each attempt reloads the table.
 _TRIES_MAX: Final = 50
 _PAUSE_S: Final = 0.1
-# Features of a reader without which files alone are not the rows.
+# Reader features that make the data files alone insufficient.
 _UNREADABLE: Final = ("deletionVectors", "columnMapping")
 
 
@@ -71,7 +71,7 @@ class DeltaLakeTable:
         ]
         properties = CommitProperties(
             custom_metadata={"odradek": {"job": job, "batch": batch}},
-            # On the version that was looked at, or not at all: what others did meanwhile may be this very batch.
+            # Only commit to the loaded version: a concurrent commit may be this same batch.
             max_commit_retries=0,
             app_transactions=[Transaction(_app_id(job), batch)],
         )
@@ -91,7 +91,7 @@ class DeltaLakeTable:
                 table.create_write_transaction(added, "append", table.schema(), commit_properties=properties)
                 return
             except DeltaError as error:
-                # Also when the outcome is not known: the marker will tell.
+                # The outcome may be unknown. The next attempt checks the marker.
                 conflict = error
                 time.sleep(_PAUSE_S)
         raise UserError(f"Cannot commit batch {batch} ({one_line(conflict)}). Run the job again.")

@@ -1,4 +1,4 @@
-"""An Iceberg table, by PyIceberg. The marker is a property of the table, set in the commit that adds the files."""
+"""An Iceberg table, with PyIceberg. The marker is a table property, set in the commit that adds the files."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ from odradek.pipelines.jobs.tables.catalogs import CatalogPlace, catalog_setting
 from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, committed_by_another_run, missing_columns, one_line
 from odradek.text.errors import UserError
 
-# Others may commit to the table at the same time; each try begins with what they left.
+# Other writers may commit at the same time. Each attempt reloads the table.
 _CONFLICTS_MAX: Final = 50
 _PAUSE_S: Final = 0.1
-# A catalog that is started again does not answer for a while.
+# A restarting catalog does not respond for a while.
 _NO_RESPONSE_MAX: Final = 10
 _NO_RESPONSE_PAUSE_S: Final = 1.0
 _LOCAL: Final = "file://"
@@ -36,7 +36,7 @@ _LOCAL: Final = "file://"
 
 class IcebergTable:
     def __init__(self, directory: Path, place: CatalogPlace | None = None) -> None:
-        """`place`: where it is to be, or else what was said of it before."""
+        """`place` defaults to the stored one."""
         self._directory: Final = directory
         self._place: Final = CatalogPlace.of(directory, place)
         self._opened: Catalog | None = None
@@ -79,8 +79,8 @@ class IcebergTable:
                 if paths and paths[0].removeprefix(_LOCAL) not in _files(table):
                     raise committed_by_another_run(job, batch)
                 return
-            # On the version that was looked at, or not at all: what others did meanwhile may be this very batch, and
-            # the library would put these files behind it. Said to what was loaded; the table keeps what it says.
+            # Only commit to the loaded version: a concurrent commit may be this same batch, and a retry by the library
+            # would add the files again. This changes the loaded metadata only, not the table.
             table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
             marker = {"odradek.job": job, "odradek.batch": str(batch)}
             with table.transaction() as change:
@@ -88,8 +88,8 @@ class IcebergTable:
                 if paths:
                     change.add_files(paths, snapshot_properties=marker, check_duplicate_files=False)
                 else:
-                    # A REST catalog compares the snapshot and not the version: without one, a marker that comes late
-                    # would be set in the place of a later batch's.
+                    # A REST catalog compares snapshots, not versions. Without a new snapshot, a delayed commit could
+                    # overwrite the marker of a later batch.
                     with change.update_snapshot(snapshot_properties=marker).fast_append():
                         pass
 
@@ -111,13 +111,13 @@ class IcebergTable:
         try:
             catalog.create_table(self._place.identifier, schema=columns, location=location)
         except NoSuchNamespaceError:
-            # Not before it is missed: who may create tables may not always create namespaces.
+            # Create the namespace only if it is missing, because that may need more permissions.
             with suppress(NamespaceAlreadyExistsError):
                 catalog.create_namespace(self._place.namespace)
             catalog.create_table(self._place.identifier, schema=columns, location=location)
 
     def _repeat(self, attempt: Callable[[], None], problem: str) -> None:
-        """Each time on what is there then: others may have committed, and what was not answered may have been done."""
+        """Retry conflicts and missing responses. Each attempt checks the current state of the table."""
         conflicts = no_responses = 0
         with self._explain_errors():
             while True:
@@ -177,18 +177,18 @@ def _property(job: str) -> str:
 
 
 def _uri(path: Path) -> str:
-    """As Iceberg's libraries take it: nothing in it is escaped."""
+    """Return an unescaped file URI, as Iceberg libraries expect."""
     return f"{_LOCAL}{path.absolute()}"
 
 
 def _arrow(table: CatalogTable) -> Any:
-    """Without the numbers by which Iceberg knows its fields."""
+    """Return the schema without Iceberg's field IDs."""
     found = schema_to_pyarrow(table.schema(), include_field_ids=False)
     return pa.schema([pa.field(one.name, _plain(one.type)) for one in found])
 
 
 def _plain(kind: Any) -> Any:
-    """Iceberg knows strings, bytes and lists of one size only."""
+    """Replace large types, which Iceberg does not distinguish."""
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_large_binary(kind):

@@ -1,7 +1,7 @@
-"""Plain Parquet with the log that Spark's file sink keeps, `_spark_metadata`: what it lists counts, once.
+"""Parquet files with `_spark_metadata`, the log of Spark's file sink.
 
-Spark reads such a directory by its log, without being told; so each batch is there wholly or not at all. Other readers
-see the files of batches that failed, too. The marker is the log itself: one entry for each batch, of one job.
+Spark reads only the files in the log, so that each batch is visible completely or not at all. Other readers also see
+the files of failed batches. The log is the marker: it has one entry per batch, of one job.
 """
 
 import json
@@ -17,7 +17,7 @@ from odradek.text.errors import UserError
 _LOG: Final = "_spark_metadata"
 _VERSION: Final = "v1"
 _COMPACT: Final = ".compact"
-# Spark's default: each tenth entry holds all before it. Its readers expect it there.
+# Spark's default: every tenth entry contains all entries before it.
 _COMPACT_INTERVAL: Final = 10
 
 
@@ -85,7 +85,7 @@ class ParquetTable:
         return {int(number): file for number, file in named if number.isdigit()}
 
     def _lines(self) -> Iterator[str]:
-        """Of all files, oldest first."""
+        """Yield the log lines of all files, oldest first."""
         entries = self._entries()
         first = max((number for number, file in entries.items() if file.name.endswith(_COMPACT)), default=0)
         for number in sorted(entries):

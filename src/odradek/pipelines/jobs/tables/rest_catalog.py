@@ -1,4 +1,4 @@
-"""PyIceberg's REST catalog, which by itself waits for an answer without an end."""
+"""PyIceberg's REST catalog with timeouts."""
 
 from typing import Any, Final
 
@@ -7,14 +7,14 @@ from requests import Session
 from requests.adapters import HTTPAdapter
 
 _CONNECT_S_MAX: Final = 10.0
-_ANSWER_S_MAX: Final = 60.0
+_RESPONSE_S_MAX: Final = 60.0
 
 
 class BoundedRestCatalog(RestCatalog):
-    """A job that hangs says nothing; one that ends says why, and goes on when it is run again."""
+    """A job should fail with a message instead of hanging. It resumes when it is run again."""
 
     def _config_headers(self, session: Session) -> None:
-        # The first thing that is done to every session, also to the one that asks for a token.
+        # PyIceberg calls this first for every session, including the one for the token.
         super()._config_headers(session)
         for scheme in ("http://", "https://"):
             session.mount(scheme, _BoundedAdapter())
@@ -23,5 +23,5 @@ class BoundedRestCatalog(RestCatalog):
 class _BoundedAdapter(HTTPAdapter):
     def send(self, *arguments: Any, **options: Any) -> Any:
         if options.get("timeout") is None:
-            options["timeout"] = (_CONNECT_S_MAX, _ANSWER_S_MAX)
+            options["timeout"] = (_CONNECT_S_MAX, _RESPONSE_S_MAX)
         return super().send(*arguments, **options)

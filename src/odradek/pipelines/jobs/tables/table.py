@@ -1,4 +1,4 @@
-"""What a job asks of a table, and how one is opened."""
+"""The interface of tables, and how to open one."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -18,7 +18,7 @@ class TableFormat(StrEnum):
 
 
 class DataFile(NamedTuple):
-    """Written, and on the disk, by a task. `name` is relative to the table."""
+    """A file written and synced by a task. `name` is relative to the table."""
 
     name: str
     size_bytes: int
@@ -31,28 +31,26 @@ NO_BATCH = -1
 
 class Table(Protocol):
     def check_new(self) -> None:
-        """Before the first batch of a job. Raises UserError if something else is there."""
+        """Called before a job's first batch. Raises UserError if the directory has other contents."""
 
     def last_batch(self, job: str) -> int:
-        """The number of the last batch of this job that counts; NO_BATCH before the first."""
+        """Return the job's last committed batch, or NO_BATCH."""
 
     def shape(self, columns: Any) -> None:
-        """Creates the table, or adds the columns that it lacks. Raises UserError if others are of another type."""
+        """Create the table or add missing columns. Raises UserError if a column has another type."""
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
-        """All files or none, once. If this batch counts already it is with these files, or else another run has
-        committed it meanwhile, which raises UserError.
-        """
+        """Commit the files atomically and once. Raises UserError if another run has committed this batch."""
 
     def files(self) -> list[str]:
-        """The paths of all files that count now."""
+        """Return the paths of all committed files."""
 
     def columns(self) -> Any | None:
-        """The pyarrow schema, where the table knows it."""
+        """Return the pyarrow schema, if the table stores it."""
 
 
 def open_table(format: TableFormat, directory: Path, place: "CatalogPlace | None" = None) -> Table:
-    """`place` is an Iceberg table's, and need not be said again."""
+    """`place` is for new Iceberg tables."""
     try:
         if format is TableFormat.PARQUET:
             from odradek.pipelines.jobs.tables.parquet import ParquetTable
@@ -70,7 +68,7 @@ def open_table(format: TableFormat, directory: Path, place: "CatalogPlace | None
 
 
 def missing_columns(present: Any, wanted: Any, is_same: Callable[[Any, Any], bool]) -> list[Any]:
-    """Those of `wanted` that the table lacks. Raises UserError if it has one that is of another type."""
+    """Return the missing columns. Raises UserError if a column has another type."""
     by_lower = {one.name.lower(): one for one in present}
     missing = []
     for field in wanted:
@@ -93,5 +91,5 @@ def committed_by_another_run(job: str, batch: int) -> UserError:
 
 
 def one_line(error: BaseException | None) -> str:
-    """Of a library whose messages have several."""
+    """Join the lines of a library's message."""
     return " ".join(str(error).split())
