@@ -10,7 +10,7 @@ from tests.sim.__main__ import FOUND_BY
 
 pytestmark = pytest.mark.tier("test")
 
-BUG = "acknowledged-before-the-append"
+BUG = "ack-before-append"
 
 
 def hashes(output: str) -> dict[str, str]:

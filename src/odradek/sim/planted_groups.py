@@ -38,7 +38,7 @@ def _forget_the_end(sound: Any) -> Any:
 
 GROUP_BUGS: Final = (
     plant(
-        "commit-acknowledged-before-the-replicas",
+        "offset-commit-acknowledged-before-replication",
         "a coordinator responds when a commit is in its own log only",
         CoordinatorContext,
         "_defer_until_committed",
@@ -46,7 +46,7 @@ GROUP_BUGS: Final = (
         scenario=GROUPS,
     ),
     plant(
-        "coordinator-serves-too-early",
+        "coordinator-active-before-commit",
         "a new coordinator serves before its log is committed, and returns less than its predecessor did",
         CoordinatorContext,
         "_activate_when_committed",
@@ -54,8 +54,8 @@ GROUP_BUGS: Final = (
         scenario=GROUPS,
     ),
     plant(
-        "coordinator-forgets-the-end",
-        "the last records are not loaded when a coordinator takes over",
+        "coordinator-skips-last-records",
+        "a new coordinator does not load the last records",
         context,
         "replay_log",
         _forget_the_end,
@@ -78,7 +78,7 @@ GROUP_BUGS: Final = (
         scenario=GROUPS,
     ),
     plant(
-        "given-before-given-up",
+        "partition-assigned-before-revoked",
         "a partition is assigned to its next owner before the former one has revoked it",
         ConsumerGroup,
         "is_free",

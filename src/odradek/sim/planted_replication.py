@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.apis import fetch, fetch_reading, list_offsets
@@ -21,12 +22,14 @@ from odradek.sim.planted_bug import always, plant
 from odradek.sim.scenarios import (
     REPLICAS_APART,
     REPLICAS_CRASH,
+    REPLICAS_DAMAGED,
     REPLICAS_DEPOSED,
     REPLICAS_FLUSHED,
     REPLICAS_POWER_LOSS,
 )
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.producer_state import Origin, StagedProducers
+from odradek.storage.partition.log_dir_moves import LogDirMoves
 from odradek.storage.partition.partition import Partition
 
 # ---- leaders
@@ -98,6 +101,38 @@ def _admit_any_life(sound: Any) -> Any:
     return is_eligible
 
 
+_log_starts: Final[WeakKeyDictionary[LeaderState, int]] = WeakKeyDictionary()
+"""The log start offset of each leader, which `LeaderState` itself does not know."""
+
+
+def _note_log_start(sound: Any) -> Any:
+    def follower_fetched(partition: Partition, *fetch: Any) -> None:
+        if partition.leader_state is not None:
+            _log_starts[partition.leader_state] = partition.log.log_start_offset
+        sound(partition, *fetch)
+
+    return follower_fetched
+
+
+def _require_log_start(sound: Any) -> Any:
+    def maybe_expand_isr(leader: LeaderState, follower: FollowerProgress) -> None:
+        if 0 <= follower.log_start_offset < _log_starts.get(leader, 0):
+            follower.awaits_isr_expansion = False
+        else:
+            sound(leader, follower)
+
+    return maybe_expand_isr
+
+
+def _publish_after_stop(sound: Any) -> Any:
+    def published(partition: Partition, appended: Any, data: memoryview, *others: Any) -> None:
+        sound(partition, appended, data, *others)
+        if partition.leader_state is None and not appended.duplicate:
+            partition.shared_high_watermark.advance_to(appended.last_offset + 1, len(data))
+
+    return published
+
+
 def _acknowledge_on_leaving(sound: Any) -> Any:
     return lambda partition, code: sound(partition, ErrorCode.none)
 
@@ -161,6 +196,15 @@ def _keep_the_log_start(sound: Any) -> Any:
     return on_append
 
 
+def _leave_move_running(sound: Any) -> Any:
+    async def cancel(moves: LogDirMoves, name: Any) -> None:
+        move = moves._moves.get(name)
+        if move is None or move.partition.unavailable is None:
+            await sound(moves, name)
+
+    return cancel
+
+
 async def _no_sync(fetcher: ReplicaFetcher) -> None:
     await asyncio.sleep(0)
 
@@ -203,36 +247,36 @@ _bug: Final = partial(plant, scenario=REPLICAS_CRASH)
 
 REPLICATION_BUGS: Final = (
     _bug(
-        "acknowledged-before-in-sync",
-        "the producer hears before the replicas in sync have its records",
+        "ack-before-isr-replicated",
+        "acks=all is acknowledged before the ISR has the records",
         LeaderState,
         "acks_all_result",
         always(ErrorCode.none),
     ),
     _bug(
-        "acknowledged-on-leaving",
-        "a leader that is deposed acknowledges what it could not commit",
+        "deposed-leader-acknowledges",
+        "a deposed leader acknowledges uncommitted records",
         Partition,
         "_fail_uncommitted",
         _acknowledge_on_leaving,
     ),
     _bug(
         "zombie-leader",
-        "who leads no more goes on taking records",
+        "a broker that no longer leads accepts records",
         Partition,
         "check_leader",
         _serve_without_leading,
     ),
     _bug(
-        "committed-by-majority",
-        "most of the replicas in sync are enough",
+        "high-watermark-by-majority",
+        "the high watermark advances with a majority of the ISR",
         LeaderState,
         "advance_high_watermark",
         _advance_by_majority,
     ),
     _bug(
         "high-watermark-below-min-isr",
-        "the high watermark moves with too few in sync",
+        "the high watermark advances with fewer ISR members than min.insync.replicas",
         LeaderState,
         "advance_high_watermark",
         _advance_below_min_isr,
@@ -240,36 +284,36 @@ REPLICATION_BUGS: Final = (
     ),
     _bug(
         "min-isr-not-checked",
-        "acks=all is enough with however few are in sync",
+        "min.insync.replicas is not enforced for acks=all",
         LeaderState,
         "min_isr",
         lambda sound: property(lambda leader: 1),
     ),
     _bug(
-        "shrink-before-committed",
-        "who is to leave the replicas in sync is not waited for any more",
+        "isr-shrink-before-commit",
+        "the leader ignores a replica before the controller has committed its removal from the ISR",
         LeaderState,
         "maximal_isr",
         _count_proposed_only,
     ),
     _bug(
-        "in-sync-at-once",
-        "whoever fetches is in sync",
+        "isr-join-at-once",
+        "a follower joins the ISR with its first fetch",
         LeaderState,
         "_maybe_expand_isr",
         _admit_at_once,
     ),
     _bug(
-        "in-sync-before-the-epoch",
-        "who has what a new leader knows to be committed is in sync, though its predecessor had committed more",
+        "isr-join-before-epoch-start",
+        "a follower joins the ISR before it reaches the start of the leader epoch",
         LeaderState,
         "_maybe_expand_isr",
         _admit_before_the_epoch,
         scenario=REPLICAS_DEPOSED,
     ),
     _bug(
-        "stale-broker-epoch",
-        "what a broker fetched in a former life brings it into sync in the next",
+        "isr-join-with-stale-broker-epoch",
+        "fetches of a broker's earlier incarnation count when it joins the ISR",
         IsrChanges,
         "_is_eligible",
         lambda sound: lambda changes, broker_id, _, partition: sound(changes, broker_id, NO_BROKER_EPOCH, partition),
@@ -278,52 +322,52 @@ REPLICATION_BUGS: Final = (
         scenario=REPLICAS_POWER_LOSS,
     ),
     _bug(
-        "read-beyond-the-high-watermark",
-        "consumers are given what is not committed",
+        "read-above-high-watermark",
+        "consumers read above the high watermark",
         PartitionLog,
         "read_cached",
         _read_to_the_end,
     ),
     _bug(
-        "end-told-too-early",
-        "a new leader tells an end below what its predecessor told",
+        "end-offset-before-high-watermark-known",
+        "a new leader returns an end offset before its high watermark has caught up with its predecessor's",
         list_offsets,
         "_check_watermark_known",
         always(None),
         scenario=REPLICAS_APART,
     ),
     _bug(
-        "cut-at-the-high-watermark",
-        "a follower cuts its log at its high watermark before it asks the leader",
+        "truncation-to-high-watermark",
+        "a follower truncates its log to its high watermark before it compares epochs with the leader",
         Roles,
         "_follow",
         _cut_when_following,
     ),
     _bug(
-        "follower-claims-more",
-        "a follower fetches from beyond what it has written",
+        "follower-fetches-beyond-log-end",
+        "a follower fetches from an offset above its log end",
         FollowerState,
         "fetch_position",
         _claim_more,
     ),
     _bug(
-        "follower-fetches-before-the-sync",
-        "a follower of a topic with flush.messages=1 acknowledges what is only in memory",
+        "follower-fetches-before-fsync",
+        "a follower of a topic with flush.messages=1 fetches before it has synced",
         ReplicaFetcher,
         "_sync_before_fetch",
         lambda sound: _no_sync,
         scenario=REPLICAS_FLUSHED,
     ),
     _bug(
-        "followers-forget-producers",
-        "a new leader does not know which batches it has",
+        "producer-state-not-replicated",
+        "followers do not update the producer state",
         StagedProducers,
         "add",
         _forget_replicated,
     ),
     _bug(
-        "divergence-not-looked-for",
-        "a leader gives records to a follower whose log is not like its own",
+        "divergence-not-detected",
+        "a leader does not detect a follower's diverging log",
         fetch_reading,
         "diverging_of",
         always(None),
@@ -331,41 +375,74 @@ REPLICATION_BUGS: Final = (
         scenario=REPLICAS_DEPOSED,
     ),
     _bug(
-        "log-start-not-passed-on",
-        "what a leader deletes, its followers keep",
+        "log-start-not-replicated",
+        "followers ignore the leader's log start offset",
         FollowerState,
         "on_append",
         _keep_the_log_start,
     ),
     _bug(
-        "elected-from-outside",
-        "with nobody in sync and nobody eligible, anybody leads",
+        "unclean-election",
+        "any replica is elected when the ISR and the ELR are empty",
         PartitionChange,
         "_elect",
         _elect_anybody,
     ),
     _bug(
-        "eligible-though-others-went-on",
-        "whoever was in sync once stays eligible",
+        "elr-not-cleared",
+        "the ELR keeps replicas that missed committed records",
         PartitionChange,
         "_eligible",
         _keep_eligible,
         (PartitionChange, "_check_sets", always(None)),
     ),
     _bug(
-        "unclean-stop-taken-for-clean",
-        "a broker that lost power is taken for one that has everything",
+        "unclean-shutdown-treated-as-clean",
+        "a broker keeps its place in the ISR after an unclean shutdown",
         Brokers,
         "_end_previous_incarnation",
         _take_for_clean,
         scenario=REPLICAS_POWER_LOSS,
     ),
     _bug(
-        "moved-before-caught-up",
-        "a reassignment is over before the newcomers are in sync",
+        "reassignment-completed-before-isr",
+        "a reassignment completes before the added replicas are in the ISR",
         Assignment,
         "completed",
         _complete_at_once,
         scenario=REPLICAS_POWER_LOSS,
+    ),
+    # The next four were faults of this broker that seeds found: see tests/sim/test_found_seeds.py.
+    _bug(
+        "log-dir-move-outlives-replica",
+        "a replica that is removed during a log dir move and assigned again loses its log to the end of the old move",
+        LogDirMoves,
+        "cancel",
+        _leave_move_running,
+        scenario=REPLICAS_DAMAGED,
+    ),
+    _bug(
+        "log-start-sent-late",
+        "a restarted follower learns its leader's log start offset late, and may lead with deleted records before",
+        fetch_reading,
+        "_needs_log_start",
+        always(False),
+        scenario=REPLICAS_DAMAGED,
+    ),
+    _bug(
+        "append-after-stop-committed",
+        "an append that completes while the broker stops advances the high watermark",
+        Partition,
+        "_published",
+        _publish_after_stop,
+    ),
+    _bug(
+        "isr-requires-log-start",
+        "a follower joins the ISR only with its leader's log start offset, which it cannot have before it joins",
+        LeaderState,
+        "_maybe_expand_isr",
+        _require_log_start,
+        (Partition, "follower_fetched", _note_log_start),
+        scenario=REPLICAS_APART,
     ),
 )

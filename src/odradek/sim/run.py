@@ -27,8 +27,8 @@ from odradek.sim.triggers import Triggers
 from odradek.sim.workload import ADMIN_TOPICS, VERIFIER, Workload
 from odradek.sim.world import World, simulated_world
 
-LIVENESS: Final = "23 once healed, everything goes on"
-UNEXPECTED: Final = "no error that nobody expected"
+LIVENESS: Final = "23 after the faults end, the cluster recovers"
+UNEXPECTED: Final = "no unexpected errors"
 _START_SECONDS_MAX: Final = 30.0
 _RECOVERY_SECONDS_MAX: Final = 60.0
 _AFTER_HEALING_SECONDS: Final = 1.0

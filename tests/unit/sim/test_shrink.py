@@ -23,7 +23,7 @@ def result(*violations: Violation, faults: int = 8, events: tuple[Event, ...] = 
     )
 
 
-BROKEN = Violation("1 acknowledged is readable", "it is not", 3.0)
+BROKEN = Violation("1 acknowledged records are readable", "it is not", 3.0)
 
 
 def test_the_faults_that_matter_are_left() -> None:
@@ -61,7 +61,7 @@ def test_it_gives_up_in_the_end() -> None:
 
 
 def test_a_failure_is_told_in_one_page() -> None:
-    violation = Violation("1 acknowledged is readable", "orders0-1 is not there", 3.0)
+    violation = Violation("1 acknowledged records are readable", "orders0-1 is not there", 3.0)
     events = (
         Event(1.0, "producer0a", "hears that orders0-0 is at 3", True),
         Event(1.5, "producer1a", "hears that orders0-1 is at 4", True),

@@ -16,10 +16,10 @@ from odradek.sim.quorum_history import (
     ShutdownRequested,
 )
 
-NOT_EARLY: Final = "a broker that can be reached is not fenced before its session is over"
-FENCED: Final = "a broker that is silent for a session is fenced"
-STALE_EPOCH: Final = "a heartbeat of a past registration is refused"
-OWN_EPOCH: Final = "every incarnation of a broker has an epoch of its own"
+NOT_EARLY: Final = "a reachable broker is not fenced before its session expires"
+FENCED: Final = "a broker whose session expires is fenced"
+STALE_EPOCH: Final = "heartbeats with a stale broker epoch are rejected"
+OWN_EPOCH: Final = "every incarnation of a broker has its own epoch"
 # What a controller does late, for all that its disk and its threads may cost.
 _LATE_SECONDS: Final = 1.5
 _BUSY_SECONDS: Final = 0.1

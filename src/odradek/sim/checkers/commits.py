@@ -20,13 +20,13 @@ from odradek.sim.quorum_history import (
     VoterServed,
 )
 
-ON_A_MAJORITY: Final = "19 what is committed is on a majority"
-OWN_EPOCH: Final = "19 only what is of the own epoch is committed by counting"
-NEVER_BACK: Final = "19 the high watermark only grows"
-STAYS: Final = "19 what is committed stays"
-SAME_ON_ALL: Final = "19 what is committed is the same on all"
+ON_A_MAJORITY: Final = "19 committed records are on a majority"
+OWN_EPOCH: Final = "19 only records of the leader's own epoch are committed by counting"
+NEVER_BACK: Final = "19 high watermarks only grow"
+STAYS: Final = "19 committed records stay"
+SAME_ON_ALL: Final = "19 committed records are the same on all voters"
 RESIGNS: Final = "19 a leader without a majority resigns"
-PROGRESS: Final = "23 with a majority up there is progress"
+PROGRESS: Final = "23 a healthy majority makes progress"
 _LATE_SECONDS: Final = 1.0
 _PROGRESS_SECONDS: Final = 4.0
 

@@ -10,8 +10,8 @@ from typing import Final
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Change, ChangeKind, History, Outcome
 
-ANSWERED: Final = "a change of metadata that was answered is committed"
-SHOWN: Final = "metadata that is shown is committed"
+ANSWERED: Final = "acknowledged metadata changes are committed"
+SHOWN: Final = "brokers serve only committed metadata"
 _WITH_VALUE: Final = frozenset({ChangeKind.CREATE, ChangeKind.CONFIGURE})
 
 

@@ -18,15 +18,15 @@ from odradek.sim.quorum_history import (
 )
 
 ONE_VOTE: Final = "19 one vote per epoch"
-VOTE_SYNCED: Final = "19 a vote is synced before it is given"
-EPOCH_SYNCED: Final = "19 an epoch is synced before it is named"
-PAST_EPOCH: Final = "19 who speaks of a past epoch is refused"
-LOG_FRESH: Final = "19 whoever is voted for has as much of the log"
-CLAIM_SYNCED: Final = "19 a candidate claims what it has synced"
-PRE_VOTES: Final = "19 no epoch without a majority's pre-votes"
+VOTE_SYNCED: Final = "19 votes are synced before they are granted"
+EPOCH_SYNCED: Final = "19 epochs are synced before they are reported"
+PAST_EPOCH: Final = "19 requests of a past epoch are rejected"
+LOG_FRESH: Final = "19 voters grant votes only to candidates with an up-to-date log"
+CLAIM_SYNCED: Final = "19 candidates report only their synced log"
+PRE_VOTES: Final = "19 a new epoch needs pre-votes of a majority"
 ONE_LEADER: Final = "19 one leader per epoch"
-NOT_DEPOSED: Final = "a leader that a majority can reach is not deposed"
-NO_HELP: Final = "who hears its leader helps nobody to depose it"
+NOT_DEPOSED: Final = "a leader that a majority can reach is not replaced"
+NO_HELP: Final = "followers of a live leader grant no pre-votes"
 # Connections that broke are made again, what was held up comes through, and followers have fetched.
 _SETTLING_SECONDS: Final = 2.0
 _LATE_SECONDS: Final = 0.05

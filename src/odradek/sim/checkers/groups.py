@@ -16,10 +16,10 @@ from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.group_history import NO_OFFSET, Commit, CommitView, GroupHistory
 
-ONE_OWNER: Final = "14 one owner in each generation"
-ONE_HOLDER: Final = "14 one owner in each member epoch"
+ONE_OWNER: Final = "14 a partition has one owner per generation"
+ONE_HOLDER: Final = "14 a partition has one owner per member epoch"
 STALE: Final = "14 a stale member cannot commit"
-COMMITS_STAY: Final = "15 an acknowledged commit stays"
+COMMITS_STAY: Final = "15 acknowledged offset commits stay"
 
 
 class Replacements(Protocol):

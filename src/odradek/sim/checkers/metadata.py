@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Change, ChangeKind, History, Outcome, View
 
-METADATA: Final = "metadata that was acknowledged stays"
+METADATA: Final = "acknowledged metadata changes stay"
 # More changes of unknown outcome than this make everything possible.
 _OPEN_MAX: Final = 10
 

@@ -19,8 +19,8 @@ from odradek.sim.quorum_history import (
     QuorumState,
 )
 
-EPOCH_GROWS: Final = "19 the epoch only grows"
-LOG_SYNCED: Final = "19 the log is synced before it is acknowledged"
+EPOCH_GROWS: Final = "19 epochs only grow"
+LOG_SYNCED: Final = "19 voters acknowledge only synced records"
 SAME_SNAPSHOT: Final = "19 a snapshot equals the log it replaces"
 
 

@@ -9,17 +9,17 @@ from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Deletion, EndOffset, History, Outcome, Read, Send, name_of
 
-ACKNOWLEDGED: Final = "1 acknowledged is readable"
-ONE_VALUE: Final = "2 one value for one offset"
-READ_STAYS: Final = "2 what was read stays"
-INTACT: Final = "2 the same bytes"
-NEVER_APPEARS: Final = "3 refused never appears"
-AT_MOST_ONCE: Final = "3 unknown appears at most once"
-IN_ORDER: Final = "4 idempotent, in order"
-REAL_TIME: Final = "5 earlier is lower"
-NO_SKIP: Final = "6 no skip, no step back"
-HIGH_WATERMARK: Final = "7 nothing above the high watermark"
-NO_REGRESS: Final = "8 the end never goes back"
+ACKNOWLEDGED: Final = "1 acknowledged records are readable"
+ONE_VALUE: Final = "2 an offset has one value"
+READ_STAYS: Final = "2 records that were read stay"
+INTACT: Final = "2 records keep their bytes"
+NEVER_APPEARS: Final = "3 rejected records never appear"
+AT_MOST_ONCE: Final = "3 records with an unknown outcome appear at most once"
+IN_ORDER: Final = "4 an idempotent producer's records are in order, without duplicates"
+REAL_TIME: Final = "5 records acknowledged earlier have lower offsets"
+NO_SKIP: Final = "6 consumers skip no records and never go back"
+HIGH_WATERMARK: Final = "7 consumers read nothing above the high watermark"
+NO_REGRESS: Final = "8 the end offset never decreases"
 UNIQUE_IDS: Final = "producer ids are unique"
 
 

@@ -16,16 +16,16 @@ from odradek.sim.history import Deletion, History, IsrView, Outcome, Read, Send
 from odradek.sim.replica_history import CommittedRecord, Copies, IsrChange, MetadataEnd, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
-STAYS_DELETED: Final = "1 deleted stays deleted"
-HAS_EVERYTHING: Final = "16 who may lead has everything that was acknowledged"
-ALL_SYNCED: Final = "1 acknowledged is synced by all in sync"
+STAYS_DELETED: Final = "1 deleted records stay deleted"
+HAS_EVERYTHING: Final = "16 replicas that may lead have all acknowledged records"
+ALL_SYNCED: Final = "1 acknowledged records are synced by every ISR member"
 LOGS_AGREE: Final = "16 logs agree below the lowest high watermark"
-WHO_IS_IN_SYNC: Final = "17 who is in sync, and who is eligible"
-STANDS_STILL: Final = "17 below min ISR the high watermark stands still"
-MOVED: Final = "16 a move is over once the newcomers are in sync"
-OTHER_LIFE: Final = "18 a former life's epoch is refused"
-WHO_MAY_LEAD: Final = "18 only who has everything is elected"
-UNCLEAN_IS_OUT: Final = "18 after an unclean stop nobody is in sync"
+WHO_IS_IN_SYNC: Final = "17 ISR and ELR follow KIP-966"
+STANDS_STILL: Final = "17 below min.insync.replicas the high watermark does not advance"
+MOVED: Final = "16 a reassignment completes after the added replicas joined the ISR"
+OTHER_LIFE: Final = "18 ISR changes with a stale broker epoch are rejected"
+WHO_MAY_LEAD: Final = "18 only replicas in the ISR or ELR are elected"
+UNCLEAN_IS_OUT: Final = "18 a broker leaves the ISR after an unclean shutdown"
 _ANY_EPOCH: Final = -1
 _LATEST_SENDS: Final = 20
 _Key = tuple[UUID, int]

@@ -16,13 +16,13 @@ from odradek.sim.transaction_history import (
     TransactionHistory,
 )
 
-DIRTY: Final = "9 nothing that is not committed is read as if it were"
-TORN: Final = "10 a transaction is all or nothing"
-FENCED: Final = "11 who is fenced writes nothing"
-OUT_OF_ORDER: Final = "13 everything once, and in order"
+DIRTY: Final = "9 read_committed consumers read only committed records"
+TORN: Final = "10 a transaction is atomic"
+FENCED: Final = "11 a fenced producer writes nothing"
+OUT_OF_ORDER: Final = "13 transactional records appear once and in order"
 _ByValue = dict[bytes, tuple[Attempt, TransactionalSend]]
 
-OFFSETS: Final = "10 and 15 offsets hold if, and only if, their transaction does"
+OFFSETS: Final = "10 and 15 offsets are committed exactly if their transaction is"
 
 
 def check_transactions(history: TransactionHistory, verifier: str | None) -> Iterator[Violation]:
