@@ -1,8 +1,8 @@
 """Faults and false alarms that seeds have found.
 
-Each change of the node changes the schedule of every seed, so a seed that once found a fault proves nothing later. Each
-fault of a broker is therefore a planted bug, which `test_planted` searches for. The seeds of false alarms run again: what
-happened in them is correct, and the checkers must accept it.
+Each change of the node changes the schedule of every seed, so a seed that once found a fault proves nothing later: each
+fault of a broker is therefore a planted bug, which `test_planted` searches for. The seeds of false alarms run again:
+what happened in them is correct, and the checkers must accept it.
 """
 
 from typing import Final
