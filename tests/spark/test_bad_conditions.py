@@ -46,7 +46,9 @@ def put(broker: NodeProcess, cluster: Cluster, topic: str, values: list[bytes]) 
     assert producer.flush(60) == 0
 
 
-def test_a_full_disk(cli: Cli, broker: NodeProcess, cluster: Cluster, small: SmallFilesystem) -> None:
+def test_ingest_reports_a_full_disk_and_resumes(
+    cli: Cli, broker: NodeProcess, cluster: Cluster, small: SmallFilesystem
+) -> None:
     chance = random.Random(1)
     values = [b'{"text": "%s"}' % base64.b64encode(chance.randbytes(VALUE_BYTES)) for _ in range(RECORDS)]
     put(broker, cluster, "large", values)
@@ -60,7 +62,7 @@ def test_a_full_disk(cli: Cli, broker: NodeProcess, cluster: Cluster, small: Sma
     assert sorted(offsets) == list(range(RECORDS))
 
 
-def test_another_odradek_on_an_executor(
+def test_executors_with_another_version_are_rejected(
     cli: Cli, broker: NodeProcess, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(broker, cluster, "few", [b'{"id": 1}'])

@@ -100,7 +100,7 @@ def test_columns_and_tasks(spark: SparkSession, broker: NodeProcess, orders: str
 
 
 @pytest.mark.tier("proof")
-def test_what_is_wrong_is_said(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
+def test_invalid_input_is_reported(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
     for options, said in (
         ({"subscribe": "ordres"}, "Topic 'ordres' does not exist"),
         ({"subscribe": orders, "startingOffsets": "newest"}, "is not valid JSON"),
@@ -138,7 +138,7 @@ class Query:
         return list(found.values())
 
 
-def test_a_stream_goes_on_where_it_stood(
+def test_a_stream_resumes_from_its_checkpoint(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
     admin = Admin(cluster)

@@ -25,7 +25,7 @@ def sink(tmp_path: Path, spark_jars: tuple[Path, ...]) -> Iterator[SinkUnderFire
         yield opened
 
 
-def test_every_row_once_whoever_dies(sink: SinkUnderFire) -> None:
+def test_the_sink_is_exactly_once_if_any_process_dies(sink: SinkUnderFire) -> None:
     with sink.driver("crash") as driver:
         assert driver.wait_for("running"), driver.said
         died = [line.split(":")[1].strip() for line in driver.said if line.startswith("died")]

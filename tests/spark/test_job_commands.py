@@ -76,7 +76,7 @@ class Commands:
         )
 
 
-def test_every_record_once_though_the_job_is_killed(broker: NodeProcess, tmp_path: Path) -> None:
+def test_ingest_and_load_are_exactly_once_if_killed(broker: NodeProcess, tmp_path: Path) -> None:
     with Cluster(parse_bootstrap(broker.bootstrap)) as cluster:
         for topic in ("orders", "dead"):
             Admin(cluster).create_topic(topic, partitions=2, replication_factor=1)

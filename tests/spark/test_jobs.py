@@ -163,7 +163,7 @@ class Crash(BaseException):
 
 
 @pytest.mark.parametrize("format", list(TableFormat))
-def test_each_record_is_a_row_once_whenever_the_driver_dies(
+def test_ingest_is_exactly_once_whenever_the_driver_dies(
     spark: SparkSession,
     broker: NodeProcess,
     cluster: Cluster,
@@ -272,7 +272,7 @@ def test_records_by_a_registrys_schemas(
 
 
 @pytest.mark.tier("proof")
-def test_a_topic_against_another(spark: SparkSession, broker: NodeProcess, cluster: Cluster) -> None:
+def test_audit_compares_two_topics(spark: SparkSession, broker: NodeProcess, cluster: Cluster) -> None:
     source, copy = Topic(broker, cluster, "source"), Topic(broker, cluster, "copy", partitions=3)
     source.put(*({"id": number} for number in range(100)))
     copy.put(*({"id": number} for number in range(50)), partition=1)
@@ -306,7 +306,7 @@ class Load:
 
 
 @pytest.mark.tier("proof")
-def test_history_comes_back_once(
+def test_load_is_exactly_once(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A topic into a table and back; JSON as it is, in batches, with a driver that dies after one of them."""
@@ -353,7 +353,7 @@ def test_history_comes_back_once(
 
 
 @pytest.mark.tier("proof")
-def test_a_pipeline_outlives_a_python_that_is_slow_to_start(
+def test_a_pipeline_survives_a_slow_start_of_python(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path, slowness: Path
 ) -> None:
     """Spark waits for ten seconds."""
@@ -498,7 +498,7 @@ def test_a_pipeline_of_avro_and_protobuf_by_files(
 
 
 @pytest.mark.tier("proof")
-def test_a_pipeline_of_records_that_name_their_schemas(
+def test_a_pipeline_with_a_schema_registry(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
     named, dead = (Topic(broker, cluster, name, partitions=1) for name in ("named", "named-dead"))

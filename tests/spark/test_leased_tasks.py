@@ -107,7 +107,7 @@ def test_tasks_read_files_and_fall_back(
     assert rows(refused, tasks) == expected
 
 
-def test_a_stream_gives_leases_back(leasing: LeasingProcess) -> None:
+def test_a_stream_releases_leases(leasing: LeasingProcess) -> None:
     # What the test before left ends by itself, later than this test.
     before, leases = set(leasing.links()), len(leasing.leases())
     made = source(leasing, SPARK)
@@ -125,7 +125,7 @@ def test_a_stream_gives_leases_back(leasing: LeasingProcess) -> None:
     reader.stop()
 
 
-def test_tasks_go_on_without_their_broker(leasing: LeasingProcess) -> None:
+def test_tasks_continue_without_their_broker(leasing: LeasingProcess) -> None:
     """Last, since it ends the broker."""
     brokers = batch_reader(leasing)
     expected = rows(brokers, planned(brokers))

@@ -71,7 +71,7 @@ def orders(tmp_path: Path, front: CatalogFront, rest_catalog: RestCatalogServer)
 
 
 @pytest.mark.parametrize("fault", [None, *(one for one in Fault if one is not Fault.LATE)], ids=str)
-def test_a_batch_counts_once_whatever_becomes_of_its_commit(
+def test_a_batch_is_committed_once_even_if_its_commit_fails(
     orders: Orders, front: CatalogFront, fault: Fault | None
 ) -> None:
     assert orders.table.last_batch("job") == NO_BATCH
@@ -88,7 +88,7 @@ def test_a_batch_counts_once_whatever_becomes_of_its_commit(
     assert orders.ids() == [0, 1, 2]
 
 
-def test_a_commit_that_comes_late_changes_nothing(orders: Orders, front: CatalogFront) -> None:
+def test_a_delayed_commit_changes_nothing(orders: Orders, front: CatalogFront) -> None:
     """Its job has asked again meanwhile, and gone on."""
     for batch in range(0, 6, 2):
         front.faults = [Fault.LATE]
@@ -142,7 +142,7 @@ def test_columns_are_added_while_others_add_some(orders: Orders, front: CatalogF
         orders.table.shape(pa.schema([("id", pa.string())]))
 
 
-def test_a_catalog_may_be_gone_for_a_while(orders: Orders, rest_catalog: RestCatalogServer) -> None:
+def test_a_restarting_catalog_is_retried(orders: Orders, rest_catalog: RestCatalogServer) -> None:
     file = orders.file("0.parquet", id=[1])
     rest_catalog.kill()
     try:
@@ -163,7 +163,7 @@ def refusal(directory: Path, address: str) -> str:
     return said
 
 
-def test_what_is_wrong_with_a_catalog_is_said_in_one_line(
+def test_catalog_errors_are_one_line(
     tmp_path: Path, front: CatalogFront, rest_catalog: RestCatalogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (nobody,) = free_ports(1)

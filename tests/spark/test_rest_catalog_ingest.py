@@ -66,7 +66,7 @@ class Job:
         return subprocess.CompletedProcess(command, self.process.returncode, told.read_text(), remarks.read_text())
 
 
-def test_each_record_is_a_row_once_though_the_driver_is_killed_around_its_commit(
+def test_ingest_is_exactly_once_if_the_driver_is_killed_around_a_commit(
     broker: NodeProcess, cluster: Cluster, front: CatalogFront, rest_catalog: RestCatalogServer, tmp_path: Path
 ) -> None:
     Admin(cluster).create_topic(TOPIC, partitions=2, replication_factor=1)

@@ -91,7 +91,7 @@ class Commands:
         return b"".join(file.read_bytes() for file in files)
 
 
-def test_a_topic_into_a_table_and_through_a_pipeline(
+def test_secured_ingest_and_pipeline(
     secured: Address, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     properties = tmp_path / "client.properties"
@@ -177,7 +177,7 @@ def test_the_other_jobs_reach_the_brokers_by_the_same_properties(
 
 
 @pytest.mark.parametrize("command", [("job", "ingest", "orders", "table"), ("pipeline", "run", "secured.yaml")])
-def test_who_is_not_known_or_not_trusted_is_told_in_one_line(
+def test_authentication_failures_are_one_line(
     secured: Address, certificate: Path, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "secured.yaml").write_text(PIPELINE.format(bootstrap=secured))

@@ -12,7 +12,7 @@ from tests.components import ROOT
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.tier("proof")]
 
 
-def test_a_shop_from_nothing_ends_exact(tmp_path: Path, java: None) -> None:
+def test_the_shop_example_ends_exact(tmp_path: Path, java: None) -> None:
     temporary, results = tmp_path / "temporary", tmp_path / "results"
     temporary.mkdir()
     command = [sys.executable, "-m", "examples.shop", "--orders", "2000", "--output", str(results)]

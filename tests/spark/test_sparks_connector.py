@@ -102,7 +102,7 @@ def wait_for(what: str, holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def test_as_many_as_it_was_told_and_on_from_a_checkpoint(
+def test_max_offsets_per_trigger_and_resuming_from_a_checkpoint(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
     topic = Topic(broker, cluster, "limited", partitions=2)
@@ -124,7 +124,7 @@ def test_as_many_as_it_was_told_and_on_from_a_checkpoint(
     assert again.numbers() == list(range(300))
 
 
-def test_it_waits_for_enough_to_read(
+def test_min_offsets_per_trigger_waits(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
     topic = Topic(broker, cluster, "awaited")
@@ -144,7 +144,9 @@ def test_it_waits_for_enough_to_read(
         wait_for("110 are enough", lambda: read() == 120)
 
 
-def test_records_that_are_gone(spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path) -> None:
+def test_deleted_records_are_data_loss(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
+) -> None:
     topic = Topic(broker, cluster, "lost")
     topic.put(range(20))
     options = {"subscribe": topic.name, "startingOffsets": "earliest"}

@@ -182,7 +182,9 @@ def test_a_pipeline_on_a_connect_server(
     assert values(cli, "sales-dead") == [b"{"]
 
 
-def test_every_row_once_whoever_is_killed(spark: SparkSession, workers: StandaloneSpark, tmp_path: Path) -> None:
+def test_the_sink_is_exactly_once_if_any_process_is_killed(
+    spark: SparkSession, workers: StandaloneSpark, tmp_path: Path
+) -> None:
     chance = random.Random(SEED)
     with ClusterUnderFire(tmp_path, spark, workers) as fire:
         happened = [fire.kill(kind, chance) for kind in shuffled(KINDS, KILLS, chance)]

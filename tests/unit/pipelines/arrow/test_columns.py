@@ -107,7 +107,7 @@ def test_a_header_that_is_not_text_is_replaced_as_java_does(logs: Any) -> None:
     assert logs.column("headers") == [[{"key": "��", "value": b"x"}, {"key": "ok", "value": None}]]
 
 
-def test_an_arrow_batch_is_no_larger_than_asked(logs: Any) -> None:
+def test_arrow_batches_respect_their_maximum_size(logs: Any) -> None:
     logs.segment([build_batch([Record(None, bytes(1_000))] * 1_000, compression=Compression.ZSTD)])
 
     sizes = [batch.num_rows for batch in logs.reader(batch_rows=300)]
@@ -117,7 +117,7 @@ def test_an_arrow_batch_is_no_larger_than_asked(logs: Any) -> None:
     assert max(bytes_of_values) < 53_000
 
 
-def test_what_was_handed_out_stays_as_it_is(logs: Any) -> None:
+def test_returned_batches_are_not_overwritten(logs: Any) -> None:
     logs.segment(
         [
             build_batch([Record(b"%d" % n, b"v%d" % n, n, (("h", b"%d" % n),)) for n in range(50)], base_offset=base)
@@ -130,7 +130,7 @@ def test_what_was_handed_out_stays_as_it_is(logs: Any) -> None:
     assert pa.Table.from_batches(kept).to_pylist() == logs.rows(columns=EVERYTHING)
 
 
-def test_records_that_are_gone_leave_a_gap(logs: Any) -> None:
+def test_deleted_records_are_skipped_without_fail_on_data_loss(logs: Any) -> None:
     """What compaction leaves: records missing within a batch, whole batches missing, a batch without records."""
     kept = record_batches.encode_record(TestRecord(b"b"), 2) + record_batches.encode_record(TestRecord(b"d"), 5)
     logs.segment(
@@ -160,7 +160,7 @@ def test_records_that_are_gone_leave_a_gap(logs: Any) -> None:
     ],
     ids=["fewer", "billions", "negative", "more", "beyond-last", "headers-lie", "no-record", "offset-twice"],
 )
-def test_records_that_are_not_what_the_header_says(logs: Any, batch: bytes) -> None:
+def test_records_that_contradict_the_batch_header_are_rejected(logs: Any, batch: bytes) -> None:
     logs.segment([batch])
 
     with pytest.raises(InvalidRecords, match="orders-0"):

@@ -95,7 +95,7 @@ def offsets(held: Lease, brokers: Brokers, start: int, end: int, **options: Any)
     return [offset for one in found for offset in one.column(0).to_pylist()]
 
 
-def test_files_first_and_brokers_behind_them(held: Lease) -> None:
+def test_files_are_read_before_brokers(held: Lease) -> None:
     brokers, kept = Brokers(), []
     assert offsets(held, brokers, 0, 60, keep=kept.append) == list(range(60))
     assert brokers.asked == [(40, 60)]
@@ -109,7 +109,7 @@ def test_files_first_and_brokers_behind_them(held: Lease) -> None:
     assert held.part(40, 60) is None
 
 
-def test_what_the_lease_does_not_have_comes_from_brokers(held: Lease) -> None:
+def test_offsets_outside_the_lease_come_from_brokers(held: Lease) -> None:
     brokers = Brokers()
     # Deleted when the lease was granted: brokers say so.
     assert offsets(replace(held, log_start_offset=5), brokers, 0, 60) == list(range(60))
@@ -156,7 +156,7 @@ def zeroed(file: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [missing, unreadable, cut, emptied, longer, flipped, of_another_leader, zeroed])
-def test_a_file_that_is_not_as_it_was_leased(
+def test_a_file_that_differs_from_the_lease_falls_back_to_brokers(
     held: Lease, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers = Brokers()
@@ -169,7 +169,7 @@ def test_a_file_that_is_not_as_it_was_leased(
     assert "Reading orders-0 from brokers from offset 20" in caplog.text
 
 
-def test_a_file_that_is_written_to_while_it_is_read(held: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_modified_while_it_is_read_is_detected(held: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.pipelines.arrow.segments.CHUNK_BYTES", len(batch(0)) + 1)
     brokers = Brokers()
     first, second = batch(20, epoch=EPOCH), Path(held.files[1].path)
@@ -186,7 +186,7 @@ def test_a_file_that_is_written_to_while_it_is_read(held: Lease, monkeypatch: py
     assert brokers.asked == [(30, 40)]
 
 
-def test_what_was_aborted_is_left_out(held: Lease) -> None:
+def test_aborted_records_are_skipped(held: Lease) -> None:
     path = Path(held.files[0].path)
     data = batch(0, 5, producer_id=7) + batch(5, 5) + abort(10, 7) + batch(11, 4, producer_id=7) + batch(15, 5)
     path.write_bytes(data)

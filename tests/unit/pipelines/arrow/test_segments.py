@@ -57,7 +57,7 @@ def test_segments_in_their_order_and_parts_of_them(logs: Any) -> None:
         logs.reader(end=121)
 
 
-def test_what_was_deleted_is_gone(logs: Any) -> None:
+def test_deleted_offsets_are_not_readable(logs: Any) -> None:
     logs.segment([batch(0), batch(10)])
     (logs.path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 13\n")
 
@@ -66,7 +66,7 @@ def test_what_was_deleted_is_gone(logs: Any) -> None:
         logs.reader(start=5)
 
 
-def test_a_batch_larger_than_what_is_read_at_once(logs: Any) -> None:
+def test_a_batch_larger_than_a_chunk_is_read(logs: Any) -> None:
     large = build_batch([Record(None, bytes(3_000_000)), Record(None, bytes(2_500_000))], base_offset=10)
     logs.segment([batch(0), large, batch(12)])
 
@@ -162,20 +162,20 @@ def test_zeros_behind_the_log_and_an_unfinished_compaction(logs: Any) -> None:
         logs.rows()
 
 
-def test_offsets_that_go_back(logs: Any) -> None:
+def test_decreasing_offsets_are_data_loss(logs: Any) -> None:
     logs.segment([batch(10), batch(5)])
     with pytest.raises(CorruptBatch, match="offsets 5 to 14"):
         logs.rows(read_committed=False)
 
 
-def test_a_bomb_is_not_opened(logs: Any) -> None:
+def test_a_compression_bomb_is_rejected(logs: Any) -> None:
     bomb = build_batch([Record(None, bytes(200 * 1024 * 1024))], compression=Compression.ZSTD)
     logs.segment([bomb])
     with pytest.raises(KafkaError, match="when decompressed"):
         logs.rows()
 
 
-def test_a_directory_that_a_broker_uses(logs: Any) -> None:
+def test_a_directory_in_use_by_a_broker_is_rejected(logs: Any) -> None:
     logs.segment([batch(0)])
     lock = HostDisk().lock(f"{logs.path}/.lock")
     try:
@@ -186,7 +186,7 @@ def test_a_directory_that_a_broker_uses(logs: Any) -> None:
     assert len(logs.rows()) == 10
 
 
-def test_what_is_not_there(logs: Any) -> None:
+def test_missing_topics_and_arguments_are_errors(logs: Any) -> None:
     logs.segment([batch(0)])
     with pytest.raises(UnknownTopic, match="Topic 'ordres' does not exist"):
         odradek.read_topic("ordres", directory=logs.path)

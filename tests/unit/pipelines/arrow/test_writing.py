@@ -22,7 +22,7 @@ def some(chance: Random, length_max: int) -> bytes | None:
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-def test_rows_are_what_the_builder_makes_of_them(kind: pa.DataType) -> None:
+def test_encoded_rows_equal_the_batch_builder(kind: pa.DataType) -> None:
     chance = Random(5)
     rows = [(some(chance, 40), some(chance, 300), chance.choice([NO_PARTITION, NO_PARTITION, 4])) for _ in range(700)]
     # Times go back and forth.
@@ -60,7 +60,7 @@ def test_rows_are_what_the_builder_makes_of_them(kind: pa.DataType) -> None:
     assert len(sizes) > 20 and max(sizes) < 2_400
 
 
-def test_a_record_beyond_the_measure_is_alone() -> None:
+def test_an_oversized_record_has_its_own_batch() -> None:
     values = parts_of(pa.array(["x" * 5_000, "y", "z" * 5_000]), 3)
     nothing = parts_of(None, 3)
     times, partitions = np.zeros(3, np.int64), np.full(3, NO_PARTITION, np.int64)

@@ -12,7 +12,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nR0hJ\nR0hJ\n-----END PRIVATE KEY-----\n"
 SASL = Sasl(mechanism="PLAIN", username="anna", password="hidden")
 
 
-def test_tasks_get_what_the_job_has(tmp_path: Path) -> None:
+def test_tasks_get_the_security_settings_of_the_job(tmp_path: Path) -> None:
     assert client_options(broker_options("b:1", NOTHING)).security == NOTHING
     both = tmp_path / "both.pem"
     both.write_bytes(b"of F\xfcrst\n" + CERTIFICATE.encode() + KEY.encode())
@@ -26,14 +26,14 @@ def test_tasks_get_what_the_job_has(tmp_path: Path) -> None:
     assert "hidden" not in repr(found) and "R0hJ" not in repr(found)
 
 
-def test_a_file_without_authorities_does_not_make_those_of_the_system_trusted(tmp_path: Path) -> None:
+def test_an_empty_truststore_does_not_trust_the_system_certificates(tmp_path: Path) -> None:
     empty = tmp_path / "empty.pem"
     empty.touch()
     tls = client_options(broker_options("b:1", Security(tls=Tls(authorities_file=str(empty))))).security.tls
     assert tls is not None and tls.authorities
 
 
-def test_spark_is_told_to_hide_whatever_may_be_secret() -> None:
+def test_secret_options_are_redacted_by_spark() -> None:
     (pattern,) = HIDDEN_OPTIONS.values()
     tls = Tls(authorities=CERTIFICATE, own=KEY + CERTIFICATE, key_password="hidden")
     options = broker_options("b:1", Security(tls=tls, sasl=SASL))

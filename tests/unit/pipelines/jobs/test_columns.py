@@ -25,7 +25,7 @@ pytestmark = pytest.mark.needs("pyarrow")
         "`first-name` string",
     ],
 )
-def test_the_text_of_columns_reads_back(text: str) -> None:
+def test_schema_text_round_trip(text: str) -> None:
     assert columns_text(parse_columns(text)) == text
 
 
@@ -44,7 +44,7 @@ def test_the_text_of_columns_reads_back(text: str) -> None:
         ("`a b` string", "is not a valid column name"),
     ],
 )
-def test_what_is_no_schema_is_said(text: str, said: str) -> None:
+def test_invalid_schema_text(text: str, said: str) -> None:
     with pytest.raises(SchemaProblem, match=said):
         parse_columns(text)
 
@@ -80,7 +80,7 @@ def test_columns_are_added_in_a_stable_order_and_only_those_a_table_can_have() -
     assert columns_text(add_columns(parse_columns("id bigint"), new)) == "id bigint, A string, z bigint"
 
 
-def test_of_a_table_what_records_can_fill_is_known() -> None:
+def test_fillable_columns_of_a_table() -> None:
     tags = pa.list_(pa.field("element", pa.string()))
     table = pa.schema(
         [("_offset", pa.int64()), ("id", pa.int64()), ("tags", tags), ("m", pa.map_(pa.string(), pa.int8()))]

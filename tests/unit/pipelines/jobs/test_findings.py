@@ -18,11 +18,11 @@ from odradek.pipelines.jobs.findings import Fault, Findings, PartitionFindings, 
         (False, False, 2, False, Fault.STRANGE),
     ],
 )
-def test_one_offset(in_topic: bool, is_letter: bool, rows: int, is_same: bool, fault: Fault | None) -> None:
+def test_fault_of_one_offset(in_topic: bool, is_letter: bool, rows: int, is_same: bool, fault: Fault | None) -> None:
     assert fault_of(in_topic=in_topic, is_letter=is_letter, rows=rows, is_same=is_same) is fault
 
 
-def test_neighbours_are_told_together() -> None:
+def test_consecutive_offsets_are_ranges() -> None:
     assert ranges([5, 3, 4, 9, 9, 11]) == [(3, 5), (9, 9), (11, 11)]
     assert ranges_text([5, 3, 4, 9]) == "3-5, 9"
     assert ranges([]) == []
@@ -41,7 +41,7 @@ def test_exact_is_without_faults_and_with_equal_checksums() -> None:
     assert partition(checksum=-1).to_json()["checksum"] == "f" * 16
 
 
-def test_very_many_are_counted() -> None:
+def test_further_faults_are_only_counted() -> None:
     found = Findings(partitions=(partition(missing=12),), named={TopicPartition("t", 0): {Fault.MISSING: [1, 2, 5]}})
     assert list(found.sentences()) == ["Missing in t-0: offsets 1-2, 5, and 9 more"]
     assert found.to_json()["faults"][0]["offsets"] == [[1, 2], [5, 5]]

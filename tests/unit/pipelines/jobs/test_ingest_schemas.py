@@ -154,7 +154,7 @@ def framed(schema_id: int, payload: bytes) -> bytes:
     return b"\x00" + schema_id.to_bytes(4, "big") + payload
 
 
-def test_rows_come_by_the_schemas_that_records_name_and_columns_with_them(job: Job) -> None:
+def test_ingest_decodes_with_registry_schemas_and_adds_columns(job: Job) -> None:
     file = descriptor_pb2.FileDescriptorProto(syntax="proto3")
     file.message_type.add(name="Order").field.add(name="id", number=1, type=5, label=1)
     text = base64.b64encode(file.SerializeToString()).decode()
@@ -178,7 +178,7 @@ def test_rows_come_by_the_schemas_that_records_name_and_columns_with_them(job: J
     assert not any(b"secret" in one or job.registry.address.encode() in one for one in stored)
 
 
-def test_bad_records_become_dead_letters_the_same_ones_again(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_batch_has_the_same_dead_letters(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.records.values = [
         framed(9, b"\x02"),
         framed(1, b"\x02"),
@@ -211,7 +211,7 @@ def test_bad_records_become_dead_letters_the_same_ones_again(job: Job, monkeypat
     assert [row["id"] for row in job.rows()] == [1, 3]
 
 
-def test_a_registry_that_is_away_makes_nothing_a_dead_letter(job: Job) -> None:
+def test_an_unavailable_registry_creates_no_dead_letters(job: Job) -> None:
     job.records.values = [framed(1, b"\x02"), framed(2, b"\x04\x00")]
     job.registry.trouble = 503
     with pytest.raises(
@@ -223,7 +223,7 @@ def test_a_registry_that_is_away_makes_nothing_a_dead_letter(job: Job) -> None:
     assert job.run().rows == 2 and not job.letters
 
 
-def test_without_dead_letters_a_schema_that_comes_later_is_not_too_late(job: Job) -> None:
+def test_without_dead_letters_a_schema_may_be_registered_later(job: Job) -> None:
     job.records.values = [framed(9, b"\x02")]
     with pytest.raises(
         UserError, match=r"orders-0 \(schema 9: not found in the schema registry\)\. Nothing of this batch"
@@ -233,7 +233,7 @@ def test_without_dead_letters_a_schema_that_comes_later_is_not_too_late(job: Job
     assert job.run(dead_letters=None).rows == 1
 
 
-def test_a_job_does_not_read_its_topic_in_two_ways(job: Job) -> None:
+def test_a_job_cannot_change_its_value_format(job: Job) -> None:
     job.run()
     state = JobState(job.table, "orders")
     settings = IngestSettings(bootstrap="", topic="orders", table=job.table, format=TableFormat.PARQUET, name="orders")

@@ -16,7 +16,7 @@ def test_neighbours_share_a_batch_up_to_its_size() -> None:
     assert list(in_batches([], 6)) == []
 
 
-def test_only_what_readers_see_is_loaded_and_the_plan_stays(tmp_path: Path) -> None:
+def test_hidden_files_are_not_loaded_and_the_plan_is_stored(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.jsonl", "day=1/c.json", "_odradek/x.json", ".hidden.json", "notes.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}\n")
@@ -29,7 +29,7 @@ def test_only_what_readers_see_is_loaded_and_the_plan_stays(tmp_path: Path) -> N
     assert LoadPlan.read(tmp_path / "other.json") is None
 
 
-def test_what_cannot_be_loaded_is_said(tmp_path: Path) -> None:
+def test_invalid_load_sources(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         make_plan(tmp_path / "nowhere", 1)
     with pytest.raises(UserError, match="neither Parquet nor JSON"):
@@ -40,7 +40,7 @@ def test_what_cannot_be_loaded_is_said(tmp_path: Path) -> None:
         make_plan(tmp_path, 1)
 
 
-def test_of_a_table_that_ingest_made_the_records_come_back() -> None:
+def test_load_restores_the_records_of_an_ingested_table() -> None:
     names = ["_topic", "_partition", "_offset", "_timestamp", "_key", "id"]
     assert default_columns(names, None) == ("_key", ["id"])
     assert default_columns(names, "id") == ("id", ["id"])

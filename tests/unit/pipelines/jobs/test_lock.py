@@ -9,7 +9,7 @@ from odradek.pipelines.jobs.lock import find_holder, hold_lock
 from odradek.text.errors import UserError
 
 
-def test_one_holds_it_and_is_named(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder_with_its_pid(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     assert find_holder(file) is None
     with hold_lock(file, "taken"):

@@ -33,7 +33,7 @@ def form(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in (base | changes).items() if value is not None}
 
 
-def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+def test_pipeline_defaults(tmp_path: Path) -> None:
     pipeline = parse_pipeline(form(trigger="10s"), directory=tmp_path)
     assert pipeline.interval == "10 seconds"
     assert pipeline.transformations == {"big": "SELECT * FROM orders"}
@@ -41,7 +41,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert pipeline.command_config is None
 
 
-def test_a_clients_properties_are_named_beside_the_file(tmp_path: Path) -> None:
+def test_command_config_is_relative_to_the_pipeline_file(tmp_path: Path) -> None:
     """What is in them is for who connects: a status, or a stop, does without."""
     pipeline = parse_pipeline(form(command_config="client.properties"), directory=tmp_path)
     assert pipeline.command_config == tmp_path / "client.properties"
@@ -77,13 +77,13 @@ def test_a_clients_properties_are_named_beside_the_file(tmp_path: Path) -> None:
         ({"trigger": "often"}, "use once or an interval"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_invalid_input_is_reported(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError) as raised:
         parse_pipeline(form(**changes), directory=tmp_path)
     assert said in str(raised.value)
 
 
-def test_all_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_pipeline_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"name: is missing.*trigger: 'often'"):
         parse_pipeline(form(name=None, trigger="often"), directory=tmp_path)
 
@@ -91,7 +91,7 @@ def test_all_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"), [("a: [", "line 1"), ("- a", "must be a mapping"), ("", "must be a mapping")]
 )
-def test_files_that_are_none(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_pipeline_files(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(text)
     with pytest.raises(UserError, match=said):

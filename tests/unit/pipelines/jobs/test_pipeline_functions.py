@@ -46,7 +46,7 @@ def directory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "text", ["functions.py:clean", "functions:clean", "shop.cleaning:both", "shop/cleaning.py:clean"]
 )
-def test_a_function_is_found_and_nothing_is_run(directory: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_find_function_executes_no_code(directory: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     found = find_function(text, ("orders",), directory)
     assert found.file.is_relative_to(directory) and found.views == ("orders",)
     assert capsys.readouterr().out == ""
@@ -74,21 +74,21 @@ def test_a_function_is_found_and_nothing_is_run(directory: Path, capsys: pytest.
         ("deep.py:clean", "deep.py"),
     ],
 )
-def test_what_is_wrong_is_said(directory: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
+def test_invalid_input_is_reported(directory: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
     with pytest.raises(ValueError) as raised:
         find_function(text, ("orders",), directory)
     assert said in str(raised.value) and "\n" not in str(raised.value)
     assert capsys.readouterr().out == ""
 
 
-def test_as_many_views_as_it_takes(directory: Path) -> None:
+def test_the_number_of_views_must_match_the_function(directory: Path) -> None:
     for views, name in ((("a",), "clean"), (("a", "b"), "clean"), (("a", "b", "c"), "both")):
         find_function(f"functions:{name}", views, directory)
     with pytest.raises(ValueError, match="line 3, takes 1 to 2 DataFrames, but `from` lists 3"):
         find_function("functions:clean", ("a", "b", "c"), directory)
 
 
-def test_a_pipeline_has_it_among_its_transformations(directory: Path) -> None:
+def test_a_pipeline_uses_functions_as_transformations(directory: Path) -> None:
     form = {
         "name": "p",
         "sources": {"orders": {"topic": "orders"}, "products": {"topic": "products"}},
@@ -105,7 +105,7 @@ def test_a_pipeline_has_it_among_its_transformations(directory: Path) -> None:
         parse_pipeline(form, directory=directory)
 
 
-def test_a_file_is_run_once_until_it_changes(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_function_file_is_executed_once_until_it_changes(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = find_function("functions:clean", ("orders",), directory)
     assert load_function(found)(7) == 7
     load_function(find_function("functions:both", ("orders",), directory))
@@ -114,7 +114,7 @@ def test_a_file_is_run_once_until_it_changes(directory: Path, capsys: pytest.Cap
     assert load_function(found)(7) == 8
 
 
-def test_a_function_travels_to_where_its_file_is_not(directory: Path) -> None:
+def test_functions_are_pickled_by_value(directory: Path) -> None:
     from pyspark import cloudpickle
 
     source = "FACTOR = 3\ndef times(n):\n    return n * FACTOR\ndef f(a):\n    return times\n"
@@ -135,7 +135,7 @@ def test_a_function_travels_to_where_its_file_is_not(directory: Path) -> None:
         ("def clean(orders): ...\nclean = 5", "is not a function after the file has run"),
     ],
 )
-def test_what_a_file_raises_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_of_user_code_are_one_line(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "functions.py"
     file.write_text(text)
     function = PythonFunction(file=file, name="clean", views=("orders",))

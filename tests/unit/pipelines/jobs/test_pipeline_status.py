@@ -34,7 +34,7 @@ def test_reports_of_a_connect_server() -> None:
     assert (watch.status.records, watch.status.dead_letters, watch.status.records_per_second) == (4, 2, 5.0)
 
 
-def test_a_status_reads_back(tmp_path: Path) -> None:
+def test_pipeline_status_round_trip(tmp_path: Path) -> None:
     assert PipelineStatus.read(tmp_path) is None
     watch = QueryWatch("sink")
     watch.take([report(0, 4, 4)])

@@ -56,7 +56,7 @@ def test_records_by_a_schema_in_a_file(tmp_path: Path) -> None:
     assert third[0] is None and third[1]
 
 
-def test_records_by_a_registry_that_tasks_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_decode_with_a_schema_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
     with fake_registry() as registry:
         registry.answers = {"/schemas/ids/1": {"schema": json.dumps(ORDER)}}
@@ -92,12 +92,12 @@ def test_records_by_a_registry_that_tasks_ask(tmp_path: Path, monkeypatch: pytes
         ({"message": "a"}, "message requires values protobuf"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
+def test_invalid_input_is_reported(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError) as refused:
         source(tmp_path, **keys)
     assert said in str(refused.value)
 
 
-def test_columns_are_wanted_of_what_is_no_json(tmp_path: Path) -> None:
+def test_formats_other_than_json_require_a_schema(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"sources\.orders\.schema: is missing"):
         source(tmp_path, schema=None, values="registry", schema_registry="http://x")

@@ -6,7 +6,7 @@ from odradek.pipelines.jobs.progress import Pace
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_rates_and_what_is_left() -> None:
+def test_rates_and_remaining_time() -> None:
     now = 100.0
     pace = Pace(lambda: now)
     begun = pace.progress({ZERO: 5}, {ZERO: 10, ONE: 20})

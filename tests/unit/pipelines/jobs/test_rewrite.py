@@ -47,7 +47,7 @@ def test_keys_are_read_as_they_are_written(tmp_path: Path) -> None:
         read_erased_keys(tmp_path / "none", KeyText.TEXT)
 
 
-def test_the_same_keys_have_the_same_digest() -> None:
+def test_equal_key_sets_have_equal_digests() -> None:
     assert ErasedKeys.of([b"a", b"bc", b"a"]).digest == ErasedKeys.of([b"bc", b"a"]).digest
     assert ErasedKeys.of([b"a", b"bc"]).digest != ErasedKeys.of([b"ab", b"c"]).digest
 
@@ -64,12 +64,12 @@ def test_the_same_keys_have_the_same_digest() -> None:
         (Rules(keyless=Keyless.DROP), "requires --key or --key-field"),
     ],
 )
-def test_rules_that_do_not_work(rules: Rules, said: str) -> None:
+def test_invalid_rules(rules: Rules, said: str) -> None:
     with pytest.raises(UserError, match=said):
         rules.check()
 
 
-def test_rules_are_kept_without_the_keys_that_are_left_out() -> None:
+def test_rules_are_stored_without_erased_keys() -> None:
     erased = ErasedKeys.of([b"secret"])
     rules = Rules(key_field="a.b", keyless=Keyless.DROP, window_ms=5, same_by="value", erased=erased).check()
     kept = rules.to_identity()
@@ -105,7 +105,7 @@ def run(rows: list[dict[str, Any]], **settings: Any) -> list[dict[str, Any]]:
     return records
 
 
-def test_a_task_finds_keys_and_partitions() -> None:
+def test_a_rewrite_task_sets_keys_and_partitions() -> None:
     rows = [{"key": b"a", "partition": 0, "offset": 7, "new_key": b"x"}, {"partition": 5, "offset": 8}]
     kept = run(rows)
     assert [(one["key"], one["source_partition"], one["source_offset"]) for one in kept] == [(b"a", 0, 7), (None, 5, 8)]
@@ -127,7 +127,7 @@ def test_a_task_finds_keys_and_partitions() -> None:
     assert [one["source_offset"] for one in run(doubles, changes_keys=True)] == [7]
 
 
-def test_a_search_counts_by_partition() -> None:
+def test_erased_keys_are_counted_by_partition() -> None:
     task = CountErased(ErasedKeys.of([b"a", b"b"]), odradek.__version__)
     batches = [
         pa.record_batch({"topic": ["t"] * 3, "partition": pa.array([1] * 3, pa.int32()), "key": pa.array(keys)})
@@ -160,7 +160,7 @@ def test_tables_are_searched_in_all_their_files(tmp_path: Path) -> None:
         check_roots([tmp_path / "none"])
 
 
-def test_a_switch_waits_for_silence(tmp_path: Path) -> None:
+def test_a_switch_waits_until_the_source_is_idle(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
     now = 100.0
     with state.hold():

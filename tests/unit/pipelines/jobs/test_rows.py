@@ -22,7 +22,7 @@ def rows(decoded: DecodedRows) -> list[Any]:
     return list(zip(*(array.to_pylist() for array in decoded.arrays), strict=True))
 
 
-def test_what_fits_becomes_rows() -> None:
+def test_valid_records_become_rows() -> None:
     decoded = decode(
         "id bigint, name string, tags array<double>",
         {"id": 1, "name": "a", "tags": [1, None, 2.5]},
@@ -79,7 +79,7 @@ def test_declared_types_take_their_text() -> None:
         ("id bigint", {"id": 1, "_offset": 2}, "reserved for the job"),
     ],
 )
-def test_what_does_not_fit_is_named_and_the_others_stay(schema: str, value: object, said: str) -> None:
+def test_bad_records_are_reported_and_others_kept(schema: str, value: object, said: str) -> None:
     column = parse_columns(schema).names[0]
     decoded = decode(schema, {column: None}, value, {})
     assert decoded.good == [0, 2]
@@ -88,11 +88,11 @@ def test_what_does_not_fit_is_named_and_the_others_stay(schema: str, value: obje
     assert rows(decoded) == [(None,), (None,)]
 
 
-def test_a_registrys_frame_is_taken_off() -> None:
+def test_the_registry_framing_of_json_is_removed() -> None:
     assert rows(decode("id bigint", b"\0\0\0\0\7" + b'{"id": 3}')) == [(3,)]
 
 
-def test_new_fields_are_told_left_out_or_refused() -> None:
+def test_new_fields_are_added_ignored_or_rejected() -> None:
     values = ({"id": 1, "n": 1}, {"id": 2, "n": 1.5, "gone": None})
     decoded = decode("id bigint", *values)
     assert {name: str(found) for name, found in decoded.new.items()} == {"n": "double"}

@@ -44,7 +44,7 @@ def kept(directory: Path) -> RunStatus:
     return found
 
 
-def test_a_run_is_kept_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+def test_the_status_of_a_run_is_stored_from_start_to_end(tmp_path: Path) -> None:
     assert RunStatus.read(tmp_path) is None
     with RunWatch(tmp_path, "orders → table") as watch:
         assert (kept(tmp_path).state, kept(tmp_path).progress, kept(tmp_path).pid) == ("running", None, os.getpid())
@@ -58,7 +58,7 @@ def test_a_run_is_kept_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     assert found is not None and (found.rows, found.lag) == (5, 5)
 
 
-def test_a_run_that_waits_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_of_a_waiting_run_is_refreshed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_status, "_KEEP_S", -1.0)
     with RunWatch(tmp_path, "what") as watch:
         watch.refresh(lambda: progress(4))
@@ -74,7 +74,7 @@ def test_a_run_that_waits_is_looked_at_now_and_then(tmp_path: Path, monkeypatch:
         (KeyboardInterrupt(), "stopped", None),
     ],
 )
-def test_a_failure_is_kept_with_what_was_reached(
+def test_a_failure_is_stored_with_the_last_progress(
     tmp_path: Path, error: BaseException, state: str, failure: str | None
 ) -> None:
     with pytest.raises(type(error)), RunWatch(tmp_path, "what") as watch:
@@ -83,7 +83,7 @@ def test_a_failure_is_kept_with_what_was_reached(
     assert (kept(tmp_path).state, kept(tmp_path).failure, kept(tmp_path).progress) == (state, failure, progress(3))
 
 
-def test_without_a_place_nothing_is_kept(tmp_path: Path) -> None:
+def test_without_a_directory_no_status_is_stored(tmp_path: Path) -> None:
     with RunWatch(None, "what") as watch:
         watch.take(progress(1))
     assert list(tmp_path.iterdir()) == []
@@ -118,7 +118,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_spark")
-def test_who_looks_on_sees_a_job_run_be_stopped_and_fail(tmp_path: Path) -> None:
+def test_the_status_shows_running_stopped_and_failed_jobs(tmp_path: Path) -> None:
     state = JobState(tmp_path, "orders")
     seen: list[RunStatus] = []
 
@@ -160,7 +160,7 @@ class Audit:
 
 
 @pytest.mark.usefixtures("no_spark")
-def test_an_audit_says_how_it_ended_where_there_is_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_stores_its_status_if_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "TableAudit", Audit)
 
     def audit(topic: str) -> int:
@@ -182,7 +182,7 @@ def test_an_audit_says_how_it_ended_where_there_is_a_place(tmp_path: Path, monke
     assert kept(state.audits).state == "failed", "that is the other's place"
 
 
-def test_which_job_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_selects_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="has no jobs"):
         commands.stop(tmp_path, None, 1.0, is_audit=False)
     for name in ("one", "two"):
@@ -202,7 +202,7 @@ def test_an_audit_is_stopped_at_once(tmp_path: Path) -> None:
     assert find_holder(tmp_path / "lock") is None
 
 
-def test_findings_are_told_as_of_any_run() -> None:
+def test_findings_as_progress() -> None:
     one = PartitionFindings(
         partition=0, start=0, end=9, records=9, rows=6, dead_letters=2, checksum=1, rows_checksum=2, faults={}
     )

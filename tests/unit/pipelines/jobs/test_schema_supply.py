@@ -28,7 +28,7 @@ def supply(directory: Path, kind: ValueKind = ValueKind.REGISTRY, **changes: Any
     return SchemaSupply(kind, directory / "schemas", **given | changes)
 
 
-def test_a_schema_is_asked_for_once_and_kept(tmp_path: Path, registry: FakeRegistry) -> None:
+def test_a_schema_is_fetched_once_and_stored(tmp_path: Path, registry: FakeRegistry) -> None:
     asked = supply(tmp_path, registry=f"http://{registry.address}")
     asked.fetch_missing(0, {7})
     kept = json.loads((tmp_path / "schemas" / "7.json").read_text())
@@ -36,9 +36,7 @@ def test_a_schema_is_asked_for_once_and_kept(tmp_path: Path, registry: FakeRegis
     assert "127.0.0.1" not in "".join(one.read_text() for one in (tmp_path / "schemas").iterdir())
 
 
-def test_what_a_registry_does_not_have_holds_for_the_batch_and_no_longer(
-    tmp_path: Path, registry: FakeRegistry
-) -> None:
+def test_missing_schemas_are_stored_for_one_batch(tmp_path: Path, registry: FakeRegistry) -> None:
     asked = supply(tmp_path, registry=f"http://{registry.address}")
     asked.fetch_missing(3, {7, 8})
     assert asked.values(3).unknown == {8: "not found in the schema registry"}
@@ -58,7 +56,7 @@ def test_what_a_registry_does_not_have_holds_for_the_batch_and_no_longer(
 
 
 @pytest.mark.parametrize("trouble", [401, 500, 503, None])
-def test_a_registry_that_is_away_stops_the_job(tmp_path: Path, registry: FakeRegistry, trouble: int | None) -> None:
+def test_an_unavailable_registry_stops_the_job(tmp_path: Path, registry: FakeRegistry, trouble: int | None) -> None:
     registry.trouble = trouble
     address = registry.address if trouble else "127.0.0.1:1"
     asked = supply(tmp_path, registry=f"http://ann:secret@{address}")
@@ -70,13 +68,13 @@ def test_a_registry_that_is_away_stops_the_job(tmp_path: Path, registry: FakeReg
     assert not (tmp_path / "schemas").exists() and asked.values(5).unknown == {}
 
 
-def test_more_schemas_than_there_can_be(tmp_path: Path, registry: FakeRegistry) -> None:
+def test_too_many_unknown_schemas_are_an_error(tmp_path: Path, registry: FakeRegistry) -> None:
     with pytest.raises(UserError, match="Check that the records were written with a schema registry"):
         supply(tmp_path, registry=f"http://{registry.address}").fetch_missing(0, range(WANTED_MAX + 1))
     assert not registry.asked
 
 
-def test_files_go_before_the_registry_and_do_not_change(tmp_path: Path, registry: FakeRegistry) -> None:
+def test_schema_files_take_precedence_and_cannot_change(tmp_path: Path, registry: FakeRegistry) -> None:
     file = tmp_path / "long.avsc"
     file.write_text(json.dumps(LONG))
     files = (f"9={file}",)
@@ -114,7 +112,7 @@ def test_files_go_before_the_registry_and_do_not_change(tmp_path: Path, registry
         (ValueKind.JSON, {"files": ("long.avsc",)}, "--schema-file requires"),
     ],
 )
-def test_what_is_given_and_does_not_work(
+def test_invalid_schema_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: ValueKind, changes: dict[str, Any], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -110,7 +110,7 @@ def test_avros_fields_have_columns_by_their_schema() -> None:
     assert not decoded.new
 
 
-def test_a_record_without_fields_is_none_and_a_value_too_large_is_bad() -> None:
+def test_schemas_without_fields_and_values_out_of_range_are_rejected() -> None:
     with pytest.raises(Exception, match="not a record"):
         fields_reader(avro_schema("string"))
     decoded = RowDecoder(parse_columns("id int"), NewFields.IGNORE, fields_reader(avro_schema(LONG))).decode(

@@ -42,12 +42,12 @@ def test_javas_version(answer: str, version: int | None) -> None:
         ("", "Spark failed: Exception"),
     ],
 )
-def test_what_happened_in_one_line(text: str, line: str) -> None:
+def test_spark_errors_are_one_line(text: str, line: str) -> None:
     assert spark_line(Exception(text)) == line
 
 
 @pytest.mark.needs("pyarrow")
-def test_a_server_that_is_not_there_is_told_at_once() -> None:
+def test_an_unreachable_connect_server_fails_at_once() -> None:
     with socket.socket() as taken:
         # Bound, and nobody listens.
         taken.bind(("127.0.0.1", 0))
@@ -58,7 +58,7 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
         spark_settings("local[2]", None, "sc://localhost")
 
 
-def test_a_token_is_not_told() -> None:
+def test_a_token_is_never_shown() -> None:
     for url in ("sc://there:15002/;use_ssl=true;token=ungeziefer", "sc://there:15002/", "sc://there:15002"):
         assert without_secrets(url) == "sc://there:15002"
     with (

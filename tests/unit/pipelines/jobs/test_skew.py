@@ -53,7 +53,7 @@ def summed(*batches: Any) -> Summary:
     return whole
 
 
-def test_heavy_keys_are_found_among_any_number_within_the_bound_that_is_told() -> None:
+def test_heavy_keys_are_found_within_the_error_bound() -> None:
     chance = random.Random(3)
     records = [b"hot"] * 3000 + [b"warm"] * 900 + [b"key-%d" % chance.randrange(40_000) for _ in range(20_000)]
     chance.shuffle(records)
@@ -69,7 +69,7 @@ def test_heavy_keys_are_found_among_any_number_within_the_bound_that_is_told() -
     assert whole.missed < 300 and len(whole.counts) <= 50
 
 
-def test_few_keys_are_counted_exactly_and_long_ones_are_told_apart() -> None:
+def test_few_keys_are_counted_exactly_and_long_keys_are_distinguished() -> None:
     keys = HeavyKeys(10)
     keys.add(pa.array([b"a" * 5000 + b"1", b"a" * 5000 + b"2", b"b", b"", b"a" * 5000 + b"1"], pa.binary()))
     keys.add(pa.array([], pa.binary()))
@@ -97,14 +97,14 @@ def spread(count: int, partitions: int = 4) -> list[tuple[bytes | None, int, int
     return [one for number in range(count) for one in keyed(b"k%d" % number, 1, partitions, number % 50)]
 
 
-def test_even_partitions_are_called_even() -> None:
+def test_balanced_partitions_are_reported_as_balanced() -> None:
     found = judge("orders", summed(batch(*spread(2000))), 4)
     assert found.suggestions == (
         f"The largest partition has {found.unevenness:.2f} times the mean. The partitions are balanced.",
     )
 
 
-def test_one_hot_key_is_named_and_no_partitions_are_promised() -> None:
+def test_one_hot_key_does_not_suggest_more_partitions() -> None:
     found = judge("orders", summed(batch(*spread(1000), *keyed(b"<b>big", 1500))), 4)
     assert found.keys[0].key == b"<b>big" and found.keys[0].records == 1500 - found.missed
     assert found.suggestions[0].startswith("60% of all records have the key <b>big, 2.4 times")
@@ -113,25 +113,25 @@ def test_one_hot_key_is_named_and_no_partitions_are_promised() -> None:
     assert "<b>big" not in page(found, datetime(2026, 1, 31, tzinfo=UTC))
 
 
-def test_hot_keys_that_meet_are_spread_by_more_partitions() -> None:
+def test_hot_keys_in_one_partition_suggest_more_partitions() -> None:
     meeting = [b"m%d" % n for n in range(200) if partition_of_key(b"m%d" % n, 4) == 1][:8]
     found = judge("orders", summed(batch(*spread(400), *(one for key in meeting for one in keyed(key, 60)))), 4)
     assert found.unevenness > 1.5
     assert "several hot keys share it" in found.suggestions[0]
 
 
-def test_records_without_keys_are_their_producers_matter() -> None:
+def test_skew_of_records_without_keys() -> None:
     found = judge("orders", summed(batch(*[(None, 0, 0)] * 90, *[(None, 1, 0)] * 10)), 2)
     assert "most records have no key" in found.suggestions[0]
 
 
-def test_a_partition_that_was_hot_for_a_while() -> None:
+def test_a_temporarily_hot_partition_is_reported() -> None:
     burst = keyed(b"sale", 400, second=70)
     found = judge("orders", summed(batch(*spread(4000)), batch(*burst)), 4)
     assert any("records with the key sale. Its consumer may fall behind" in one for one in found.suggestions)
 
 
-def test_a_topic_without_records(capsys: pytest.CaptureFixture[str]) -> None:
+def test_skew_of_an_empty_topic(capsys: pytest.CaptureFixture[str]) -> None:
     found = judge("orders", Summary(), 4)
     assert found.suggestions == ("The topic has no records.",)
     assert "No keys." in page(found, datetime(2026, 1, 31, tzinfo=UTC))

@@ -38,7 +38,7 @@ def test_plans_are_written_once_and_the_last_is_found(tmp_path: Path) -> None:
             pass
 
 
-def test_a_damaged_plan_is_told(tmp_path: Path) -> None:
+def test_a_damaged_plan_is_an_error(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
     with state.hold():
         (state.directory / "batches" / f"{3:020d}.json").write_text("{}")
@@ -46,7 +46,7 @@ def test_a_damaged_plan_is_told(tmp_path: Path) -> None:
             state.last_plan()
 
 
-def test_columns_and_identity_stay(tmp_path: Path) -> None:
+def test_columns_and_identity_are_stored(tmp_path: Path) -> None:
     state = JobState(tmp_path, "job")
     with state.hold():
         assert state.columns() is None and state.first() is None and not state.exists
@@ -61,7 +61,7 @@ def test_columns_and_identity_stay(tmp_path: Path) -> None:
         again.identify({"topic": "u"})
 
 
-def test_where_a_batch_ends() -> None:
+def test_limit_of_a_batch() -> None:
     start = positions(p0=5, p1=0)
     t0, t1 = TopicPartition("t", 0), TopicPartition("t", 1)
     assert limit_batch(start, {t0: 15, t1: 30}, 1000) == positions(p0=15, p1=30)
@@ -70,7 +70,7 @@ def test_where_a_batch_ends() -> None:
     assert limit_batch(start, {t1: 1}, 20) == positions(p0=5, p1=1)
 
 
-def test_only_partitions_with_something_to_read_are_asked() -> None:
+def test_only_partitions_with_records_are_requested() -> None:
     options = source_options({"kafka.bootstrap.servers": "b:1"}, positions(p0=5, p1=0), positions(p0=5, p1=7, p2=3))
     assert options["assign"] == '{"t": [1, 2]}'
     assert options["startingOffsets"] == '{"t": {"1": 0, "2": 0}}'

@@ -30,7 +30,7 @@ def data_file(table: Path, name: str, *ids: int) -> DataFile:
 
 
 @pytest.mark.parametrize("format", list(TableFormat))
-def test_a_batch_counts_once(tmp_path: Path, format: TableFormat) -> None:
+def test_a_batch_is_committed_once(tmp_path: Path, format: TableFormat) -> None:
     table = open_table(format, tmp_path)
     assert table.last_batch("job") == NO_BATCH
     table.check_new()
@@ -170,7 +170,7 @@ def test_columns_are_added_and_not_changed(tmp_path: Path, library: Library) -> 
         table.shape(pa.schema([("id", pa.string())]))
 
 
-def test_a_delta_table_is_changed_only_where_it_has_to_be(tmp_path: Path) -> None:
+def test_a_delta_table_is_altered_only_for_missing_columns(tmp_path: Path) -> None:
     table = new_table(DELTA, tmp_path)
     table.shape(SCHEMA)
     assert DeltaTable(str(tmp_path)).version() == 0
@@ -198,7 +198,7 @@ def test_the_library_does_not_put_a_batch_behind_another(tmp_path: Path, monkeyp
     assert "commit.retry.num-retries" not in iceberg_table(tmp_path).properties
 
 
-def test_a_commit_of_unknown_outcome_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_with_unknown_outcome_checks_the_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(ICEBERG, tmp_path)
     commit = CatalogTable._do_commit
 
@@ -212,7 +212,7 @@ def test_a_commit_of_unknown_outcome_is_looked_up(tmp_path: Path, monkeypatch: p
     assert ICEBERG.count(tmp_path) == 1
 
 
-def test_an_iceberg_table_is_where_it_was_said_to_be(tmp_path: Path) -> None:
+def test_the_place_of_an_iceberg_table_is_stored(tmp_path: Path) -> None:
     place = CatalogPlace(f"sqlite:///{tmp_path}/all.db", "shop.orders")
     directory = tmp_path / "orders"
     table = open_table(TableFormat.ICEBERG, directory, place)

@@ -27,7 +27,7 @@ def doubling(levels: int, last: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("last", ["null", record("E")])
-def test_records_that_double_with_each_line_are_refused_at_once(last: Any) -> None:
+def test_exponential_avro_schemas_are_rejected(last: Any) -> None:
     *inner, outer = doubling(60, last)
     with pytest.raises(Undecodable, match="more than 1,000 values that take no bytes"):
         reader(outer, *inner)
@@ -42,7 +42,7 @@ def test_where_each_value_wants_a_byte_the_payload_ends_first() -> None:
         reader(outer, *inner).read(b"\x00" * 100)
 
 
-def test_what_holds_itself_without_end_is_refused() -> None:
+def test_endless_schemas_are_rejected() -> None:
     for schema in (record("A", "A"), record("A", "int", record("B", "A")), record("A", ["null", record("B", "B")])):
         with pytest.raises(Undecodable, match="is endless"):
             reader(schema)
@@ -51,7 +51,7 @@ def test_what_holds_itself_without_end_is_refused() -> None:
         reader(record("X", ["null", record("Y", "X")], "Y"))
 
 
-def test_schemas_of_honest_people_are_read() -> None:
+def test_valid_schemas_are_accepted() -> None:
     wide = record("Line", *[["null", "string"]] * 200)
     orders = record("Order", {"type": "array", "items": ["null", wide]}, {"type": "map", "values": "null"}, "null")
     empty_line = b"\x02" + b"\x00" * 200
@@ -61,13 +61,13 @@ def test_schemas_of_honest_people_are_read() -> None:
     assert reader(tree).read(b"\x02\x02\x04\x00\x00") == {"f0": 1, "f1": [{"f0": 2, "f1": []}]}
 
 
-def test_a_library_is_not_told_that_it_has_checked_a_schema() -> None:
+def test_internal_marks_of_fastavro_are_removed_from_schemas() -> None:
     hidden = {"__fastavro_parsed": True, "__named_schemas": {"A": record("A", "A")}, **record("B", "int")}
     assert reader(hidden).read(b"\x02") == {"f0": 1}
     assert list(reader(hidden).named) == ["B"]
 
 
-def test_a_payload_is_read_whole_and_no_further() -> None:
+def test_a_payload_with_surplus_bytes_is_rejected() -> None:
     found = reader(record("A", "string", "int"))
     payload = b"\x0aodrad\x02"
     assert found.read(payload) == {"f0": "odrad", "f1": 1}

@@ -21,7 +21,7 @@ def client(registry: FakeRegistry) -> RegistryClient:
     return RegistryClient(f"http://ann:secret@{registry.address}")
 
 
-def test_what_it_knows_and_what_it_does_not(registry: FakeRegistry, client: RegistryClient) -> None:
+def test_known_and_unknown_schemas(registry: FakeRegistry, client: RegistryClient) -> None:
     registry.answers = {
         "/schemas/ids/1": {"schema": '"int"'},
         "/schemas/ids/2": {"schema": '"X"', "references": [{"name": "X", "subject": "x", "version": 1}]},
@@ -35,7 +35,9 @@ def test_what_it_knows_and_what_it_does_not(registry: FakeRegistry, client: Regi
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
-def test_other_answers_say_nothing_about_a_schema(registry: FakeRegistry, client: RegistryClient, status: int) -> None:
+def test_other_http_errors_mean_an_unavailable_registry(
+    registry: FakeRegistry, client: RegistryClient, status: int
+) -> None:
     """Also 404, by a server that is no registry."""
     registry.answers = {"/schemas/ids/1": {"message": "no"}}
     registry.trouble = status
@@ -47,20 +49,22 @@ def test_other_answers_say_nothing_about_a_schema(registry: FakeRegistry, client
 @pytest.mark.parametrize(
     "answer", [b"<html>", b"[]", {}, {"schema": "x", "references": 5}, {"schema": "x", "references": [{"name": "a"}]}]
 )
-def test_answers_that_are_none(registry: FakeRegistry, client: RegistryClient, answer: object) -> None:
+def test_invalid_registry_responses(registry: FakeRegistry, client: RegistryClient, answer: object) -> None:
     registry.answers = {"/schemas/ids/1": answer}
     with pytest.raises(RegistryUnavailable):
         client.schema(1)
 
 
-def test_protobuf_as_text_is_not_understood(registry: FakeRegistry, client: RegistryClient) -> None:
+def test_protobuf_source_from_a_registry_is_rejected(registry: FakeRegistry, client: RegistryClient) -> None:
     told = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A {}'}
     registry.answers = {"/schemas/ids/1": told, "/schemas/ids/1?format=serialized": told}
     with pytest.raises(RegistryUnavailable, match="format=serialized"):
         client.schema(1)
 
 
-def test_answers_are_bounded(registry: FakeRegistry, client: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_requests_time_out(
+    registry: FakeRegistry, client: RegistryClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registry.answers = {"/schemas/ids/1": {"schema": "x" * json_over_http.RESPONSE_BYTES_MAX}}
     with pytest.raises(RegistryUnavailable, match="returned HTTP 200"):
         client.schema(1)
@@ -71,6 +75,6 @@ def test_answers_are_bounded(registry: FakeRegistry, client: RegistryClient, mon
         client.schema(1)
 
 
-def test_one_that_is_not_there() -> None:
+def test_a_missing_schema_is_unknown() -> None:
     with pytest.raises(RegistryUnavailable, match=r"127\.0\.0\.1 does not respond"):
         RegistryClient("http://ann:secret@127.0.0.1:1").schema(1)

@@ -311,21 +311,21 @@ def check(seed: int) -> Spark:
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_every_row_once_whatever_happens(first: int) -> None:
+def test_the_sink_is_exactly_once_with_random_failures(first: int) -> None:
     replaced = sum(
         sum(process.failure is not None for process in check(seed).processes) > 0 for seed in range(first, first + 50)
     )
     assert replaced > 30, "the faults are not what they should be"
 
 
-def test_ids_are_used_again() -> None:
+def test_transactional_ids_are_reused() -> None:
     spark = Spark(1, faults=False)
     spark.run()
     assert sorted(spark.brokers.visible) == EXPECTED
     assert len(spark.brokers.transactions) == 1 + PARTITIONS - 1, "one for the driver, one for each task with rows"
 
 
-def test_a_batch_whose_transaction_timed_out_is_named_and_never_written_twice() -> None:
+def test_a_timed_out_batch_is_reported_and_never_written_twice() -> None:
     lost = 0
     for seed in range(150):
         spark = Spark(seed, time_outs=True)
@@ -341,7 +341,7 @@ def test_a_batch_whose_transaction_timed_out_is_named_and_never_written_twice() 
     assert lost > 3
 
 
-def test_states_are_read_as_they_were_written() -> None:
+def test_states_round_trip() -> None:
     spark = Spark(3)
     seen: list[State] = []
     original = spark.brokers._do
@@ -359,7 +359,7 @@ def test_states_are_read_as_they_were_written() -> None:
         from_json(b'{"state": "postponed"}')
 
 
-def test_a_name_that_another_query_has() -> None:
+def test_a_sink_of_another_query_is_rejected() -> None:
     spark = Spark(5, faults=False)
     spark.run()
     begun = Process(spark.brokers, driver.begin(SINK))
@@ -384,7 +384,7 @@ def find(seeds: int = 400) -> bool:
 
 
 @pytest.mark.tier("proof")
-def test_nobody_looking_whether_a_batch_is_done_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_unchecked_finished_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Either look would do: a task's saves the work, the driver's is the one that counts."""
     monkeypatch.setattr(task, "last_finished", lambda state: -1)
     original = driver.last_finished
@@ -392,7 +392,7 @@ def test_nobody_looking_whether_a_batch_is_done_is_found(monkeypatch: pytest.Mon
     assert find()
 
 
-def test_an_abort_that_does_not_look_first_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_abort_without_reading_the_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def hasty(generation: Generation, batch: int, reports: list[Report]) -> Iterator[Any]:
         for report in reports:
             if report.prepared is not None:
@@ -402,7 +402,7 @@ def test_an_abort_that_does_not_look_first_is_found(monkeypatch: pytest.MonkeyPa
     assert find()
 
 
-def test_ids_given_away_again_after_a_driver_died_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_reused_pool_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     original = driver.begin
 
     def generous(sink: str) -> Iterator[Any]:
@@ -415,7 +415,7 @@ def test_ids_given_away_again_after_a_driver_died_are_found(monkeypatch: pytest.
     assert find()
 
 
-def test_a_driver_that_aborts_its_successors_transactions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_aborting_newer_transactions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(sink: str, decided: Any) -> Iterator[Any]:
         for one in (yield from driver.retry_until_known(ListOpen(driver.task_id_prefix(sink)))):
             if one not in decided.winners:
@@ -430,12 +430,12 @@ def test_a_driver_that_aborts_its_successors_transactions_is_found(monkeypatch: 
     assert find()
 
 
-def test_a_name_that_is_asked_for_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_reused_task_id_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "new_task_id", lambda sink, number, *others: f"{sink}.task.{number}.{others[0] % 3}")
     assert find()
 
 
-def test_asking_again_for_an_id_without_an_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_retried_task_id_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def insistent(generation: Generation, attempt: int) -> Iterator[Any]:
         name = task.new_task_id(generation.sink, generation.number, attempt, 0)
         return Prepared(name, (yield from task.retry_until_known(InitProducer(name))))
@@ -444,7 +444,7 @@ def test_asking_again_for_an_id_without_an_answer_is_found(monkeypatch: pytest.M
     assert find()
 
 
-def test_two_attempts_with_one_entry_of_the_pool_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_shared_pool_entry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the partition told which: a stage that is run again has attempts with the numbers of those before."""
 
     def by_partition(generation: Generation) -> Iterator[Any]:

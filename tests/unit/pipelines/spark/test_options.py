@@ -35,7 +35,7 @@ def stream(**options: str) -> ReadOptions:
     return read_options(SERVERS | {"subscribe": "orders"} | options, streaming=True)
 
 
-def test_what_is_read_by_default() -> None:
+def test_default_read_options() -> None:
     assert batch().start == Bound(EARLIEST, {})
     assert batch().end == Bound(LATEST, {})
     assert stream().start == Bound(LATEST, {})
@@ -84,7 +84,7 @@ def test_bounds() -> None:
         ({"maxtriggerdelay": "soon"}, "duration such as 15m"),
     ],
 )
-def test_what_is_wrong(options: dict[str, str], said: str) -> None:
+def test_invalid_options(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         batch(**options)
 
@@ -97,7 +97,7 @@ def test_columns() -> None:
         row_schema({"columns": "valeu"})
 
 
-def test_names_have_no_case_and_schemas_no_choice() -> None:
+def test_option_names_are_case_insensitive_and_schemas_fixed() -> None:
     source = OdradekSource({"Kafka.Bootstrap.Servers": "localhost:9092", "SUBSCRIBE": "a", "Columns": "value"})
     source.reader(source.schema())
     with pytest.raises(OptionError, match="cannot be read from a topic"):
@@ -114,7 +114,7 @@ def test_names_have_no_case_and_schemas_no_choice() -> None:
         ("value string, topic string, partition long", "partition has type bigint"),
     ],
 )
-def test_rows_that_are_no_records(columns: str, said: str) -> None:
+def test_rows_that_cannot_be_records_are_rejected(columns: str, said: str) -> None:
     from pyspark.sql.types import StructType
 
     schema: Any = StructType()
@@ -124,7 +124,7 @@ def test_rows_that_are_no_records(columns: str, said: str) -> None:
         OdradekSource(dict(SERVERS)).writer(schema, False)
 
 
-def test_who_the_client_is() -> None:
+def test_security_options() -> None:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     options = {
         "kafka.bootstrap.servers": "localhost:9092",
@@ -141,7 +141,7 @@ def test_who_the_client_is() -> None:
     assert "and;" not in repr(security)
 
 
-def test_a_task_of_another_version_does_nothing() -> None:
+def test_a_version_mismatch_is_an_error() -> None:
     client = client_options({"kafka.bootstrap.servers": "localhost:9092"})
     other = replace(client, version="0.0.1")
     with pytest.raises(
@@ -151,7 +151,7 @@ def test_a_task_of_another_version_does_nothing() -> None:
     open_cluster(client, is_known=True).close()
 
 
-def test_a_sink_that_writes_exactly_once() -> None:
+def test_exactly_once_options() -> None:
     options = {"kafka.bootstrap.servers": "localhost:9092"}
     assert exactly_once_options(options, streaming=True) is None
     options["kafka.transactional.id"] = "totals"

@@ -39,7 +39,7 @@ def test_the_pieces_are_the_whole(seed: int) -> None:
         assert all(piece.size <= records_max for piece in pieces)
 
 
-def test_a_trigger_takes_shares_and_leaves_nobody_out() -> None:
+def test_limited_triggers_include_every_partition() -> None:
     starts = {"a": 0, "b": 100, "c": 7, "d": 5}
     ends = {"a": 9_000, "b": 1_100, "c": 8, "d": 5}
 

@@ -17,7 +17,7 @@ from odradek.pipelines.spark.pushdown import EVERYTHING, Wanted, parse_filters
 pytestmark = pytest.mark.needs("pyspark")
 
 
-def test_what_filters_leave() -> None:
+def test_filters_restrict_the_range() -> None:
     assert (
         parse_filters([IsNotNull(("value",)), Not(EqualTo(("partition",), 1)), EqualTo(("topic",), "t")]) == EVERYTHING
     )

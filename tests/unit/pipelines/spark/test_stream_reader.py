@@ -60,7 +60,7 @@ def form(*offsets: int, topic_id: str = "id-1") -> dict[str, Any]:
     return {"t": {"id": topic_id, "offsets": {str(number): offset for number, offset in enumerate(offsets)}}}
 
 
-def test_progress_is_shown_of_what_is_still_there(topics: ToldTopics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_committed_for_existing_partitions(topics: ToldTopics, monkeypatch: pytest.MonkeyPatch) -> None:
     """A coordinator would ask to try again, for half a minute, with what it does not know."""
     shown: list[dict[int, int]] = []
 
@@ -89,7 +89,7 @@ def ranges(tasks: Any) -> list[tuple[int, int, int]]:
     return [(one.partition.partition, one.start, one.end) for one in found]
 
 
-def test_a_trigger_after_the_other(topics: ToldTopics) -> None:
+def test_consecutive_triggers_read_consecutive_offsets(topics: ToldTopics) -> None:
     source = reader(topics)
     start = source.initialOffset()
 
@@ -125,7 +125,7 @@ def test_limits_of_a_trigger(topics: ToldTopics) -> None:
     assert impatient.latestOffset(form(100, 290), ReadMinRows(20)) == form(100, 300)
 
 
-def test_available_now_ends_where_it_was_begun(topics: ToldTopics) -> None:
+def test_available_now_ends_at_the_initial_offsets(topics: ToldTopics) -> None:
     source = reader(topics, maxoffsetspertrigger="250", minoffsetspertrigger="200")
     source.prepareForTriggerAvailableNow()
     topics.told = {"t": ("id-1", [(0, 5_000), (0, 5_000), (0, 5_000)])}
@@ -153,7 +153,7 @@ def test_partitions_that_are_added_start_at_earliest(topics: ToldTopics) -> None
     assert ranges(lenient.partitions(form(100, 300), end)) == [(2, 20, 50)]
 
 
-def test_a_topic_that_was_created_again(topics: ToldTopics) -> None:
+def test_a_recreated_topic_is_data_loss(topics: ToldTopics) -> None:
     topics.told["t"] = ("id-2", [(0, 150), (0, 300)])
     with pytest.raises(DataLoss, match="deleted and recreated"):
         reader(topics).latestOffset(form(100, 300), ReadAllAvailable())
@@ -165,7 +165,7 @@ def test_a_topic_that_was_created_again(topics: ToldTopics) -> None:
     assert ranges(lenient.partitions(form(100, 300), end)) == [(0, 0, 150), (1, 0, 300)]
 
 
-def test_what_is_gone(topics: ToldTopics) -> None:
+def test_missing_partitions_are_data_loss(topics: ToldTopics) -> None:
     with pytest.raises(DataLoss, match="t-0 ends at offset 100, before the query's offset 101"):
         reader(topics).latestOffset(form(101, 300), ReadAllAvailable())
     del topics.told["t"]
@@ -174,6 +174,6 @@ def test_what_is_gone(topics: ToldTopics) -> None:
     assert reader(topics, failondataloss="false").latestOffset(form(100, 300), ReadAllAvailable()) == {}
 
 
-def test_a_checkpoint_of_another_query(topics: ToldTopics) -> None:
+def test_a_checkpoint_of_another_query_is_rejected(topics: ToldTopics) -> None:
     with pytest.raises(ValueError, match="may belong to another query"):
         reader(topics).latestOffset({"t": {"0": 5}}, ReadAllAvailable())

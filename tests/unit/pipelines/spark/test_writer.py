@@ -43,7 +43,7 @@ def test_rows_become_records() -> None:
     assert first.timestamp >= before_ms
 
 
-def test_rows_may_say_their_time() -> None:
+def test_rows_may_have_timestamps() -> None:
     times = pa.array([1_700_000_000_123_456, None], pa.timestamp("us", "UTC"))
     columns = {"value": pa.array(["a", "b"]), "timestamp": times, "partition": pa.array([1, 0], pa.int32())}
     before_ms = int(time.time() * 1000)
@@ -103,7 +103,7 @@ def test_columns_are_sent_by_topic_and_partition() -> None:
         send_columns(cast(Producer, sent), pa.record_batch(columns), None)
 
 
-def test_small_batches_are_put_together() -> None:
+def test_small_batches_are_merged() -> None:
     small = pa.record_batch({"value": pa.array(["x" * 100] * 1000)})
     gathered = list(merge_batches([small, small.slice(0, 0), *[small] * 100]))
     assert [one.num_rows for one in gathered] == [81_000, 20_000]
