@@ -221,7 +221,7 @@ def test_ingest_is_exactly_once_whenever_the_driver_dies(
     assert headers["h"] == b"1"
     assert headers["odradek.origin.topic"].decode() == orders.name
     assert (headers["odradek.origin.partition"], headers["odradek.origin.offset"]) == (b"0", b"302")
-    assert b"no JSON" in headers["odradek.error"]
+    assert b"invalid JSON" in headers["odradek.error"]
 
     audit = TableAuditSettings(
         bootstrap=broker.bootstrap, topic=orders.name, table=table, name=orders.name, dead_letters=letters.name

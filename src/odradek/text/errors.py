@@ -10,7 +10,11 @@ class UserError(Exception):
 
 def as_sentence(text: str) -> str:
     """Capitalize the first letter and end with a full stop, unless the text ends with another mark."""
-    text = text[:1].upper() + text[1:]
+    return with_full_stop(text[:1].upper() + text[1:])
+
+
+def with_full_stop(text: str) -> str:
+    """End with a full stop, unless the text ends with another mark. For text that starts with a file name or a key."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 

@@ -17,7 +17,7 @@ from odradek.pipelines.jobs.connect_server import connect_server
 from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.session import connect_missing, server_session, spark_line
 from odradek.pipelines.jobs.state import check_name
-from odradek.text.errors import UserError, as_sentence
+from odradek.text.errors import UserError, with_full_stop
 from odradek.text.output import OutputFormat, print_json
 from odradek.text.terminal import say
 
@@ -71,7 +71,7 @@ def _spec(file: Path) -> "PipelineSpec":
     try:
         return load_pipeline_spec(file)
     except PySparkException as error:
-        raise UserError(as_sentence(f"{file}: {spark_line(error)}")) from None
+        raise UserError(with_full_stop(f"{file}: {spark_line(error)}")) from None
 
 
 @contextlib.contextmanager

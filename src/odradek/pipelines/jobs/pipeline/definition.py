@@ -15,7 +15,7 @@ from odradek.pipelines.jobs.pipeline.source_values import SourceValues, read_val
 from odradek.pipelines.jobs.tables.catalogs import CatalogPlace
 from odradek.pipelines.jobs.tables.table import TableFormat
 from odradek.pipelines.jobs.values import ValueKind
-from odradek.text.errors import UserError, as_sentence, nearest
+from odradek.text.errors import UserError, nearest, with_full_stop
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -108,7 +108,7 @@ def parse_pipeline(form: object, *, directory: Path, title: str = "The pipeline"
     reader = _Reader(directory)
     found = reader.pipeline(form)
     if reader.problems or found is None:
-        raise UserError(as_sentence(f"{title}: {'; '.join(one.rstrip('.') for one in reader.problems)}"))
+        raise UserError(with_full_stop(f"{title}: {'; '.join(one.rstrip('.') for one in reader.problems)}"))
     return found
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from odradek.text.errors import UserError, as_sentence, nearest
+from odradek.text.errors import UserError, nearest, with_full_stop
 
 _NAMED: Final = re.compile(r"([^:]+):([^\W\d]\w*)")
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -48,7 +48,7 @@ def load_function(function: PythonFunction) -> Callable[..., Any]:
         module = _module(function.file, function.file.stat().st_mtime_ns)
     # User code may raise anything, including SystemExit.
     except (Exception, SystemExit) as error:  # noqa: BLE001
-        raise UserError(as_sentence(error_line(error, [function.file]))) from None
+        raise UserError(with_full_stop(error_line(error, [function.file]))) from None
     found = getattr(module, function.name, None)
     if not callable(found):
         raise UserError(f"{function.name!r} in {function.file.name} is not a function after the file has run.")

@@ -19,7 +19,7 @@ from odradek.pipelines.jobs.pipeline.status import DEAD_LETTERS_METRIC
 from odradek.pipelines.jobs.pipeline.table_sink import TableSink
 from odradek.pipelines.jobs.session import spark_line
 from odradek.pipelines.jobs.tables.table import open_table
-from odradek.text.errors import UserError, as_sentence, nearest
+from odradek.text.errors import UserError, nearest, with_full_stop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,7 +95,7 @@ class PipelineQueries:
             raise
         # User code may raise anything.
         except Exception as error:  # noqa: BLE001
-            raise UserError(as_sentence(f"transformations.{name}: {error_line(error, [function.file])}")) from None
+            raise UserError(with_full_stop(f"transformations.{name}: {error_line(error, [function.file])}")) from None
         if not isinstance(found, DataFrame):
             kind = type(found).__name__
             raise UserError(f"transformations.{name}: {function.name!r} must return a DataFrame, not a {kind}.")
@@ -195,7 +195,7 @@ def _named(part: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise UserError(as_sentence(f"{part}: {spark_line(error)}")) from None
+        raise UserError(with_full_stop(f"{part}: {spark_line(error)}")) from None
 
 
 def _records(rows: "DataFrame", sink: Sink) -> "DataFrame":
