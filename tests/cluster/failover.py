@@ -1,4 +1,4 @@
-"""Changes that go through one broker and no other, and how long none is acknowledged after kill -9 of a controller."""
+"""Config changes through one given broker, and the time without acknowledged changes after kill -9 of a controller."""
 
 import statistics
 import time
@@ -15,31 +15,31 @@ from odradek.wire.schemas import Message, Schema
 from tests.cluster.metadata_load import SETTING
 from tests.cluster.real_cluster import Member, RealCluster
 
-ANSWER_S_MAX = 60.0
+RESPONSE_S_MAX = 60.0
 RETRY_S = 0.005
 
 
 def kill_and_time(cluster: RealCluster, victim: Member, topic: str, value: int) -> float:
-    """Every broker that is left is asked for a change the moment the victim is dead; the first acknowledgement counts.
+    """Request a change from every surviving broker as soon as the victim is dead; the first acknowledgement counts.
 
-    The connections are there beforehand: it is the controllers that are measured, not clients.
+    The connections are opened beforehand, so that the time of the controllers is measured and not that of the clients.
     """
     survivors = [node for node in cluster.brokers if node.is_running and node is not victim]
     with ExitStack() as stack, ThreadPoolExecutor(len(survivors)) as threads:
         connections = []
         for node in survivors:
-            client = stack.enter_context(Cluster([node.address], timeout_s=ANSWER_S_MAX))
+            client = stack.enter_context(Cluster([node.address], timeout_s=RESPONSE_S_MAX))
             client.layout()
             connections.append(client.connection(node.address))
         killed_at = time.monotonic()
         victim.kill()
-        asked = [threads.submit(change_setting, connection, topic, value) for connection in connections]
-        first = min(one.result() for one in wait(asked, ANSWER_S_MAX, return_when=FIRST_COMPLETED).done)
+        requested = [threads.submit(change_setting, connection, topic, value) for connection in connections]
+        first = min(one.result() for one in wait(requested, RESPONSE_S_MAX, return_when=FIRST_COMPLETED).done)
         return first - killed_at
 
 
 def change_setting_through(node: Member, topic: str, value: int) -> float:
-    connection = Connection(node.address, client_id="one-way", timeout_s=ANSWER_S_MAX)
+    connection = Connection(node.address, client_id="one-way", timeout_s=RESPONSE_S_MAX)
     try:
         return change_setting(connection, topic, value)
     finally:
@@ -47,7 +47,7 @@ def change_setting_through(node: Member, topic: str, value: int) -> float:
 
 
 def change_setting(connection: Connection, topic: str, value: int) -> float:
-    """Returns when it was acknowledged."""
+    """Return the monotonic time of the acknowledgement."""
 
     def build(chosen: Schema) -> Message:
         config = chosen.new("AlterableConfig", name=SETTING, config_operation=0, value=str(value))
@@ -57,7 +57,7 @@ def change_setting(connection: Connection, topic: str, value: int) -> float:
         return chosen.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
 
     while True:
-        response = connection.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, timeout_s=ANSWER_S_MAX).responses[0]
+        response = connection.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, timeout_s=RESPONSE_S_MAX).responses[0]
         if response.error_code is ErrorCode.none:
             return time.monotonic()
         assert response.error_code.retriable, response

@@ -1,4 +1,4 @@
-"""What each broker says of the cluster, and whether it is the same everywhere and what clients were told."""
+"""Compares the metadata of all brokers with each other and with the changes that clients saw acknowledged."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-from tests.cluster.metadata_load import SETTING, Told
+from tests.cluster.metadata_load import SETTING, ExpectedMetadata
 from tests.cluster.real_cluster import RealCluster, wait_for
 
 View = dict[str, tuple[Any, ...]]
@@ -25,7 +25,7 @@ def view_of(cluster: RealCluster, node_id: int) -> View:
 
 def _settings(client: Cluster, topics: list[str]) -> dict[str, str]:
     def build(chosen: Schema) -> Message:
-        asked = tuple(
+        resources = tuple(
             chosen.new(
                 "DescribeConfigsResource",
                 resource_type=int(ResourceType.TOPIC),
@@ -35,7 +35,7 @@ def _settings(client: Cluster, topics: list[str]) -> dict[str, str]:
             for topic in topics
         )
         return chosen.new(
-            "DescribeConfigsRequest", resources=asked, include_synonyms=False, include_documentation=False
+            "DescribeConfigsRequest", resources=resources, include_synonyms=False, include_documentation=False
         )
 
     response = client.send_to_any(ApiKey.DESCRIBE_CONFIGS, build)
@@ -43,7 +43,7 @@ def _settings(client: Cluster, topics: list[str]) -> dict[str, str]:
 
 
 def assert_equal_everywhere(cluster: RealCluster, seconds_max: float = 15.0) -> View:
-    """Once what is under way has arrived. Returns what everybody says."""
+    """Wait until all brokers have the same metadata and return it."""
     views: dict[int, View] = {}
 
     def are_equal() -> bool:
@@ -68,14 +68,14 @@ def assert_equal_everywhere(cluster: RealCluster, seconds_max: float = 15.0) -> 
     return next(iter(views.values()))
 
 
-def assert_holds(view: View, tellings: Iterable[Told]) -> None:
-    """Everything that was acknowledged, and nothing of what was acknowledged to be gone."""
-    for told in tellings:
-        assert not told.surprises, told.surprises[:5]
-        lost = told.present - view.keys()
+def assert_holds(view: View, expectations: Iterable[ExpectedMetadata]) -> None:
+    """Assert that acknowledged topics and settings are present and that deleted topics are absent."""
+    for expected in expectations:
+        assert not expected.surprises, expected.surprises[:5]
+        lost = expected.present - view.keys()
         assert not lost, f"acknowledged topics are gone: {sorted(lost)[:5]}"
-        back = told.absent & view.keys()
+        back = expected.absent & view.keys()
         assert not back, f"deleted topics are back: {sorted(back)[:5]}"
-        for topic, values in told.values.items():
-            if topic in told.present:
+        for topic, values in expected.values.items():
+            if topic in expected.present:
                 assert view[topic][2] in values, f"{topic}: {SETTING} is {view[topic][2]}, acknowledged was {values}"

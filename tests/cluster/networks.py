@@ -1,8 +1,7 @@
-"""A network of this machine's own: each node in a namespace, all on one bridge, and any way between two may be cut.
+"""A virtual network: each node in a namespace, all on one bridge, and each link can be cut per direction.
 
-Packets that are cut off vanish: nobody is told, nothing is refused, exactly as with a pulled cable, but in one
-direction at a time. The way it is done: the sender is given a neighbour's address that nobody has. Needs root and
-iproute2, and no firewall.
+Packets on a cut link vanish without an error, as with a pulled cable, but in one direction at a time: the sender's
+neighbour table gets a hardware address that does not exist. Needs root and iproute2, and no firewall.
 """
 
 import os
@@ -11,7 +10,7 @@ from collections.abc import Iterable
 
 from tests.components import ComponentMissing, find_program
 
-NOBODY = "02:00:00:00:00:00"
+UNUSED_HARDWARE_ADDRESS = "02:00:00:00:00:00"
 HERE = 254
 """The number of the test itself on the network."""
 
@@ -27,7 +26,7 @@ class Network:
         return f"{self._subnet}.{number}"
 
     def command_prefix(self, number: int) -> tuple[str, ...]:
-        """Runs a command where this node lives."""
+        """Command prefix that runs a command in this node's namespace."""
         return (find_program("ip"), "netns", "exec", self._namespace(number))
 
     def build(self) -> None:
@@ -51,11 +50,11 @@ class Network:
         _ip("link", "delete", self._mark, must_succeed=False)
 
     def cut(self, sender: int, receiver: int) -> None:
-        """What `sender` sends to `receiver` is lost; the other way stays open."""
-        self._aim(sender, receiver, NOBODY)
+        """Drop packets from `sender` to `receiver`; the opposite direction stays open."""
+        self._aim(sender, receiver, UNUSED_HARDWARE_ADDRESS)
 
     def isolate(self, number: int) -> None:
-        """From all other nodes, both ways; the test still reaches it."""
+        """Cut the node off from all other nodes in both directions; the test can still connect to it."""
         for other in self.numbers:
             if other != number:
                 self.cut(number, other)
@@ -80,7 +79,7 @@ def _hardware_address(number: int) -> str:
 
 
 def find_namespaces() -> None:
-    """Raises ComponentMissing where this machine lets nobody make a network of its own."""
+    """Raises ComponentMissing if this computer does not allow the creation of network namespaces."""
     find_program("ip")
     trial = Network((1,))
     try:

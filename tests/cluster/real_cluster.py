@@ -1,7 +1,7 @@
-"""A cluster of several processes on this machine: started together, and killed, frozen, woken and asked one by one.
+"""A cluster of several processes on this computer, whose nodes can be killed, frozen, woken and queried individually.
 
-Which product the nodes are of is the members' matter. Every wait has an end; whoever waits in vain is told what was
-waited for, and `real_cluster` shows the last lines of every node's log.
+The member class decides whether a node runs Odradek or Apache Kafka. Every wait has a timeout whose error names the
+awaited condition, and on failure `real_cluster` prints the last lines of every node's log.
 """
 
 import signal
@@ -39,18 +39,18 @@ REPLICATED_COORDINATORS = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
-"""Of three brokers one may die at any time, and groups and transactions go on."""
+"""With three brokers, groups and transactions keep working after the death of any one of them."""
 WAIT_S = 30.0
 WAIT_INTERVAL_S = 0.01
 
 
 class Member(NodeProcess):
-    """One node of several; the cluster says which."""
+    """One node of a cluster; `RealCluster` sets its ID and roles."""
 
     node_id: int
     roles: Sequence[str]
     command_prefix: Sequence[str] = ()
-    """How a process is started where this node lives."""
+    """Prefix of the start command, for example to run the process in a network namespace."""
     format_options: Sequence[str] = ()
 
     @property
@@ -63,7 +63,7 @@ class Member(NodeProcess):
 
     @property
     def address(self) -> Address:
-        """Where it answers clients, or other controllers if it has nothing for clients."""
+        """Its client listener, or its controller listener if it is not a broker."""
         return Address(self.host, self.port if self.is_broker else self.controller_port)
 
     @property
@@ -75,7 +75,7 @@ class Member(NodeProcess):
         return self.output_file.read_text(errors="replace") if self.output_file.exists() else ""
 
     def log_files(self, topic: str, partition: int) -> list[Path]:
-        """Of its replica, in their order; none where it has none."""
+        """The segment files of its replica in offset order; empty if it has no replica."""
         name = f"{topic}-{partition}"
         return [file for log_dir in self.log_dirs for file in sorted((log_dir / name).glob("*.log"))]
 
@@ -97,7 +97,7 @@ class Member(NodeProcess):
             CONTROLLER: f"CONTROLLER://{self.host}:{self.controller_port}",
         }
         common = super().server_properties()
-        # Who votes is the cluster's to say, and not only by this key.
+        # `RealCluster` sets the voters, with this key or with bootstrap servers.
         del common["controller.quorum.voters"]
         return {
             **common,
@@ -108,7 +108,7 @@ class Member(NodeProcess):
         }
 
     def freeze(self) -> None:
-        """SIGSTOP: the process is there, its connections stand, and it does nothing."""
+        """SIGSTOP: the process keeps its connections but does nothing."""
         self._send(signal.SIGSTOP)
 
     def wake(self) -> None:
@@ -145,8 +145,8 @@ class RealCluster:
         dynamic_voters: bool = False,
         properties_of: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
-        """`dynamic_voters`: the quorum knows its voters from its log (kraft.version 1), not from its configuration.
-        `properties_of` single nodes come on top of those of all."""
+        """`dynamic_voters`: the quorum reads its voters from its log (kraft.version 1), not from its configuration.
+        `properties_of` single nodes override the properties of all nodes."""
         self.directory = directory
         self.started_in_s = 0.0
         self.nodes: dict[int, Member] = {}
@@ -169,11 +169,11 @@ class RealCluster:
         for node in self.nodes.values():
             node.properties = {**quorum, **(properties or {}), **(properties_of or {}).get(node.node_id, {})}
 
-    # Life
+    # Lifecycle
 
     def start(self) -> None:
-        """`started_in_s` then says how long it took until all serve; the formatting is not counted."""
-        # Each formats its directories by a process of its own, and these take their time.
+        """Sets `started_in_s` to the time until all nodes serve, without the time for formatting."""
+        # Each node's format command is a slow process, so run them in parallel.
         with ThreadPoolExecutor(len(self.nodes)) as threads:
             list(threads.map(Member.prepare, self.nodes.values()))
         began_at = time.monotonic()
@@ -188,7 +188,7 @@ class RealCluster:
         for node in self.nodes.values():
             node.remove()
 
-    # Asking
+    # Queries
 
     @property
     def running(self) -> list[Member]:
@@ -200,14 +200,14 @@ class RealCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Of all brokers that run."""
+        """Addresses of all running brokers."""
         return ",".join(node.bootstrap for node in self.running if node.is_broker)
 
     @contextmanager
     def client(self, *node_ids: int, timeout_s: float = 10.0) -> Iterator[Cluster]:
-        """To these nodes, or to all brokers that run."""
-        asked = [self.nodes[node_id] for node_id in node_ids] or [node for node in self.running if node.is_broker]
-        with Cluster([node.address for node in asked], timeout_s=timeout_s) as cluster:
+        """Connect to these nodes, or to all running brokers."""
+        targets = [self.nodes[node_id] for node_id in node_ids] or [node for node in self.running if node.is_broker]
+        with Cluster([node.address for node in targets], timeout_s=timeout_s) as cluster:
             yield cluster
 
     def quorum_status(self, *node_ids: int, timeout_s: float = 10.0) -> QuorumStatus:
@@ -215,11 +215,11 @@ class RealCluster:
             return QuorumAdmin(cluster).describe()
 
     def active_controller(self, *node_ids: int) -> Member:
-        """As these nodes say, or any broker that runs."""
+        """According to these nodes, or to any running broker."""
         return self.leadership(*node_ids)[0]
 
     def leadership(self, *node_ids: int) -> tuple[Member, int]:
-        """The active controller and its epoch, told in one breath."""
+        """The active controller and its epoch, from one response."""
         found: list[QuorumStatus] = []
 
         def is_there() -> bool:
@@ -233,7 +233,7 @@ class RealCluster:
         return self.nodes[found[0].leader_id], found[0].leader_epoch
 
     def fenced(self, *node_ids: int, timeout_s: float = 5.0) -> set[int]:
-        """The registered brokers that must not serve, as one of these nodes knows it."""
+        """The fenced brokers, according to one of these nodes."""
         with self.client(*node_ids, timeout_s=timeout_s) as cluster:
             return {member.id for member in brokers(cluster).nodes.values() if member.is_fenced}
 
@@ -242,9 +242,9 @@ class RealCluster:
             return {member.id for member in brokers(cluster).nodes.values() if not member.is_fenced}
 
     def wait_until_whole(self, seconds_max: float = WAIT_S) -> float:
-        """Until every broker that runs knows every broker that runs to be there, and every voter follows the leader.
+        """Wait until every running broker sees all running brokers unfenced, and every voter follows the leader.
 
-        Returns the seconds that took.
+        Returns the seconds waited.
         """
         expected = {node.node_id for node in self.running if node.is_broker}
         voters = {node.node_id for node in self.running if node.is_controller}
@@ -258,7 +258,7 @@ class RealCluster:
         return wait_for(f"brokers {sorted(expected)} and voters {sorted(voters)} together", is_whole, seconds_max)
 
     def _follow(self, node_ids: set[int]) -> bool:
-        """Whether these voters have come as far as the quorum had when this was asked."""
+        """Whether these voters have reached the high watermark at the time of the call."""
         committed = self.quorum_status().high_watermark
         status = self.quorum_status()
         return all(voter.log_end_offset >= committed for voter in status.voters if voter.id in node_ids)
@@ -287,7 +287,7 @@ def roles_of(
 
 @contextmanager
 def real_cluster(directory: Path, roles: Mapping[int, Sequence[str]], **options: Any) -> Iterator[RealCluster]:
-    """Running, and gone afterwards; a failure shows what its nodes said last."""
+    """Run a cluster and remove it afterwards; on failure, print the last log lines of its nodes."""
     cluster = RealCluster(directory, roles, **options)
     try:
         cluster.start()
@@ -300,10 +300,10 @@ def real_cluster(directory: Path, roles: Mapping[int, Sequence[str]], **options:
 
 
 def wait_for(what: str, condition: Callable[[], bool], seconds_max: float = WAIT_S) -> float:
-    """Returns after how many seconds it was so."""
+    """Return the seconds until the condition held."""
     began_at = time.monotonic()
     patience = Patience(seconds_max)
     while not condition():
-        assert not patience.is_over(), f"waited {seconds_max:g} s in vain for {what}"
+        assert not patience.is_over(), f"timed out after {seconds_max:g} s waiting for {what}"
         time.sleep(WAIT_INTERVAL_S)
     return time.monotonic() - began_at

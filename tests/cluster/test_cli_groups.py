@@ -1,4 +1,4 @@
-"""`odradek group` on three brokers while coordinators die: it finds the new ones, and no offset is lost."""
+"""`odradek group` on three brokers while coordinators die: it finds the new coordinators, and no offset is lost."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -73,7 +73,7 @@ def spread_coordinators(cli: Cli) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.tier("proof"))])
-def test_commands_find_the_new_coordinator_after_a_broker_dies(cluster: RealCluster, cli: Cli, how: str) -> None:
+def test_group_commands_find_the_new_coordinator_after_a_broker_dies(cluster: RealCluster, cli: Cli, how: str) -> None:
     before = spread_coordinators(cli)
     victim = cluster.nodes[before[GROUPS[0]]]
     if how == "killed":

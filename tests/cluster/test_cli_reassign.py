@@ -121,7 +121,7 @@ def replica_dirs(cluster: RealCluster, node_id: int) -> list[Path]:
     return [path for log_dir in cluster.nodes[node_id].log_dirs for path in log_dir.glob(f"{TOPIC}-[0-9]")]
 
 
-def test_a_broker_is_drained_and_filled_under_writes(cluster: RealCluster, tmp_path: Path) -> None:
+def test_reassign_drains_and_refills_a_broker_under_writes(cluster: RealCluster, tmp_path: Path) -> None:
     writer = Writer(cluster)
     writer.write(1200)
     writer.start()
@@ -157,7 +157,7 @@ def test_a_broker_is_drained_and_filled_under_writes(cluster: RealCluster, tmp_p
 
 
 @pytest.mark.tier("proof")
-def test_a_blocked_reassignment_is_shown_and_cancelled(cluster: RealCluster, tmp_path: Path) -> None:
+def test_reassignment_to_a_dead_broker_is_listed_and_cancelled(cluster: RealCluster, tmp_path: Path) -> None:
     Writer(cluster).write(60)
     file = tmp_path / "plan.json"
     address = cluster.bootstrap

@@ -1,4 +1,4 @@
-"""A group of the consumer protocol on three brokers: when its coordinator dies, members go on where they are."""
+"""A group of the consumer protocol on three brokers: when its coordinator dies, members keep their assignments."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
 
 
 class NewReader(Reader):
-    """By the consumer protocol."""
+    """A member of the consumer protocol."""
 
     def new_consumer(self, settings: dict[str, object]) -> Consumer:
         of_classic_members = ("session.timeout.ms", "heartbeat.interval.ms")
@@ -36,7 +36,7 @@ def poll_all(readers: list[NewReader]) -> int:
     return sum(len(reader.read) for reader in readers)
 
 
-def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> None:
+def test_consumer_protocol_members_keep_assignments_when_the_coordinator_is_killed(cluster: RealCluster) -> None:
     topic = "going-on"
     create_topic(cluster, topic)
     readers = [NewReader(cluster, "steady", topic) for _ in range(2)]
@@ -46,7 +46,7 @@ def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> N
         poll_all(readers)
         return [len(reader.consumer.assignment()) for reader in readers] == [PARTITIONS // 2] * 2
 
-    wait_for("both to have their share", are_sharing)
+    wait_for("equal assignments", are_sharing)
     write(cluster, topic, written[:RECORDS])
     wait_for("the first half", lambda: poll_all(readers) >= RECORDS)
     for reader in readers:
@@ -57,7 +57,7 @@ def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> N
     wait_for("the second half", lambda: poll_all(readers) >= 2 * RECORDS)
     for reader in readers:
         wait_for("a commit after the coordinator's death", reader.commit)
-    # Long enough for heartbeats to have reached the successor.
+    # Wait long enough for heartbeats to reach the new coordinator.
     end = time.monotonic() + 3
     while time.monotonic() < end:
         poll_all(readers)
@@ -65,5 +65,5 @@ def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> N
     for reader in readers:
         reader.consumer.close()
     cluster.start_the_dead()
-    assert after == before, "somebody was given other partitions"
+    assert after == before, "an assignment changed"
     assert sorted(record for reader in readers for record in reader.read) == sorted(written)

@@ -1,6 +1,6 @@
-"""Brokers that die are fenced at once; brokers that are only silent, when their session ends, and never for long.
+"""The controller fences dead brokers at once, and unresponsive brokers when their session expires.
 
-Seen from a broker that stays: how long after the signal it knows the other one to be fenced.
+The tests measure the time from the signal until a surviving broker sees the other broker fenced.
 """
 
 import time
@@ -19,9 +19,9 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": str(int(HEARTBEAT_S * 1000)),
 }
 EARLY_S_MAX = 2.0
-"""The grace of 300 ms, the delivery of the news, and a busy machine; far from the end of a session all the same."""
+"""The grace of 300 ms, metadata propagation and a busy computer; still far below the session timeout."""
 LATE_S_MIN = SESSION_S / 2
-"""The last heartbeat may have been late; whoever is taken for dead is fenced long before."""
+"""The last heartbeat may have been late; a broker considered dead is fenced much earlier."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
 
 @pytest.fixture
 def victim(cluster: RealCluster) -> Iterator[Member]:
-    """A broker that may be harmed; afterwards it is back."""
+    """A broker that the test may kill or freeze; it runs again afterwards."""
     node = cluster.nodes[4]
     yield node
     if node.is_running:
@@ -46,18 +46,20 @@ def seconds_until_fenced(cluster: RealCluster, node: Member) -> float:
     return wait_for(f"the fence of broker {node.node_id}", lambda: node.node_id in cluster.fenced(WITNESS))
 
 
-def test_a_killed_broker_is_fenced_early(cluster: RealCluster, victim: Member, measured: Callable[[str], None]) -> None:
+def test_killed_broker_is_fenced_before_its_session_expires(
+    cluster: RealCluster, victim: Member, measured: Callable[[str], None]
+) -> None:
     victim.kill()
     seconds = seconds_until_fenced(cluster, victim)
     measured(f"a broker is fenced {seconds * 1000:.0f} ms after kill -9")
     assert seconds < EARLY_S_MAX
-    # The controller says so after it has done so.
-    said = f"Broker fenced: brokerId={victim.node_id}, reason=process is dead"
-    wait_for("the controller to say why", lambda: said in cluster.nodes[1].output)
+    # The controller logs the fencing after it has taken effect.
+    log_line = f"Broker fenced: brokerId={victim.node_id}, reason=process is dead"
+    wait_for("the controller to log the reason", lambda: log_line in cluster.nodes[1].output)
 
 
 @pytest.mark.tier("proof")
-def test_a_frozen_broker_keeps_its_session(cluster: RealCluster, victim: Member) -> None:
+def test_frozen_broker_is_fenced_when_its_session_expires(cluster: RealCluster, victim: Member) -> None:
     victim.freeze()
     seconds = seconds_until_fenced(cluster, victim)
     assert LATE_S_MIN < seconds < SESSION_S + EARLY_S_MAX
@@ -67,7 +69,7 @@ def test_a_frozen_broker_keeps_its_session(cluster: RealCluster, victim: Member)
 
 
 @pytest.mark.tier("proof")
-def test_a_short_freeze_changes_nothing(cluster: RealCluster, victim: Member) -> None:
+def test_freeze_shorter_than_the_session_does_not_fence_a_broker(cluster: RealCluster, victim: Member) -> None:
     victim.freeze()
     until = time.monotonic() + SESSION_S / 3
     while time.monotonic() < until:
@@ -79,8 +81,8 @@ def test_a_short_freeze_changes_nothing(cluster: RealCluster, victim: Member) ->
 
 
 @pytest.mark.tier("proof")
-def test_no_more_than_a_minority_is_fenced_early(cluster: RealCluster, victim: Member) -> None:
-    """Two of three brokers die: that may as well be the controller's own trouble, so one is given its session."""
+def test_at_most_a_minority_of_brokers_is_fenced_before_session_expiry(cluster: RealCluster, victim: Member) -> None:
+    """When two of three brokers die, the cause may be the controller itself, so one of them keeps its session."""
     second = cluster.nodes[3]
     victim.kill()
     second.kill()
@@ -93,7 +95,9 @@ def test_no_more_than_a_minority_is_fenced_early(cluster: RealCluster, victim: M
 
 
 @pytest.mark.tier("proof")
-def test_without_a_grace_only_the_session_counts(cluster: RealCluster, victim: Member) -> None:
+def test_zero_disconnect_grace_fences_killed_broker_only_at_session_expiry(
+    cluster: RealCluster, victim: Member
+) -> None:
     controller = cluster.nodes[1]
     controller.properties["broker.disconnect.grace.ms"] = "0"
     controller.restart()

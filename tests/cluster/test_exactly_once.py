@@ -20,7 +20,7 @@ IN_EVERY_RUN = {"hard-brokers-two-metadata": TRANSACTION_TIMEOUT_MS, "hard-clien
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", IN_EVERY_RUN)
 @pytest.mark.tier("proof")
-def test_output_equals_input(
+def test_transactional_copy_output_equals_input(
     name: str, apache_kafka_libs: Path, tmp_path: Path, measured: Callable[[str], None]
 ) -> None:
     outcome = run(BY_NAME[name], RECORDS, apache_kafka_libs, tmp_path, transaction_timeout_ms=IN_EVERY_RUN[name])

@@ -1,4 +1,4 @@
-"""Groups on three brokers: when their coordinator dies, members go on where they are, and no offset is lost."""
+"""Groups on three brokers: when a coordinator dies, members keep their assignments and no committed offset is lost."""
 
 import time
 from collections.abc import Iterator
@@ -43,8 +43,8 @@ def create_topic(cluster: RealCluster, topic: str) -> None:
     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(20)
 
 
-def ask(node: Member, api: Api, fields: dict[str, Any]) -> Any:
-    """None where nobody answers."""
+def request(node: Member, api: Api, fields: dict[str, Any]) -> Any:
+    """Return the response, or None if the node does not respond."""
     try:
         with RawConnection(node.port, timeout_s=10) as connection:
             return connection.request(api, latest(api), fields)
@@ -53,16 +53,16 @@ def ask(node: Member, api: Api, fields: dict[str, Any]) -> Any:
 
 
 def coordinator(cluster: RealCluster, group: str) -> Member:
-    """Which answers for the group: the leader has changed, and has loaded."""
+    """The broker that serves the group, after the new leader has loaded the partition."""
     found: list[Member] = []
 
     def is_found() -> bool:
         for node in cluster.running:
-            answer = ask(node, Api.FIND_COORDINATOR, {"coordinator_keys": [group]})
-            if answer is None or answer.coordinators[0].error_code is not ErrorCode.none:
+            response = request(node, Api.FIND_COORDINATOR, {"coordinator_keys": [group]})
+            if response is None or response.coordinators[0].error_code is not ErrorCode.none:
                 continue
-            there = cluster.nodes[answer.coordinators[0].node_id]
-            fetched = ask(there, Api.OFFSET_FETCH, {"groups": [{"group_id": group, "topics": None}]})
+            there = cluster.nodes[response.coordinators[0].node_id]
+            fetched = request(there, Api.OFFSET_FETCH, {"groups": [{"group_id": group, "topics": None}]})
             if fetched is not None and fetched.groups[0].error_code is ErrorCode.none:
                 found[:] = [there]
                 return True
@@ -73,7 +73,7 @@ def coordinator(cluster: RealCluster, group: str) -> Member:
 
 
 class Reader:
-    """One member, and how often its share of the partitions has changed."""
+    """One group member that counts its assignment changes."""
 
     def __init__(self, cluster: RealCluster, group: str, topic: str) -> None:
         self.consumer = self.new_consumer(
@@ -100,7 +100,7 @@ class Reader:
             self.read.append(message.value())
 
     def commit(self) -> bool:
-        """Whether it was possible at this moment."""
+        """Return whether the commit succeeded."""
         try:
             self.consumer.commit(asynchronous=False)
         except KafkaException:
@@ -120,7 +120,7 @@ def write(cluster: RealCluster, topic: str, names: list[bytes]) -> None:
     assert producer.flush(30) == 0
 
 
-def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> None:
+def test_classic_members_keep_assignments_when_the_coordinator_is_killed(cluster: RealCluster) -> None:
     create_topic(cluster, "going-on")
     readers = [Reader(cluster, "steady", "going-on") for _ in range(2)]
     written = [b"%d" % number for number in range(200)]
@@ -130,7 +130,7 @@ def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> N
             reader.poll()
         return sum(len(reader.read) for reader in readers) >= count
 
-    # Whoever comes late reads again what the first one has not committed yet.
+    # A member that joins late would read records again that the first member has not committed yet.
     wait_for("both to have partitions", lambda: all_read(0) and all(one.consumer.assignment() for one in readers))
     write(cluster, "going-on", written[:100])
     wait_for("the first half", lambda: all_read(100))
@@ -142,18 +142,18 @@ def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> N
     wait_for("the second half", lambda: all_read(200))
     for reader in readers:
         wait_for("a commit after the coordinator's death", reader.commit)
-    # Long enough for heartbeats to have reached the successor.
+    # Wait long enough for heartbeats to reach the new coordinator.
     end = time.monotonic() + 3
     while time.monotonic() < end:
         all_read(0)
     after = [(reader.changes, sorted(reader.consumer.assignment())) for reader in readers]
     for reader in readers:
         reader.consumer.close()
-    assert after == before, "somebody was given other partitions"
+    assert after == before, "an assignment changed"
     assert sorted(record for reader in readers for record in reader.read) == sorted(written)
 
 
-def test_no_committed_offset_is_lost(cluster: RealCluster) -> None:
+def test_committed_offsets_survive_coordinator_deaths(cluster: RealCluster) -> None:
     create_topic(cluster, "kept")
     committer = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": "keeper", "enable.auto.commit": False, "log_level": 0}
@@ -170,8 +170,8 @@ def test_no_committed_offset_is_lost(cluster: RealCluster) -> None:
         there.kill()
         successor = coordinator(cluster, "keeper")
         assert successor is not there
-        answer = ask(successor, Api.OFFSET_FETCH, {"groups": [{"group_id": "keeper", "topics": None}]})
-        (partition,) = answer.groups[0].topics[0].partitions
+        response = request(successor, Api.OFFSET_FETCH, {"groups": [{"group_id": "keeper", "topics": None}]})
+        (partition,) = response.groups[0].topics[0].partitions
         assert partition.committed_offset >= acknowledged, f"death {death}"
         acknowledged = partition.committed_offset
         cluster.start_the_dead()
@@ -179,8 +179,8 @@ def test_no_committed_offset_is_lost(cluster: RealCluster) -> None:
     assert acknowledged >= 150
 
 
-def test_a_generation_survives_its_coordinator(cluster: RealCluster) -> None:
-    """Asked on the wire: the same generation, the same assignment, and no word of a rebalance."""
+def test_generation_and_assignment_survive_coordinator_failover(cluster: RealCluster) -> None:
+    """On the wire: the same generation, the same assignment, and no rebalance."""
     there = coordinator(cluster, "lasting")
     me: dict[str, Any] = {
         "group_id": "lasting",
@@ -189,43 +189,45 @@ def test_a_generation_survives_its_coordinator(cluster: RealCluster) -> None:
         "rebalance_timeout": 20_000,
     }
     me |= {"protocol_type": "consumer", "protocol_name": "range", "protocols": [{"name": "range", "metadata": b""}]}
-    me["member_id"] = ask(there, Api.JOIN_GROUP, me).member_id
-    joined = ask(there, Api.JOIN_GROUP, me)
+    me["member_id"] = request(there, Api.JOIN_GROUP, me).member_id
+    joined = request(there, Api.JOIN_GROUP, me)
     assert joined.error_code is ErrorCode.none
     me["generation_id"] = joined.generation_id
     me["assignments"] = [{"member_id": me["member_id"], "assignment": b"all of it"}]
-    assert ask(there, Api.SYNC_GROUP, me).assignment == b"all of it"
+    assert request(there, Api.SYNC_GROUP, me).assignment == b"all of it"
     there.kill()
     successor = coordinator(cluster, "lasting")
-    assert ask(successor, Api.HEARTBEAT, me).error_code is ErrorCode.none
-    assert ask(successor, Api.SYNC_GROUP, me).assignment == b"all of it"
-    (described,) = ask(successor, Api.DESCRIBE_GROUPS, {"groups": ["lasting"]}).groups
+    assert request(successor, Api.HEARTBEAT, me).error_code is ErrorCode.none
+    assert request(successor, Api.SYNC_GROUP, me).assignment == b"all of it"
+    (described,) = request(successor, Api.DESCRIBE_GROUPS, {"groups": ["lasting"]}).groups
     assert (described.group_state, len(described.members)) == ("Stable", 1)
 
 
-def test_others_say_that_they_do_not_coordinate(cluster: RealCluster) -> None:
+def test_other_brokers_respond_not_coordinator(cluster: RealCluster) -> None:
     there = coordinator(cluster, "elsewhere")
     other = next(node for node in cluster.running if node is not there)
     group = {"group_id": "elsewhere", "member_id": "x", "generation_id": 1}
-    assert ask(other, Api.HEARTBEAT, group).error_code is ErrorCode.not_coordinator
-    assert ask(other, Api.JOIN_GROUP, {**group, "session_timeout": 10_000}).error_code is ErrorCode.not_coordinator
-    fetched = ask(other, Api.OFFSET_FETCH, {"groups": [{"group_id": "elsewhere", "topics": None}]})
+    assert request(other, Api.HEARTBEAT, group).error_code is ErrorCode.not_coordinator
+    assert request(other, Api.JOIN_GROUP, {**group, "session_timeout": 10_000}).error_code is ErrorCode.not_coordinator
+    fetched = request(other, Api.OFFSET_FETCH, {"groups": [{"group_id": "elsewhere", "topics": None}]})
     assert fetched.groups[0].error_code is ErrorCode.not_coordinator
-    assert ask(other, Api.DESCRIBE_GROUPS, {"groups": ["elsewhere"]}).groups[0].error_code is ErrorCode.not_coordinator
-    assert ask(other, Api.DELETE_GROUPS, {"groups_names": ["elsewhere"]}).results[0].error_code is (
+    assert (
+        request(other, Api.DESCRIBE_GROUPS, {"groups": ["elsewhere"]}).groups[0].error_code is ErrorCode.not_coordinator
+    )
+    assert request(other, Api.DELETE_GROUPS, {"groups_names": ["elsewhere"]}).results[0].error_code is (
         ErrorCode.not_coordinator
     )
 
 
-def test_without_enough_replicas_nothing_is_committed(cluster: RealCluster) -> None:
-    """`min.insync.replicas` holds for offsets too: a coordinator that is alone refuses."""
-    create_topic(cluster, "lonely")
+def test_offset_commit_fails_below_min_insync_replicas(cluster: RealCluster) -> None:
+    """`min.insync.replicas` applies to offset commits too: a coordinator without in-sync followers rejects them."""
+    create_topic(cluster, "single-replica")
     there = coordinator(cluster, "alone")
     found: list[Any] = []
 
     def is_known() -> bool:
-        answer = ask(there, Api.METADATA, {"topics": [{"name": "lonely"}]})
-        found[:] = [] if answer is None else [one for one in answer.topics if one.error_code is ErrorCode.none]
+        response = request(there, Api.METADATA, {"topics": [{"name": "single-replica"}]})
+        found[:] = [] if response is None else [one for one in response.topics if one.error_code is ErrorCode.none]
         return bool(found)
 
     wait_for("the topic to be known there", is_known)
@@ -241,15 +243,15 @@ def test_without_enough_replicas_nothing_is_committed(cluster: RealCluster) -> N
     }
 
     def code() -> ErrorCode:
-        answer = ask(there, Api.OFFSET_COMMIT, commit)
-        return ErrorCode.unknown_server_error if answer is None else answer.topics[0].partitions[0].error_code
+        response = request(there, Api.OFFSET_COMMIT, commit)
+        return ErrorCode.unknown_server_error if response is None else response.topics[0].partitions[0].error_code
 
     assert code() is ErrorCode.none
     for node in cluster.running:
         if node is not there:
             node.freeze()
     try:
-        # First the answer waits in vain for the others, later they are known not to be there.
+        # The request first waits for the followers; later the controller has fenced them.
         assert code() is ErrorCode.coordinator_not_available
     finally:
         for node in cluster.running:

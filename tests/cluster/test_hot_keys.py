@@ -1,4 +1,4 @@
-"""A hot partition explains itself: the keys behind its traffic, from a running broker."""
+"""A running broker reports the hot keys of a partition."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.odradek_process import OdradekProcess
 from tests.wire.cli_call import Cli
 from tests.wire.plain_requests import until
 
-# Keys of a client may be anything.
+# A key can contain any bytes.
 STRANGE = b"\xff\x1b[31m"
 
 
@@ -27,13 +27,13 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 
 @pytest.mark.parametrize("compression", [pytest.param("none", marks=pytest.mark.tier("proof")), "zstd"])
-def test_the_keys_behind_the_traffic_are_told(
+def test_hot_keys_of_a_partition_are_reported(
     node: OdradekProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], compression: str
 ) -> None:
     port = int(node.properties["http.address"])
     producer = Producer({"bootstrap.servers": node.bootstrap, "compression.type": compression, "linger.ms": 5})
 
-    def told() -> dict[str, float]:
+    def hot_keys() -> dict[str, float]:
         for number in range(2000):
             if number % 2:
                 producer.produce("orders", b"x" * 100, b"customer-7")
@@ -46,8 +46,8 @@ def test_the_keys_behind_the_traffic_are_told(
         found = [one["hot_keys"]["by_records"] for one in partitions if "hot_keys" in one]
         return {one.get("key") or one["key_base64"]: one["share"] for keys in found for one in keys}
 
-    until(lambda: "customer-7" in told(), 20, what="a look at the keys")
-    shares = told()
+    until(lambda: "customer-7" in hot_keys(), 20, what="hot keys")
+    shares = hot_keys()
     assert 0.4 < shares["customer-7"] < 0.65
     assert 0.05 < shares["/xtbMzFt"] < 0.25
 

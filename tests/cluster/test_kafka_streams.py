@@ -22,19 +22,19 @@ pytestmark = pytest.mark.tier("proof")
 SOURCE = Path(__file__).parent.parent / "kafka" / "java" / "WordCount.java"
 APPLICATION = "word-count"
 WORDS = [f"word-{number}" for number in range(40)]
-LINES_OF_A_PORTION = 300
-WORDS_OF_A_LINE = 5
+LINES_PER_BATCH = 300
+WORDS_PER_LINE = 5
 SECONDS_MAX = 120.0
 
 # How often the application and the coordinator of its group are killed.
 ROUNDS = int(os.environ.get("ODRADEK_STREAMS_ROUNDS", "1"))
 
-# Streams makes topics of its own, and waits for members that were killed.
+# Streams creates internal topics, and a rebalance waits for the session timeout of killed members.
 MORE_PROPERTIES = {"default.replication.factor": "3", "group.min.session.timeout.ms": "1000"}
 
 
 class Counting:
-    """The application, in lives that follow each other."""
+    """The Streams application, which can be killed and restarted."""
 
     def __init__(self, libs: Path, directory: Path, cluster: RealCluster) -> None:
         self._command = java_command(libs, SOURCE)
@@ -59,7 +59,7 @@ class Counting:
 
 
 class Updates:
-    """What a read_committed consumer, there all the time, gets to see of the output."""
+    """The output that a permanently running read_committed consumer reads."""
 
     def __init__(self, cluster: RealCluster) -> None:
         self._consumer = Consumer(
@@ -75,7 +75,7 @@ class Updates:
         self.values: list[bytes] = []
 
     def wait_for(self, count: int) -> None:
-        """However slow the machine is, as long as some come."""
+        """Wait without an overall limit, as long as updates arrive."""
         while len(self.values) < count:
             self.wait_for_more()
 
@@ -93,11 +93,11 @@ class Updates:
 
 
 def feed(cluster: RealCluster, choice: random.Random) -> Counter[str]:
-    """One more portion of lines; answers which words are in it, and how often."""
+    """Produce one more batch of lines and return the count of each word in it."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0})
     fed: Counter[str] = Counter()
-    for number in range(LINES_OF_A_PORTION):
-        words = choice.choices(WORDS, k=WORDS_OF_A_LINE)
+    for number in range(LINES_PER_BATCH):
+        words = choice.choices(WORDS, k=WORDS_PER_LINE)
         fed.update(words)
         producer.produce("input", " ".join(words).encode(), partition=number % PARTITIONS)
     assert producer.flush(60) == 0
@@ -128,7 +128,7 @@ def counts_by_word(values: Iterable[bytes]) -> dict[str, list[int]]:
 
 
 @pytest.mark.timeout(200 + 100 * ROUNDS)
-def test_words_are_counted_exactly(streams_libs: Path, tmp_path: Path) -> None:
+def test_streams_counts_words_exactly_once_while_app_and_broker_are_killed(streams_libs: Path, tmp_path: Path) -> None:
     roles = dict.fromkeys((1, 2, 3), COMBINED)
     choice = random.Random(6)
     with real_cluster(tmp_path / "cluster", roles, properties=REPLICATED_COORDINATORS | MORE_PROPERTIES) as cluster:

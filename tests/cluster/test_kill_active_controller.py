@@ -1,7 +1,7 @@
-"""kill -9 of the active controller, over and over, while clients change metadata: nothing acknowledged is undone.
+"""Repeated kill -9 of the active controller while clients change metadata: no acknowledged change is lost.
 
-The short form is for every run of the tests. `make chaos CONTROLLER_KILLS=100` is the long one: it also holds the time
-without an active controller against its bars, so nothing else should run beside it.
+Every test run does the short form. `make chaos CONTROLLER_KILLS=100` is the long form: it also checks the time without
+an active controller against its targets, so nothing else should run at the same time.
 """
 
 import os
@@ -27,7 +27,7 @@ LAYOUTS = {
 MEDIAN_S_MAX = 0.5
 P99_S_MAX = 1.0
 SHORT_FACTOR = 6.0
-"""Machines that test have other things to do."""
+"""Test computers are busy with other work."""
 
 
 @pytest.fixture(
@@ -43,7 +43,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealClus
 
 
 @pytest.mark.timeout(max(300, KILLS * 20))
-def test_nothing_acknowledged_is_lost(cluster: RealCluster, measured: Callable[[str], None]) -> None:
+def test_acknowledged_metadata_survives_kills_of_the_active_controller(
+    cluster: RealCluster, measured: Callable[[str], None]
+) -> None:
     with cluster.client() as client:
         Admin(client).create_topic("watched", partitions=1, replication_factor=1)
     seconds = []
@@ -57,11 +59,11 @@ def test_nothing_acknowledged_is_lost(cluster: RealCluster, measured: Callable[[
             assert its_epoch > epoch
             victim.start()
             cluster.wait_until_whole()
-            assert load.acknowledged > before, "the clients stand still"
+            assert load.acknowledged > before, "the clients make no progress"
     view = assert_equal_everywhere(cluster)
-    assert_holds(view, load.told)
+    assert_holds(view, load.expected)
     assert view["watched"][2] == str(1_000_000 + KILLS - 1)
-    unknown = sum(len(told.unknown) for told in load.told)
+    unknown = sum(len(expected.unknown) for expected in load.expected)
     measured(f"{summary(seconds)}; {load.acknowledged} changes acknowledged, {unknown} of unknown outcome")
     factor = SHORT_FACTOR if KILLS <= KILLS_IN_SHORT else 1.0
     median, p99 = median_and_p99(seconds)

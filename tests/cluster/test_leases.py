@@ -1,6 +1,6 @@
-"""Closed segments read under leases from three brokers' log directories, while leaders move, die and come back.
+"""Closed segments are read under leases from the log dirs of three brokers, while leaders change, die and restart.
 
-What is read is compared with what producers were told is written, record by record.
+The test compares every record read with the records that producers saw acknowledged.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ Row = tuple[int, int, bytes]
 
 
 class Written:
-    """Offsets and values of all records that a producer was told are written, and will not be aborted."""
+    """Offsets and values of all acknowledged records, without those of aborted transactions."""
 
     def __init__(self) -> None:
         self.values: list[dict[int, bytes]] = [{} for _ in range(PARTITIONS)]
@@ -61,7 +61,7 @@ class Written:
         self.values[partition][offset] = value
 
     def reached(self) -> list[int]:
-        """The last offset of each partition now."""
+        """The last acknowledged offset of each partition."""
         return [max(known) for known in self.values]
 
     def below(self, ends: dict[int, int]) -> list[Row]:
@@ -82,7 +82,7 @@ class Stage:
     def fill(
         self, *, is_aborted: bool = False, records_each: int = RECORDS_EACH // 4, without: Member | None = None
     ) -> None:
-        """`without`: one that sleeps, and would be asked in vain."""
+        """`without`: a frozen node, to which the producer must not connect."""
         bootstrap = ",".join(one.bootstrap for one in self.cluster.running if one is not without)
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "none"}
         producer = Producer({**settings, "transactional.id": "filling"})
@@ -95,7 +95,7 @@ class Stage:
         producer.abort_transaction(60) if is_aborted else producer.commit_transaction(60)
 
     def write_until(self, is_over: Event) -> None:
-        """Whoever leads: an idempotent producer repeats what was not acknowledged."""
+        """Produce through leader changes: an idempotent producer retries unacknowledged records."""
         settings = {"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5, "acks": "all"}
         producer = Producer({**settings, "enable.idempotence": True, "compression.type": "none"})
         while not is_over.wait(0.02):
@@ -112,43 +112,43 @@ class Stage:
         producer.poll(0)
 
     def leader(self, partition: TopicPartition = FIRST, *, without: Member | None = None) -> Member:
-        """As all nodes say that run, but one: they do not hear of it in the same moment."""
-        asked = {one.node_id for one in self.cluster.running if one is not without}
-        told: set[int] = set()
+        """Wait until all running nodes except `without` agree on the leader, and return it."""
+        queried = {one.node_id for one in self.cluster.running if one is not without}
+        leaders: set[int] = set()
 
         def agree() -> bool:
-            told.clear()
-            for node_id in asked:
+            leaders.clear()
+            for node_id in queried:
                 with self.cluster.client(node_id) as client:
-                    told.add(client.topics([TOPIC])[TOPIC].partitions[partition.partition].leader)
-            return len(told) == 1 and told <= asked
+                    leaders.add(client.topics([TOPIC])[TOPIC].partitions[partition.partition].leader)
+            return len(leaders) == 1 and leaders <= queried
 
-        wait_for("one leader by all accounts", agree)
-        return self.cluster.nodes[told.pop()]
+        wait_for("agreement on the leader", agree)
+        return self.cluster.nodes[leaders.pop()]
 
     def move_leader(self, partition: TopicPartition = FIRST) -> Member:
-        """To the next replica, which becomes the preferred one. Returns the old leader."""
+        """Make the next replica the preferred leader and elect it. Returns the old leader."""
         with self.cluster.client() as client:
             layout = client.topics([TOPIC])[TOPIC].partitions[partition.partition]
             first, *others = layout.replicas
             old = self.cluster.nodes[layout.leader]
-            moves = Reassignments(client)
-            assert moves.start({partition: [*others, first]}) == {}
-            wait_for("the new order of replicas", lambda: not moves.ongoing())
-            moves.elect_preferred([partition])
+            reassignments = Reassignments(client)
+            assert reassignments.start({partition: [*others, first]}) == {}
+            wait_for("the new order of replicas", lambda: not reassignments.ongoing())
+            reassignments.elect_preferred([partition])
         wait_for("another leader", lambda: self.leader(partition).node_id == others[0])
         assert old.node_id != others[0]
         return old
 
     def wait_until_in_sync(self) -> None:
-        """As all nodes say that run: one that has just woken up does not know that it fell behind."""
+        """Check every running node, because a node that has just woken up does not know yet that it fell behind."""
 
-        def says_so(node: Member) -> bool:
+        def sees_all_in_sync(node: Member) -> bool:
             with self.cluster.client(node.node_id) as client:
                 layout = client.topics([TOPIC])[TOPIC]
             return all(len(one.isr) == 3 for one in layout.partitions)
 
-        wait_for("all replicas in sync", lambda: all(says_so(node) for node in self.cluster.running))
+        wait_for("all replicas in sync", lambda: all(sees_all_in_sync(node) for node in self.cluster.running))
 
     def begin(self) -> "Reading":
         return Reading(self)
@@ -157,14 +157,14 @@ class Stage:
         return [one for one in node.log_dirs[0].iterdir() if one.name.startswith(".lease-")]
 
     def check(self, found: list[Row], reached: list[int]) -> None:
-        """Up to where it ended, which is not before `reached`, each record was read once, and none that was aborted."""
+        """Assert that each committed record was read once, up to `reached` or further, and no aborted record."""
         ends = {number: max(offset for one, offset, _ in found if one == number) + 1 for number in range(PARTITIONS)}
         assert found == self.written.below(ends)
         assert all(ends[number] > reached[number] > RECORDS_EACH // 2 for number in range(PARTITIONS))
 
 
 class Reading:
-    """Has its leases and its first rows, and has read little else."""
+    """A read that holds its leases and has returned only its first batch."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -209,14 +209,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     ) as cluster:
         with cluster.client() as client:
             Admin(client).create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
-        made = Stage(cluster)
+        stage = Stage(cluster)
         for is_aborted in (False, True, False, True, False):
-            made.fill(is_aborted=is_aborted)
-        yield made
+            stage.fill(is_aborted=is_aborted)
+        yield stage
 
 
-def ask_each(stage: Stage, client: Cluster, partition: TopicPartition) -> dict[int, bool]:
-    """Which nodes grant a lease; the others say that they do not lead."""
+def request_lease_of_each(stage: Stage, client: Cluster, partition: TopicPartition) -> dict[int, bool]:
+    """Return which nodes grant a lease; the others respond that they are not the leader."""
     granted = {}
     query = f"?topic={partition.topic}&partition={partition.partition}&duration_ms=1"
     for node in stage.cluster.running:
@@ -232,30 +232,32 @@ def ask_each(stage: Stage, client: Cluster, partition: TopicPartition) -> dict[i
     return granted
 
 
-def test_only_the_leader_grants(stage: Stage) -> None:
+def test_only_the_leader_grants_leases(stage: Stage) -> None:
     with stage.cluster.client() as client:
         for number in range(PARTITIONS):
             partition = TopicPartition(TOPIC, number)
             for _ in range(2):
                 leader = stage.leader(partition).node_id
-                assert ask_each(stage, client, partition) == {node: node == leader for node in stage.cluster.nodes}
+                assert request_lease_of_each(stage, client, partition) == {
+                    node: node == leader for node in stage.cluster.nodes
+                }
                 stage.move_leader(partition)
 
 
-def test_a_leader_that_has_just_changed_is_found(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who refuses one partition is still asked for others; and the answer of an old leader is not the last word."""
+def test_lease_client_finds_the_new_leader_after_a_leader_change(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that refuses one partition is still queried for others, and a refusal of an old leader is retried."""
     with stage.cluster.client() as client:
         leases = LeaseClient(client, CREDENTIALS, duration_ms=60_000)
         before = client.layout([TOPIC])
         stage.move_leader()
         fresh = client.layout
-        answers = iter([before])
-        monkeypatch.setattr(client, "layout", lambda topics=(): next(answers, None) or fresh(topics))
+        layouts = iter([before])
+        monkeypatch.setattr(client, "layout", lambda topics=(): next(layouts, None) or fresh(topics))
         held = leases.request(FIRST, start=0, end=2**62, read_committed=True)
         assert held is not None and held.node_id == stage.leader().node_id
         LeaseRenewer(CREDENTIALS).release([held])
 
-        # Where nobody knows better it is told, and forgotten.
+        # If the metadata stays stale, the refusal is raised and then forgotten.
         monkeypatch.setattr(client, "layout", lambda topics=(): before)
         with pytest.raises(NoLease, match=f"is not the leader of {FIRST}"):
             leases.request(FIRST, start=0, end=2**62, read_committed=True)
@@ -264,41 +266,41 @@ def test_a_leader_that_has_just_changed_is_found(stage: Stage, monkeypatch: pyte
 
 
 @pytest.mark.tier("proof")
-def test_readings_while_leaders_move_die_and_come_back(stage: Stage) -> None:
+def test_leased_reads_are_complete_while_leaders_change_die_and_restart(stage: Stage) -> None:
     is_over = Event()
     writer = Thread(target=stage.write_until, args=[is_over])
     writer.start()
     try:
-        # Leases of a node that leads no more.
+        # Leases of a node that is no longer the leader.
         moved = stage.begin()
         assert all(stage.links(stage.leader(TopicPartition(TOPIC, number))) for number in range(PARTITIONS))
         old = stage.move_leader()
         moved.finish()
-        # Whoever gives a lease back does not wait for long until a busy broker says that it has it.
-        wait_for("it to be given back where it was taken", lambda: not stage.links(old))
+        # Releasing a lease does not wait long for the response of a busy broker.
+        wait_for("the release of the lease on the old leader", lambda: not stage.links(old))
 
-        # Its files are there, though nobody serves them.
+        # The files of a dead broker can still be read.
         died = stage.begin()
         victim = stage.leader()
         victim.kill()
         died.finish()
         assert stage.links(victim)
 
-        # Another one leads now, and grants; the dead one takes its names away when it comes back.
+        # The new leader grants leases; the dead broker removes its links when it restarts.
         assert stage.leader() is not victim
         without = stage.begin()
         assert stage.links(stage.leader())
         without.finish()
         stage.cluster.start_the_dead()
-        wait_for("the names to be gone", lambda: not stage.links(victim))
+        wait_for("the links to be removed", lambda: not stage.links(victim))
         stage.wait_until_in_sync()
 
-        # Killed and back before its files were read: their names are gone, and brokers are asked.
+        # Killed and restarted before its files were read: the links are removed, and the read falls back to fetching.
         came_back = stage.begin()
         victim = stage.leader()
         victim.kill()
         victim.start()
-        wait_for("the names to be gone", lambda: not stage.links(victim))
+        wait_for("the links to be removed", lambda: not stage.links(victim))
         came_back.finish()
     finally:
         is_over.set()
@@ -309,8 +311,8 @@ def test_readings_while_leaders_move_die_and_come_back(stage: Stage) -> None:
 
 
 @pytest.mark.tier("proof")
-def test_a_leader_that_slept_while_another_was_elected(stage: Stage) -> None:
-    """When it wakes it may not know it yet: what it grants then was committed before."""
+def test_lease_of_a_woken_old_leader_contains_only_committed_records(stage: Stage) -> None:
+    """A woken leader may not know yet that it was replaced: a lease it grants must cover only committed records."""
     stage.wait_until_in_sync()
     with stage.cluster.client() as client:
         before = client.layout([TOPIC])
@@ -338,18 +340,20 @@ def test_a_leader_that_slept_while_another_was_elected(stage: Stage) -> None:
 
 
 class NoBrokers:
-    """A PartitionSource that is not to be asked."""
+    """A PartitionSource that must not be read."""
 
     partition = FIRST
     earliest_offset = end_offset = readable_offset = 0
 
     def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
-        raise AssertionError(f"asked for {from_offset} to {to_offset}")
+        raise AssertionError(f"read of offsets {from_offset} to {to_offset}")
 
 
 @pytest.mark.tier("proof")
-def test_tasks_fall_back_when_their_leader_died(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """The data source as Spark calls it: planned with leases, run when a leader is dead, and when it is another."""
+def test_spark_tasks_fall_back_to_brokers_after_their_leader_died(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The data source as Spark calls it: planned with leases, run after a leader died, and again after its restart."""
     stage.wait_until_in_sync()
     reached = stage.written.reached()
     reader = batch_reader(stage)
@@ -360,7 +364,7 @@ def test_tasks_fall_back_when_their_leader_died(stage: Stage, caplog: pytest.Log
     stage.check(task_rows(reader, tasks), reached)
 
     stage.cluster.start_the_dead()
-    wait_for("the names to be gone", lambda: not stage.links(victim))
+    wait_for("the links to be removed", lambda: not stage.links(victim))
     assert "from brokers from offset" not in caplog.text
     stage.check(task_rows(reader, tasks), reached)
     assert "from brokers from offset" in caplog.text

@@ -1,4 +1,4 @@
-"""Three brokers and what they tell of each other's absence; `odradek cluster balance` asks them all."""
+"""Metrics of three brokers while one is down, and `odradek cluster balance`, which queries all of them."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ class Observed:
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
-    # The third has no endpoint.
+    # The third broker has no metrics endpoint.
     ports = dict(zip((1, 2), free_ports(2), strict=True))
     with real_cluster(
         tmp_path_factory.mktemp("metrics"),
@@ -68,7 +68,7 @@ def balance(cluster: RealCluster) -> dict[str, Any]:
     return described
 
 
-def test_every_byte_is_told_by_who_took_it_and_by_who_copied_it(observed: Observed) -> None:
+def test_leader_and_followers_count_bytes_in_and_replication_bytes(observed: Observed) -> None:
     write(observed.cluster, 1000)
     leader, follower = (observed.scrapes()[node_id] for node_id in (1, 2))
     name = "kafka_server_brokertopicmetrics"
@@ -85,7 +85,7 @@ def test_every_byte_is_told_by_who_took_it_and_by_who_copied_it(observed: Observ
     wait_for("three partitions", lambda: observed.sum(f"{CONTROLLER}_globalpartitioncount", 1) == 3)
 
 
-def test_balance_tells_rates_and_names_who_has_none(observed: Observed) -> None:
+def test_cluster_balance_shows_rates_and_brokers_without_metrics(observed: Observed) -> None:
     stop = threading.Event()
 
     def keep_writing() -> None:
@@ -114,26 +114,26 @@ def test_balance_tells_rates_and_names_who_has_none(observed: Observed) -> None:
     assert "Broker 3 reports no traffic: http.address is not set" in shown.stderr
 
 
-def test_a_broker_that_is_gone_is_missed_and_welcomed_back(observed: Observed) -> None:
+def test_metrics_show_a_dead_broker_and_isr_expansion_after_its_restart(observed: Observed) -> None:
     cluster = observed.cluster
-    wait_for("nobody to be missed", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 0)
+    wait_for("all replicas in sync", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 0)
     before = observed.sum(f"{REPLICAS}_isrexpands_total")
     cluster.nodes[3].kill()
-    wait_for("the leaders to miss it", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 3)
+    wait_for("under-replicated partitions", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 3)
     assert observed.sum(f"{REPLICAS}_atminisrpartitioncount") == 0
-    wait_for("all to count the fence", lambda: observed.values(f"{CONTROLLER}_fencedbrokercount") == {1})
+    wait_for("the fenced broker count on all nodes", lambda: observed.values(f"{CONTROLLER}_fencedbrokercount") == {1})
     state = f"{CONTROLLER}_brokerregistrationstate"
-    wait_for("all to know whose it is", lambda: observed.values(state, broker="3") == {10})
+    wait_for("the registration state on all nodes", lambda: observed.values(state, broker="3") == {10})
     assert observed.sum(f"{CONTROLLER}_offlinepartitionscount") == 0
     wait_for("its state", lambda: {one["broker"]: one["state"] for one in balance(cluster)["brokers"]}[3] == "fenced")
     cluster.start_the_dead()
-    wait_for("nobody to be missed", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 0)
-    # A leader counts an expansion when it hears that the controller has agreed; others may know it before.
-    wait_for("what has grown", lambda: observed.sum(f"{REPLICAS}_isrexpands_total") >= before + 3)
+    wait_for("all replicas in sync", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 0)
+    # A leader counts an ISR expansion when the controller responds; other brokers may see the new ISR earlier.
+    wait_for("ISR expansions", lambda: observed.sum(f"{REPLICAS}_isrexpands_total") >= before + 3)
     assert observed.sum(f"{REPLICAS}_isrexpands_total") == before + 3
 
 
-def test_leaders_that_change_are_counted(observed: Observed) -> None:
+def test_leader_elections_are_counted(observed: Observed) -> None:
     cluster = observed.cluster
     before = scrape(observed.ports[2])("odradek_leader_elections_total")
     led = scrape(observed.ports[2])(f"{REPLICAS}_leadercount")

@@ -1,4 +1,4 @@
-"""Partitions move between brokers while they are written to, and leadership goes where it is asked to go."""
+"""Partition reassignments under writes, and preferred leader elections."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,13 +20,13 @@ PREFERRED = 0
 @pytest.fixture(scope="module")
 def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     roles: dict[int, Sequence[str]] = {1: COMBINED, 2: COMBINED, 3: COMBINED, 4: (BROKER,)}
-    with real_cluster(tmp_path_factory.mktemp("moves"), roles) as started:
+    with real_cluster(tmp_path_factory.mktemp("reassignments"), roles) as started:
         yield started
 
 
 @pytest.fixture
 def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
-    """Whole, and with a topic that no other test has touched."""
+    """The cluster with all nodes running and a fresh topic."""
     topic = NewTopic(TOPIC, 1, replica_assignment=[[1, 2, 3]], config={"min.insync.replicas": "2"})
     admin = AdminClient({"bootstrap.servers": four_nodes.bootstrap})
     admin.create_topics([topic])[TOPIC].result(20)
@@ -35,8 +35,8 @@ def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
     admin.delete_topics([TOPIC])[TOPIC].result(20)
 
 
-def ask(cluster: RealCluster, api: Api, fields: Mapping[str, Any]) -> Any:
-    """Of a broker that is no controller, so that it has to hand the request on."""
+def request(cluster: RealCluster, api: Api, fields: Mapping[str, Any]) -> Any:
+    """Send the request to a broker that is not a controller, so that it must forward it."""
     connection = RawConnection(cluster.nodes[4].port)
     try:
         return connection.request(api, latest(api), {"timeout": 10_000, **fields})
@@ -44,21 +44,23 @@ def ask(cluster: RealCluster, api: Api, fields: Mapping[str, Any]) -> Any:
         connection.close()
 
 
-def move(cluster: RealCluster, replicas: Sequence[int] | None) -> ErrorCode:
+def reassign(cluster: RealCluster, replicas: Sequence[int] | None) -> ErrorCode:
     topics = [{"name": TOPIC, "partitions": [{"partition_index": 0, "replicas": replicas}]}]
     fields = {"allow_replication_factor_change": True, "topics": topics}
-    code: ErrorCode = ask(cluster, Api.ALTER_PARTITION_REASSIGNMENTS, fields).responses[0].partitions[0].error_code
+    code: ErrorCode = request(cluster, Api.ALTER_PARTITION_REASSIGNMENTS, fields).responses[0].partitions[0].error_code
     return code
 
 
-def moves(cluster: RealCluster) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
-    topics = ask(cluster, Api.LIST_PARTITION_REASSIGNMENTS, {"topics": None}).topics
+def reassignments(cluster: RealCluster) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+    topics = request(cluster, Api.LIST_PARTITION_REASSIGNMENTS, {"topics": None}).topics
     return [(one.replicas, one.adding_replicas, one.removing_replicas) for topic in topics for one in topic.partitions]
 
 
 def elect(cluster: RealCluster) -> ErrorCode:
     fields = {"election_type": PREFERRED, "topic_partitions": [{"topic": TOPIC, "partitions": [0]}]}
-    code: ErrorCode = ask(cluster, Api.ELECT_LEADERS, fields).replica_election_results[0].partition_result[0].error_code
+    code: ErrorCode = (
+        request(cluster, Api.ELECT_LEADERS, fields).replica_election_results[0].partition_result[0].error_code
+    )
     return code
 
 
@@ -78,7 +80,7 @@ def wait_until_held_by(cluster: RealCluster, *replicas: int) -> None:
 
 
 class Writer:
-    """An idempotent producer that remembers what was acknowledged where."""
+    """An idempotent producer that records the offsets of acknowledged records."""
 
     def __init__(self, cluster: RealCluster) -> None:
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True})
@@ -117,17 +119,17 @@ def read_all(cluster: RealCluster, count: int) -> dict[bytes, int]:
     return found
 
 
-def test_a_partition_leaves_all_of_its_brokers_but_one_and_loses_nothing(cluster: RealCluster) -> None:
+def test_reassignment_under_writes_loses_no_acknowledged_record(cluster: RealCluster) -> None:
     writer = Writer(cluster)
     writer.write(2000)
-    assert move(cluster, [4, 3]) is ErrorCode.none
+    assert reassign(cluster, [4, 3]) is ErrorCode.none
     writer.write(2000)
     wait_until_held_by(cluster, 4, 3)
-    assert moves(cluster) == []
+    assert reassignments(cluster) == []
     writer.write(2000)
     assert writer.errors == []
     assert read_all(cluster, 6000) == writer.acknowledged
-    wait_for("the old copies to be gone", lambda: not copies(cluster, 1) and not copies(cluster, 2))
+    wait_for("the old replicas to be deleted", lambda: not copies(cluster, 1) and not copies(cluster, 2))
     assert copies(cluster, 4)
 
 
@@ -135,27 +137,27 @@ def copies(cluster: RealCluster, node_id: int) -> list[Path]:
     return [path for log_dir in cluster.nodes[node_id].log_dirs for path in log_dir.glob(f"{TOPIC}-0")]
 
 
-def test_a_move_to_a_broker_that_is_away_waits_for_it_or_is_called_off(cluster: RealCluster) -> None:
+def test_reassignment_to_a_dead_broker_waits_for_it_or_is_cancelled(cluster: RealCluster) -> None:
     cluster.nodes[3].kill()
     wait_for("node 3 to be fenced", lambda: cluster.fenced() == {3})
-    assert move(cluster, [1, 2, 4]) is ErrorCode.none
+    assert reassign(cluster, [1, 2, 4]) is ErrorCode.none
     wait_until_held_by(cluster, 1, 2, 4)
-    assert move(cluster, [1, 2, 3]) is ErrorCode.none
-    assert moves(cluster) == [((1, 2, 3, 4), (3,), (4,))]
-    assert move(cluster, None) is ErrorCode.none
-    assert moves(cluster) == []
+    assert reassign(cluster, [1, 2, 3]) is ErrorCode.none
+    assert reassignments(cluster) == [((1, 2, 3, 4), (3,), (4,))]
+    assert reassign(cluster, None) is ErrorCode.none
+    assert reassignments(cluster) == []
     wait_until_held_by(cluster, 1, 2, 4)
-    assert move(cluster, None) is ErrorCode.no_reassignment_in_progress
-    assert move(cluster, [1, 2, 3]) is ErrorCode.none
+    assert reassign(cluster, None) is ErrorCode.no_reassignment_in_progress
+    assert reassign(cluster, [1, 2, 3]) is ErrorCode.none
     cluster.nodes[3].start()
     wait_until_held_by(cluster, 1, 2, 3)
 
 
-def test_the_first_replica_leads_when_it_is_asked_to(cluster: RealCluster) -> None:
+def test_preferred_leader_election_elects_the_first_replica(cluster: RealCluster) -> None:
     writer = Writer(cluster)
     writer.write(100)
     assert elect(cluster) is ErrorCode.election_not_needed
-    assert move(cluster, [2, 1, 3]) is ErrorCode.none
+    assert reassign(cluster, [2, 1, 3]) is ErrorCode.none
     assert state(cluster)[0] == 1
     assert elect(cluster) is ErrorCode.none
     wait_for("2 to lead", lambda: state(cluster)[0] == 2)

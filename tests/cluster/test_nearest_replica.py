@@ -1,6 +1,6 @@
-"""Consumers read from the replica of their own rack (KIP-392): what each broker says, and where clients then read.
+"""Consumers fetch from the replica in their own rack (KIP-392): the brokers' responses, and where clients then fetch.
 
-Everything is asked of Apache Kafka too.
+With --reference the same tests run against Apache Kafka.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.raw_wire import RawConnection
 FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH = 1, 2, 3, 23
 NEWEST, LAST_WITHOUT_FOLLOWERS, LAST_WITH_NAMES = 17, 10, 12
 TOPIC, RECORDS = "near", 100
-NOBODY = -1
+NO_REPLICA = -1
 RACKS = {1: "east", 2: "west", 3: "west"}
 
 
@@ -42,7 +42,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         dict.fromkeys(RACKS, COMBINED),
         properties={
             "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-            # So long do followers of Apache Kafka's wait before they hear what is committed; Odradek's should not.
+            # Followers of Apache Kafka wait this long before they receive the new high watermark; Odradek's must not.
             "replica.fetch.wait.max.ms": "8000" if request.param == "Odradek" else "500",
         },
         properties_of={node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()},
@@ -51,9 +51,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         admin = AdminClient({"bootstrap.servers": started.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 1, replica_assignment=[[1, 2]])])[TOPIC].result(20)
         write(started, RECORDS)
-        wait_for(
-            "the follower to know what is committed", lambda: fetch(started, 2, offset=0).high_watermark == RECORDS
-        )
+        wait_for("the high watermark on the follower", lambda: fetch(started, 2, offset=0).high_watermark == RECORDS)
         yield started
 
 
@@ -113,43 +111,43 @@ def end_offset(cluster: RealCluster) -> int:
     return high_watermark
 
 
-def test_the_leader_sends_a_consumer_to_its_own_rack(cluster: RealCluster) -> None:
-    answer = fetch(cluster, 1, offset=0, rack="west")
-    assert answer.error_code is ErrorCode.none
-    assert answer.preferred_read_replica == 2
-    assert not answer.records
-    assert answer.high_watermark == answer.last_stable_offset == end_offset(cluster)
-    assert answer.log_start_offset == 0
+def test_leader_redirects_a_consumer_to_the_replica_in_its_rack(cluster: RealCluster) -> None:
+    response = fetch(cluster, 1, offset=0, rack="west")
+    assert response.error_code is ErrorCode.none
+    assert response.preferred_read_replica == 2
+    assert not response.records
+    assert response.high_watermark == response.last_stable_offset == end_offset(cluster)
+    assert response.log_start_offset == 0
 
 
 @pytest.mark.parametrize("rack", ["", "east", "south"])
-def test_who_is_nearest_to_the_leader_stays_there(cluster: RealCluster, rack: str) -> None:
-    answer = fetch(cluster, 1, offset=0, rack=rack)
-    assert answer.preferred_read_replica == NOBODY
-    assert answer.records
+def test_leader_serves_consumers_without_a_replica_in_their_rack(cluster: RealCluster, rack: str) -> None:
+    response = fetch(cluster, 1, offset=0, rack=rack)
+    assert response.preferred_read_replica == NO_REPLICA
+    assert response.records
 
 
-def test_a_consumer_that_is_too_old_stays_with_the_leader(cluster: RealCluster) -> None:
+def test_old_fetch_versions_are_served_only_by_the_leader(cluster: RealCluster) -> None:
     assert fetch(cluster, 1, offset=0, version=LAST_WITHOUT_FOLLOWERS).records
     refused = fetch(cluster, 2, offset=0, version=LAST_WITHOUT_FOLLOWERS)
     assert refused.error_code is ErrorCode.not_leader_or_follower
 
 
-def test_an_offset_that_the_follower_does_not_have_is_the_leaders_matter(cluster: RealCluster) -> None:
-    answer = fetch(cluster, 1, offset=end_offset(cluster) + 1000, rack="west")
-    assert answer.error_code is ErrorCode.offset_out_of_range
-    assert answer.preferred_read_replica == NOBODY
+def test_leader_rejects_offsets_beyond_the_end_without_redirecting(cluster: RealCluster) -> None:
+    response = fetch(cluster, 1, offset=end_offset(cluster) + 1000, rack="west")
+    assert response.error_code is ErrorCode.offset_out_of_range
+    assert response.preferred_read_replica == NO_REPLICA
 
 
 @pytest.mark.parametrize("rack", ["west", "east", ""])
-def test_a_follower_gives_what_is_committed(cluster: RealCluster, rack: str) -> None:
+def test_follower_returns_the_committed_records(cluster: RealCluster, rack: str) -> None:
     at_leader, at_follower = fetch(cluster, 1, offset=0), fetch(cluster, 2, offset=0, rack=rack)
     assert at_follower.error_code is ErrorCode.none
-    assert at_follower.preferred_read_replica == NOBODY
+    assert at_follower.preferred_read_replica == NO_REPLICA
     assert bytes(at_follower.records) == bytes(at_leader.records)
 
 
-def test_what_a_follower_refuses(cluster: RealCluster) -> None:
+def test_follower_rejects_invalid_offsets_epochs_and_unassigned_brokers(cluster: RealCluster) -> None:
     beyond = fetch(cluster, 2, offset=end_offset(cluster) + 1)
     assert beyond.error_code is ErrorCode.offset_out_of_range
     assert fetch(cluster, 2, offset=0, leader_epoch=0).error_code is ErrorCode.none
@@ -157,14 +155,14 @@ def test_what_a_follower_refuses(cluster: RealCluster) -> None:
     assert fetch(cluster, 3, offset=0).error_code is ErrorCode.not_leader_or_follower
 
 
-def test_offsets_are_asked_of_the_leader(cluster: RealCluster) -> None:
+def test_list_offsets_and_leader_epochs_are_served_only_by_the_leader(cluster: RealCluster) -> None:
     latest = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-    asked = {"topics": [{"name": TOPIC, "partitions": [latest]}]}
+    fields = {"topics": [{"name": TOPIC, "partitions": [latest]}]}
     epoch = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
     with RawConnection(cluster.nodes[2].port) as follower:
-        consumer = follower.request(LIST_OFFSETS, 7, {"replica_id": -1, **asked}).topics[0].partitions[0]
+        consumer = follower.request(LIST_OFFSETS, 7, {"replica_id": -1, **fields}).topics[0].partitions[0]
         assert consumer.error_code is ErrorCode.not_leader_or_follower
-        debugger = follower.request(LIST_OFFSETS, 7, {"replica_id": -2, **asked}).topics[0].partitions[0]
+        debugger = follower.request(LIST_OFFSETS, 7, {"replica_id": -2, **fields}).topics[0].partitions[0]
         assert debugger.error_code is ErrorCode.none
         of_epoch = follower.request(
             OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [epoch]}]}
@@ -172,9 +170,9 @@ def test_offsets_are_asked_of_the_leader(cluster: RealCluster) -> None:
         assert of_epoch.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
 
 
-def test_who_waits_at_a_follower_is_woken(cluster: RealCluster) -> None:
+def test_pending_fetch_at_a_follower_completes_when_records_are_committed(cluster: RealCluster) -> None:
     end = end_offset(cluster)
-    wait_for("the follower to be as far", lambda: fetch(cluster, 2, offset=0).high_watermark == end)
+    wait_for("the follower to catch up", lambda: fetch(cluster, 2, offset=0).high_watermark == end)
     with RawConnection(cluster.nodes[2].port) as connection:
         fields = fetch_fields({"topic": TOPIC}, offset=end, rack="west", wait_ms=20_000)
         connection.send(FETCH, LAST_WITH_NAMES, fields)
@@ -184,12 +182,12 @@ def test_who_waits_at_a_follower_is_woken(cluster: RealCluster) -> None:
         assert time.monotonic() - began < 7
 
 
-def test_confluent_kafka_reads_in_its_rack(cluster: RealCluster) -> None:
+def test_confluent_kafka_fetches_from_the_replica_in_its_rack(cluster: RealCluster) -> None:
     read_from: set[int] = set()
 
     def look(statistics: str) -> None:
         partitions = json.loads(statistics)["topics"].get(TOPIC, {}).get("partitions", {})
-        read_from.add(partitions.get("0", {}).get("broker", NOBODY))
+        read_from.add(partitions.get("0", {}).get("broker", NO_REPLICA))
 
     consumer = Consumer(
         {
@@ -217,10 +215,10 @@ def test_confluent_kafka_reads_in_its_rack(cluster: RealCluster) -> None:
 
 
 @pytest.mark.kafka
-def test_the_java_consumer_reads_in_its_rack(cluster: RealCluster, apache_kafka_libs: Path) -> None:
+def test_java_consumer_fetches_from_the_replica_in_its_rack(cluster: RealCluster, apache_kafka_libs: Path) -> None:
     with JavaProgram(apache_kafka_libs, "ReadNearest") as program:
-        for rack, replica in (("west", 2), ("east", NOBODY)):
-            (answer,) = program.ask(cluster.bootstrap, rack, TOPIC, RECORDS)
-            records, read_from = map(int, answer.split())
+        for rack, replica in (("west", 2), ("east", NO_REPLICA)):
+            (response,) = program.ask(cluster.bootstrap, rack, TOPIC, RECORDS)
+            records, read_from = map(int, response.split())
             assert records >= RECORDS
             assert read_from == replica

@@ -1,6 +1,7 @@
-"""A log dir of one broker fails: others lead what was in it, its other dir goes on, and a mended or new disk is filled.
+"""A log dir of one broker fails: other brokers lead its partitions, the other log dir keeps working, and a repaired or
+empty disk catches up.
 
-The disk is taken away under the running node, by another name for its directory: whatever opens a file there fails.
+The test renames the directory under the running node, so that every attempt to open a file there fails.
 """
 
 import shutil
@@ -17,7 +18,7 @@ from tests.cluster.real_cluster import COMBINED, OdradekMember, RealCluster, rea
 from tests.raw_wire import RawConnection
 
 TOPIC, PARTITIONS = "spread", 6
-# With a single replica on the broker whose dir fails, and something to write down in each of its dirs.
+# Partitions with a single replica on the broker whose log dir fails, so that each of its log dirs is written to.
 TRIGGER, TRIGGER_PARTITIONS = "trigger", 6
 ALL = {1, 2, 3}
 PRODUCE = 0
@@ -29,7 +30,7 @@ def new_member(directory: Path) -> OdradekMember:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[RealCluster]:
-    # A dir that is gone is noticed by whoever writes a checkpoint into it.
+    # The broker notices the missing log dir when it writes a checkpoint.
     quick = {"replica.high.watermark.checkpoint.interval.ms": "100", "replica.lag.time.max.ms": "3000"}
     with real_cluster(tmp_path, dict.fromkeys(ALL, COMBINED), properties=quick, new_member=new_member) as started:
         admin = AdminClient({"bootstrap.servers": started.bootstrap})
@@ -45,7 +46,7 @@ def cluster(tmp_path: Path) -> Iterator[RealCluster]:
 
 
 def states(cluster: RealCluster, *node_ids: int, topic: str = TOPIC) -> dict[int, tuple[int, set[int]]]:
-    """Leader and in-sync replicas of every partition, as one of these nodes tells it, or any broker that runs."""
+    """Leader and in-sync replicas of every partition, according to one of these nodes, or to any running broker."""
     with cluster.client(*node_ids) as client:
         return {one.id: (one.leader, set(one.isr)) for one in client.topics([topic])[topic].partitions}
 
@@ -106,32 +107,32 @@ def copies(cluster: RealCluster, number: int) -> list[bytes]:
 @pytest.mark.parametrize(
     "is_emptied", [False, pytest.param(True, marks=pytest.mark.tier("proof"))], ids=["mended", "replaced"]
 )
-def test_a_log_dir_fails_and_comes_back(cluster: RealCluster, is_emptied: bool) -> None:
+def test_partitions_of_an_offline_log_dir_fail_over_and_recover(cluster: RealCluster, is_emptied: bool) -> None:
     written = write(cluster, "before")
     victim = cluster.nodes[2]
     log_dir = victim.log_dirs[2]
-    lost = partitions_in(log_dir)
-    kept = set(range(PARTITIONS)) - lost
-    led_there = {number for number, (leader, _) in states(cluster).items() if leader == 2 and number in lost}
-    assert lost and kept, "both dirs have some"
+    offline = partitions_in(log_dir)
+    kept = set(range(PARTITIONS)) - offline
+    led_there = {number for number, (leader, _) in states(cluster).items() if leader == 2 and number in offline}
+    assert offline and kept, "both log dirs must hold partitions"
     log_dir.rename(log_dir.with_name("gone"))
     touch_every_dir(cluster)
 
     def others_took_over() -> bool:
-        tellings = [states(cluster, node_id) for node_id in ALL]
-        return all(told[number][0] != 2 and told[number][1] == ALL - {2} for told in tellings for number in lost)
+        views = [states(cluster, node_id) for node_id in ALL]
+        return all(view[number][0] != 2 and view[number][1] == ALL - {2} for view in views for number in offline)
 
-    wait_for("the other replicas of what was lost", others_took_over)
-    wait_for("the other dir to go on", lambda: all(states(cluster)[number][1] == ALL for number in kept))
+    wait_for("new leaders of the offline replicas", others_took_over)
+    wait_for("the ISR of the other log dir", lambda: all(states(cluster)[number][1] == ALL for number in kept))
     if led_there:
         with RawConnection(victim.port) as connection:
             refused = produce_to(connection, min(led_there))
             assert refused in (ErrorCode.kafka_storage_error, ErrorCode.not_leader_or_follower)
-    # As long as somebody takes to come back who has everything.
+    # Long enough for a replica that has all records to rejoin the ISR.
     time.sleep(0.5)
     now = states(cluster)
-    assert all(now[number][0] != 2 and 2 not in now[number][1] for number in lost), (
-        "a replica without a disk is in sync"
+    assert all(now[number][0] != 2 and 2 not in now[number][1] for number in offline), (
+        "an offline replica is in the ISR"
     )
     written += write(cluster, "without it")
 
@@ -143,7 +144,7 @@ def test_a_log_dir_fails_and_comes_back(cluster: RealCluster, is_emptied: bool) 
     victim.start()
     wait_for("all in sync", lambda: all(isr == ALL for _, isr in states(cluster).values()))
     wait_for(
-        "leaders of what had one replica",
+        "leaders of the partitions with one replica",
         lambda: all(leader == 2 for leader, _ in states(cluster, topic=TRIGGER).values()),
     )
     written += write(cluster, "after")

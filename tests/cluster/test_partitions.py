@@ -1,7 +1,7 @@
-"""Three nodes on a network of their own, and ways between them that are cut: both directions, one, or only some.
+"""Three nodes on a virtual network whose links are cut in both directions, in one direction, or only partly.
 
-What the network does here is what it does when a cable is pulled: nothing arrives and nobody is told. Kafka's timeouts
-decide then, never the detection of dead processes.
+As with a pulled cable, packets vanish without an error. Kafka's timeouts decide then, never the detection of dead
+processes.
 """
 
 import time
@@ -20,7 +20,7 @@ from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait
 NODES = (1, 2, 3)
 FETCH_TIMEOUT_S = 1.0
 PATIENT_FETCH_TIMEOUT_S = 4.0
-"""A leader that a busy machine lets wait is not taken for one that is gone."""
+"""Long enough that a busy computer does not cause an election."""
 FETCH_TIMEOUTS_PER_SESSION = 4
 SESSION_S = FETCH_TIMEOUTS_PER_SESSION * FETCH_TIMEOUT_S
 NEW_LEADER_S_MAX = 15.0
@@ -71,14 +71,14 @@ def both_ways(network: Network, leader: int) -> None:
     network.isolate(leader)
 
 
-def not_heard(network: Network, leader: int) -> None:
-    """It hears the others, and they do not hear it."""
+def leader_cannot_send(network: Network, leader: int) -> None:
+    """The leader receives packets of the others, but its own packets are dropped."""
     for other in others_than(leader):
         network.cut(leader, other)
 
 
-def not_hearing(network: Network, leader: int) -> None:
-    """They hear it, and it hears none of them."""
+def leader_cannot_receive(network: Network, leader: int) -> None:
+    """The others receive packets of the leader, but their packets to it are dropped."""
     for other in others_than(leader):
         network.cut(other, leader)
 
@@ -87,47 +87,47 @@ def not_hearing(network: Network, leader: int) -> None:
     "cut",
     [
         both_ways,
-        pytest.param(not_heard, marks=pytest.mark.tier("proof")),
-        pytest.param(not_hearing, marks=pytest.mark.tier("proof")),
+        pytest.param(leader_cannot_send, marks=pytest.mark.tier("proof")),
+        pytest.param(leader_cannot_receive, marks=pytest.mark.tier("proof")),
     ],
 )
-def test_an_active_controller_that_is_cut_off_is_replaced(
+def test_partitioned_active_controller_is_replaced_and_acknowledges_nothing(
     cluster: RealCluster, network: Network, cut: Callable[[Network, int], None]
 ) -> None:
-    topic = f"asked-of-the-lonely-{cut.__name__.replace('_', '-')}"
+    topic = f"sent-to-the-partitioned-{cut.__name__.replace('_', '-')}"
     with cluster.client() as client:
         Admin(client).create_topic(topic, partitions=1, replication_factor=1)
-    lonely, epoch = cluster.leadership()
-    others = others_than(lonely.node_id)
+    partitioned, epoch = cluster.leadership()
+    others = others_than(partitioned.node_id)
     addresses = [cluster.nodes[node_id].address for node_id in others]
     with MetadataLoad(addresses, timeout_s=60.0) as load, ThreadPoolExecutor(1) as thread:
         try:
-            cut(network, lonely.node_id)
+            cut(network, partitioned.node_id)
             cut_at = time.monotonic()
-            asked = thread.submit(change_setting_through, lonely, topic, 1_234_567)
+            requested = thread.submit(change_setting_through, partitioned, topic, 1_234_567)
             wait_for("a new leader", lambda: cluster.active_controller(*others).node_id in others, NEW_LEADER_S_MAX)
             before = load.acknowledged
             wait_for("changes under the new leader", lambda: load.acknowledged > before + 10)
-            # Its port is silent, not shut: its session is its own.
+            # Its port is unresponsive but does not refuse connections, so only the session timeout fences it.
             while time.monotonic() - cut_at < SESSION_S / 2:
                 assert cluster.fenced(*others) == set()
                 time.sleep(0.05)
-            assert not asked.done(), "the one that is cut off acknowledged a change"
+            assert not requested.done(), "the partitioned controller acknowledged a change"
         finally:
             network.heal()
-        asked.result(timeout=30)
+        requested.result(timeout=30)
         cluster.wait_until_whole()
-    status = cluster.quorum_status(lonely.node_id)
+    status = cluster.quorum_status(partitioned.node_id)
     assert status.leader_epoch > epoch
     view = assert_equal_everywhere(cluster)
-    assert_holds(view, load.told)
+    assert_holds(view, load.expected)
     assert view[topic][2] == "1234567"
 
 
 @pytest.mark.parametrize("whole_cluster", [PATIENT_FETCH_TIMEOUT_S], indirect=True)
 @pytest.mark.tier("proof")
-def test_a_voter_that_has_lost_only_the_leader_deposes_nobody(cluster: RealCluster, network: Network) -> None:
-    """The third node hears both: it knows better."""
+def test_voter_that_cannot_reach_only_the_leader_causes_no_election(cluster: RealCluster, network: Network) -> None:
+    """The third node still follows the leader and rejects the pre-vote."""
     leader, epoch = cluster.leadership()
     cut_off, third = others_than(leader.node_id)
     network.cut(leader.node_id, cut_off)
@@ -138,4 +138,4 @@ def test_a_voter_that_has_lost_only_the_leader_deposes_nobody(cluster: RealClust
     assert load.acknowledged > 10
     network.heal()
     cluster.wait_until_whole()
-    assert_holds(assert_equal_everywhere(cluster), load.told)
+    assert_holds(assert_equal_everywhere(cluster), load.expected)

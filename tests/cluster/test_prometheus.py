@@ -1,6 +1,6 @@
-"""Prometheus itself watches three brokers under load: the alerts that are shipped fire when one is killed, and resolve.
+"""Prometheus scrapes three brokers under load: the shipped alerts fire when a broker is killed, and resolve afterwards.
 
-Their patience is cut to a second: how long to wait before somebody is woken is not what is tried here.
+The test shortens the `for` durations of the alerts to one second.
 """
 
 import json
@@ -39,17 +39,17 @@ class Prometheus:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def ask(self, path: str, **parameters: str) -> Any:
-        answer = get(self.port, f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}")
-        assert answer.status == 200, answer.body
-        return json.loads(answer.body)["data"]
+    def query(self, path: str, **parameters: str) -> Any:
+        response = get(self.port, f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}")
+        assert response.status == 200, response.body
+        return json.loads(response.body)["data"]
 
     def firing(self) -> set[str]:
-        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
+        return {one["labels"]["alertname"] for one in self.query("alerts")["alerts"] if one["state"] == "firing"}
 
     def scraped(self) -> int:
-        """How many nodes."""
-        return sum(one["health"] == "up" for one in self.ask("targets")["activeTargets"])
+        """The number of nodes scraped successfully."""
+        return sum(one["health"] == "up" for one in self.query("targets")["activeTargets"])
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,8 @@ def prometheus(
     cluster: tuple[RealCluster, dict[int, int]],
 ) -> Iterator[Prometheus]:
     directory = tmp_path_factory.mktemp("prometheus")
-    impatient = re.sub(r"for: \w+", "for: 1s", (MONITORING / "alerts.yml").read_text())
-    (directory / "alerts.yml").write_text(impatient)
+    shortened = re.sub(r"for: \w+", "for: 1s", (MONITORING / "alerts.yml").read_text())
+    (directory / "alerts.yml").write_text(shortened)
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": ["alerts.yml"],
@@ -145,7 +145,7 @@ def load(cluster: tuple[RealCluster, dict[int, int]]) -> Iterator[None]:
     writer.join()
 
 
-def test_the_files_are_what_prometheus_takes(programs: tuple[str, str]) -> None:
+def test_promtool_accepts_the_alert_rules(programs: tuple[str, str]) -> None:
     checked = subprocess.run(
         [programs[1], "check", "rules", str(MONITORING / "alerts.yml")], capture_output=True, text=True, timeout=60
     )
@@ -154,26 +154,24 @@ def test_the_files_are_what_prometheus_takes(programs: tuple[str, str]) -> None:
 
 @pytest.mark.usefixtures("load")
 @pytest.mark.tier("proof")
-def test_alerts_fire_when_a_broker_is_killed_and_resolve_when_it_is_back(
+def test_alerts_fire_when_a_broker_is_killed_and_resolve_when_it_restarts(
     cluster: tuple[RealCluster, dict[int, int]], prometheus: Prometheus
 ) -> None:
     brokers, _ = cluster
-    # A busy machine may have its own: event loops that stall, for one.
+    # A busy computer may fire other alerts, for example for stalled event loops.
     wait_for("quiet", lambda: not prometheus.firing() & OF_A_DEAD_BROKER)
     victim = brokers.nodes[3]
     victim.kill()
     wait_for("alerts", lambda: prometheus.firing() >= OF_A_DEAD_BROKER)
-    # What has enough replicas and leaders still is no alarm.
+    # Partitions that still have a leader and enough replicas fire no alert.
     assert not prometheus.firing() & {"OfflinePartitions", "UnderMinIsrPartitions", "OfflineLogDirectory"}
     victim.start()
     wait_for("all clear", lambda: not prometheus.firing() & OF_A_DEAD_BROKER)
 
 
 @pytest.mark.usefixtures("load")
-def test_every_panel_of_the_dashboard_shows_something(
-    cluster: tuple[RealCluster, dict[int, int]], prometheus: Prometheus
-) -> None:
-    # Errors have a panel too.
+def test_every_dashboard_panel_has_data(cluster: tuple[RealCluster, dict[int, int]], prometheus: Prometheus) -> None:
+    # Cause an error, because errors have a panel too.
     refused = AdminClient({"bootstrap.servers": cluster[0].bootstrap}).create_topics([NewTopic(TOPIC, 3)])[TOPIC]
     assert refused.exception(60) is not None
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
@@ -188,11 +186,11 @@ def test_every_panel_of_the_dashboard_shows_something(
                 )
                 for name, value in variables.items():
                     expression = expression.replace(name, value)
-                if not prometheus.ask("query", query=expression)["result"]:
+                if not prometheus.query("query", query=expression)["result"]:
                     found.append(f"{panel['title']}: {expression}")
         return found
 
-    # A rate needs two scrapes within its ten seconds, and both sides of it share two cores with other tests.
+    # A rate needs two scrapes within ten seconds, and Prometheus and the brokers share two cores with other tests.
     deadline = Patience(60)
     while (left := empty()) and not deadline.is_over():
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""A topic is deleted, and made again under its name, while a replica is away: of the former one nothing comes back."""
+"""A topic is deleted and recreated while a replica is offline: records of the old topic never reappear."""
 
 from collections.abc import Callable, Iterator
 
@@ -29,13 +29,13 @@ def admin(cluster: RealCluster) -> AdminClient:
 
 def create(cluster: RealCluster, topic: str, replicas: list[int], configs: dict[str, str] | None = None) -> None:
     new = NewTopic(topic, 1, replica_assignment=[replicas], config=configs or {})
-    asked = admin(cluster)
-    asked.create_topics([new])[topic].result(20)
+    client = admin(cluster)
+    client.create_topics([new])[topic].result(20)
 
 
 def delete(cluster: RealCluster, topic: str) -> None:
-    asked = admin(cluster)
-    asked.delete_topics([topic])[topic].result(20)
+    client = admin(cluster)
+    client.delete_topics([topic])[topic].result(20)
 
 
 def write(cluster: RealCluster, topic: str, name: str, count: int) -> None:
@@ -47,13 +47,13 @@ def write(cluster: RealCluster, topic: str, name: str, count: int) -> None:
 
 
 def in_sync(cluster: RealCluster, topic: str) -> set[int]:
-    """None, as a broker tells it that has not heard of the topic yet."""
+    """The ISR; empty if the broker does not have the topic in its metadata yet."""
     partitions = admin(cluster).list_topics(topic, timeout=10).topics[topic].partitions
     return set(partitions[0].isrs) if partitions else set()
 
 
 def kinds(node: Member, topic: str) -> set[str]:
-    """What there is of the topic on the disk: the replica itself, and what was put aside or is to be deleted."""
+    """The topic's directories on disk by suffix: the replica itself, stray directories, and directories to delete."""
     (log_dir,) = node.log_dirs
     return {path.name.rpartition("-")[2] for path in log_dir.glob(f"{topic}-0*")}
 
@@ -77,42 +77,42 @@ def freeze(node: Member) -> Callable[[], object]:
     "leave",
     [kill, pytest.param(stop, marks=pytest.mark.tier("proof")), pytest.param(freeze, marks=pytest.mark.tier("proof"))],
 )
-def test_a_topic_made_again_while_a_replica_was_away(
+def test_recreated_topic_has_no_old_records_on_a_returning_replica(
     cluster: RealCluster, leave: Callable[[Member], Callable[[], object]]
 ) -> None:
     topic = f"again-{leave.__name__}"
     away, others = cluster.nodes[AWAY], [cluster.nodes[1], cluster.nodes[2]]
     create(cluster, topic, [1, 2, AWAY])
     write(cluster, topic, "former", 100)
-    wait_for("all to have it", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
+    wait_for("equal replicas", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
     come_back = leave(away)
-    wait_for("the others to notice", lambda: AWAY in cluster.fenced(1, 2))
+    wait_for("the broker to be fenced", lambda: AWAY in cluster.fenced(1, 2))
     delete(cluster, topic)
     create(cluster, topic, [1, 2, AWAY])
-    # Whoever has not heard of it yet takes what is written for the former one.
-    wait_for("the former to be gone", lambda: all(b"former" not in node.log_bytes(topic, 0) for node in others))
+    # A broker that has not applied the new topic yet would append the records to the old one.
+    wait_for("the old records to be deleted", lambda: all(b"former" not in node.log_bytes(topic, 0) for node in others))
     write(cluster, topic, "present", 10)
     come_back()
     wait_for("all in sync", lambda: in_sync(cluster, topic) == ALL)
     write(cluster, topic, "later", 10)
-    wait_for("equal copies", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
+    wait_for("equal replicas", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
     content = away.log_bytes(topic, 0)
     assert b"former" not in content
     assert content.count(b"present") == content.count(b"later") == 10
-    # Whoever was not there to delete it puts it aside, as Kafka does; nothing is thrown away unasked.
+    # A broker that was down during the deletion renames the directory to -stray, as Kafka does, instead of deleting it.
     expected = {"0", "delete"} if leave is freeze else {"0", "stray"}
     assert kinds(away, topic) <= expected
     if leave is not freeze:
         assert "stray" in kinds(away, topic)
 
 
-def test_a_topic_made_again_elsewhere_leaves_nothing_where_it_was(cluster: RealCluster) -> None:
+def test_replica_of_a_topic_recreated_on_other_brokers_becomes_stray(cluster: RealCluster) -> None:
     topic = "elsewhere"
     away = cluster.nodes[AWAY]
     create(cluster, topic, [AWAY, 1])
     write(cluster, topic, "former", 10)
     away.kill()
-    wait_for("the others to notice", lambda: AWAY in cluster.fenced(1, 2))
+    wait_for("the broker to be fenced", lambda: AWAY in cluster.fenced(1, 2))
     delete(cluster, topic)
     create(cluster, topic, [1, 2])
     write(cluster, topic, "present", 10)
@@ -122,17 +122,17 @@ def test_a_topic_made_again_elsewhere_leaves_nothing_where_it_was(cluster: RealC
     wait_for("both in sync", lambda: in_sync(cluster, topic) == {1, 2})
 
 
-def test_a_topic_that_is_gone_is_put_aside(cluster: RealCluster) -> None:
+def test_replica_of_a_deleted_topic_becomes_stray(cluster: RealCluster) -> None:
     topic = "gone"
     away = cluster.nodes[AWAY]
     create(cluster, topic, [AWAY, 1])
     write(cluster, topic, "former", 10)
     away.kill()
-    wait_for("the others to notice", lambda: AWAY in cluster.fenced(1, 2))
+    wait_for("the broker to be fenced", lambda: AWAY in cluster.fenced(1, 2))
     delete(cluster, topic)
     away.start()
     cluster.wait_until_whole()
     assert kinds(away, topic) == {"stray"}
     away.stop()
     away.start()
-    assert kinds(away, topic) == {"stray"}, "what was put aside stays so"
+    assert kinds(away, topic) == {"stray"}, "a stray directory stays stray"

@@ -1,4 +1,4 @@
-"""Three brokers with a copy each: what was acknowledged survives a leader's sudden death, and copies become equal."""
+"""Three brokers with a replica each: acknowledged records survive a leader's death, and replicas become equal."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from tests.cluster.real_cluster import COMBINED, RealCluster, real_cluster, wait
 
 NO_WAIT = {"acks": 1, "enable.idempotence": False}
 QUICK = {
-    # A follower that stands still is missed soon, and sessions end within the test.
+    # A stopped follower leaves the ISR soon, and sessions expire within the test.
     "replica.lag.time.max.ms": "2000",
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -35,7 +35,7 @@ def create_topic(cluster: RealCluster, topic: str, **configs: str) -> None:
 
 
 def state(cluster: RealCluster, topic: str, *node_ids: int) -> tuple[int, set[int]]:
-    """Leader and in-sync replicas, as one of these nodes tells it, or a broker that runs, once it knows the topic."""
+    """Leader and ISR according to one of these nodes, or any running broker, once it has the topic's metadata."""
     found: list[PartitionLayout] = []
 
     def is_known() -> bool:
@@ -44,12 +44,12 @@ def state(cluster: RealCluster, topic: str, *node_ids: int) -> tuple[int, set[in
         found[:] = known[topic].partitions if topic in known else ()
         return bool(found)
 
-    wait_for(f"somebody who knows {topic}", is_known)
+    wait_for(f"metadata of {topic}", is_known)
     return found[0].leader, set(found[0].isr)
 
 
 class Writer:
-    """An idempotent producer that remembers what was acknowledged where."""
+    """An idempotent producer that records the offsets of acknowledged records."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Writer:
             self._producer.poll(0.005)
 
     def flush(self, timeout_s: float = 60.0) -> None:
-        assert self._producer.flush(timeout_s) == 0, "not everything was answered"
+        assert self._producer.flush(timeout_s) == 0, "not every record was acknowledged or failed"
 
     def _delivered(self, error: KafkaError | None, message: object) -> None:
         if error is not None:
@@ -99,7 +99,7 @@ class Writer:
 
 
 def read_all(cluster: RealCluster, topic: str) -> dict[bytes, int]:
-    """Every record that can be read, by value. Fails where one comes twice."""
+    """Offsets of all readable records by value. Fails if a record appears twice."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -134,11 +134,11 @@ def wait_until_in_sync(cluster: RealCluster, topic: str, replicas: set[int], *no
     wait_for(f"{sorted(replicas)} in sync", lambda: state(cluster, topic, *node_ids)[1] == replicas)
 
 
-def wait_for_equal_copies(cluster: RealCluster, topic: str) -> None:
-    wait_for("equal copies", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
+def wait_for_equal_replicas(cluster: RealCluster, topic: str) -> None:
+    wait_for("equal replicas", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
 
 
-def test_what_was_acknowledged_survives_its_leader(cluster: RealCluster) -> None:
+def test_acknowledged_records_survive_the_death_of_the_leader(cluster: RealCluster) -> None:
     topic = "survives"
     create_topic(cluster, topic, min_insync_replicas="2")
     writer = Writer(cluster, topic)
@@ -156,10 +156,10 @@ def test_what_was_acknowledged_survives_its_leader(cluster: RealCluster) -> None
     assert not lost
     assert len(found) == writer.sent
     wait_until_in_sync(cluster, topic, {1, 2, 3})
-    wait_for_equal_copies(cluster, topic)
+    wait_for_equal_replicas(cluster, topic)
 
 
-def test_what_only_a_dead_leader_had_is_cut_off_when_it_comes_back(cluster: RealCluster) -> None:
+def test_records_only_on_a_dead_leader_are_truncated_when_it_restarts(cluster: RealCluster) -> None:
     topic = "diverges"
     create_topic(cluster, topic)
     first = Writer(cluster, topic, "first")
@@ -169,9 +169,9 @@ def test_what_only_a_dead_leader_had_is_cut_off_when_it_comes_back(cluster: Real
     others = [node for node in cluster.brokers if node.node_id != leader]
     for node in others:
         node.freeze()
-    lonely = Writer(cluster, topic, "lonely", NO_WAIT)
-    lonely.write(50)
-    lonely.flush()
+    unreplicated = Writer(cluster, topic, "unreplicated", NO_WAIT)
+    unreplicated.write(50)
+    unreplicated.flush()
     cluster.nodes[leader].kill()
     for node in others:
         node.wake()
@@ -184,16 +184,16 @@ def test_what_only_a_dead_leader_had_is_cut_off_when_it_comes_back(cluster: Real
     found = read_all(cluster, topic)
     for writer in (first, second):
         assert all(found.get(value) == offset for value, offset in writer.acknowledged.items())
-    wait_for_equal_copies(cluster, topic)
+    wait_for_equal_replicas(cluster, topic)
 
 
-def test_too_few_in_sync_refuse_what_asks_for_all(cluster: RealCluster) -> None:
+def test_acks_all_is_rejected_below_min_insync_replicas(cluster: RealCluster) -> None:
     topic = "strict"
     create_topic(cluster, topic, min_insync_replicas="3")
     leader, _ = state(cluster, topic)
     victim = next(node for node in cluster.brokers if node.node_id != leader)
     victim.kill()
-    # It is the leader who refuses, and others may know before it does.
+    # The leader rejects the write, and other brokers may see the new ISR earlier than the leader.
     wait_until_in_sync(cluster, topic, {1, 2, 3} - {victim.node_id}, leader)
     strict = Writer(cluster, topic, "strict", {"message.timeout.ms": 30000, "retries": 0, "enable.idempotence": False})
     strict.write(1)
@@ -212,7 +212,7 @@ def test_too_few_in_sync_refuse_what_asks_for_all(cluster: RealCluster) -> None:
     assert len(read_all(cluster, topic)) == 20
 
 
-def test_no_more_copies_than_brokers(cluster: RealCluster) -> None:
+def test_replication_factor_above_broker_count_is_rejected(cluster: RealCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
         admin.create_topics([NewTopic("wide", 1, 4)])["wide"].result(20)

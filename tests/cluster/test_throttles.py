@@ -1,4 +1,4 @@
-"""Replication throttles: a move takes the time that its rate says, with Kafka's own tool and with Odradek's."""
+"""Replication throttles: a reassignment takes as long as its rate requires, with Kafka's tool and with Odradek's."""
 
 import json
 import threading
@@ -25,12 +25,12 @@ BYTES_PER_S = MEGABYTE
 SECONDS = SIZE_BYTES / BYTES_PER_S
 WINDOWS = 2
 WATCH_S_MAX = 120
-"""For somebody to begin a move, and for its end: a tool of Java's takes its time."""
+"""For the start of a reassignment, and for its end: Kafka's Java tool starts slowly."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    # Small answers: what passes at once, before anybody is held back, is to be small beside the whole.
+    # Small fetch responses, so that little data passes before the throttle takes effect.
     with real_cluster(
         tmp_path_factory.mktemp("throttled"),
         dict.fromkeys((1, 2), COMBINED),
@@ -41,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
 
 @pytest.fixture(autouse=True)
 def forgotten(cluster: RealCluster) -> None:
-    """A limit counts what was copied in the last windows, and the pauses in them: none of it from the test before."""
+    """Wait until the quota windows no longer contain traffic of the previous test."""
     time.sleep(WINDOWS + 0.1)
 
 
@@ -61,8 +61,8 @@ def plan_file(directory: Path, topic: str) -> str:
     return str(file)
 
 
-class MoveWatch(threading.Thread):
-    """Sees a move begin and end, whoever begins it."""
+class ReassignmentWatch(threading.Thread):
+    """Measures a reassignment from start to end, regardless of which tool starts it."""
 
     def __init__(self, cluster: RealCluster) -> None:
         super().__init__(daemon=True)
@@ -75,30 +75,30 @@ class MoveWatch(threading.Thread):
 
     def run(self) -> None:
         with self._cluster.client() as client:
-            moves = Reassignments(client)
-            wait_for("a move", lambda: self._sees(moves), WATCH_S_MAX)
+            reassignments = Reassignments(client)
+            wait_for("a reassignment", lambda: self._sees(reassignments), WATCH_S_MAX)
             before = withheld_seconds()
-            self._seconds = wait_for("its end", lambda: not moves.ongoing(), WATCH_S_MAX)
+            self._seconds = wait_for("its end", lambda: not reassignments.ongoing(), WATCH_S_MAX)
             self._seconds_max = time.monotonic() - self._absent_at
             self._withheld_s = withheld_seconds() - before
 
-    def _sees(self, moves: Reassignments) -> bool:
+    def _sees(self, reassignments: Reassignments) -> bool:
         looked_at = time.monotonic()
-        if moves.ongoing():
+        if reassignments.ongoing():
             return True
         self._absent_at = looked_at
         return False
 
     def seconds(self) -> float:
-        """Since it was first seen."""
+        """Seconds from the first observation of the reassignment to its end."""
         self.join()
-        assert self._seconds is not None, "it never began, or never ended"
+        assert self._seconds is not None, "the reassignment never started or never ended"
         return self._seconds
 
     def assert_took(self, expected: float) -> None:
-        """Never quicker than the rate allows, and slower only by what the machine withheld meanwhile.
+        """Assert that it was not faster than the rate allows, and slower only by the CPU time withheld meanwhile.
 
-        It may have begun as early as the last look that found nothing.
+        It may have started as early as the last query that found no reassignment.
         """
         seconds, tolerance = self.seconds(), max(0.2 * expected, 0.5)
         assert self._seconds_max >= expected - tolerance
@@ -106,12 +106,12 @@ class MoveWatch(threading.Thread):
 
 
 def wait_for_throttles(cluster: RealCluster, topic: str, *values: str) -> None:
-    """The controller has them; brokers hear of it a moment later."""
+    """Wait until the controller's change has reached the brokers."""
     wait_for(f"throttles of {values}", lambda: throttles(cluster, topic) == set(values))
 
 
 def throttles(cluster: RealCluster, topic: str) -> set[str | None]:
-    """What the configs say that throttles are made of, defaults aside."""
+    """The values of all throttle configs that are not defaults."""
     with cluster.client() as client:
         admin = Admin(client)
         values = admin.configs(Resource(ResourceType.TOPIC, topic), (LEADERS, FOLLOWERS))
@@ -121,13 +121,13 @@ def throttles(cluster: RealCluster, topic: str) -> set[str | None]:
 
 
 @pytest.mark.kafka
-def test_kafkas_own_tool_throttles_and_takes_it_off(
+def test_kafka_reassign_partitions_sets_and_removes_throttles(
     cluster: RealCluster, tmp_path: Path, apache_kafka_libs: Path
 ) -> None:
     filled_topic(cluster, "by-kafka")
     file = plan_file(tmp_path, "by-kafka")
     tools = KafkaTools(apache_kafka_libs, cluster.bootstrap)
-    watch = MoveWatch(cluster)
+    watch = ReassignmentWatch(cluster)
     tools.reassign_partitions("--reassignment-json-file", file, "--execute", "--throttle", str(BYTES_PER_S))
     wait_for_throttles(cluster, "by-kafka", "0:1", "0:2", str(BYTES_PER_S))
     watch.assert_took(SECONDS)
@@ -137,10 +137,10 @@ def test_kafkas_own_tool_throttles_and_takes_it_off(
 
 
 @pytest.mark.tier("proof")
-def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, tmp_path: Path) -> None:
+def test_throttled_reassignment_takes_as_long_as_its_rate_requires(cluster: RealCluster, tmp_path: Path) -> None:
     filled_topic(cluster, "by-odradek")
     command = ("reassign", "apply", plan_file(tmp_path, "by-odradek"), "-y", "-b", cluster.bootstrap)
-    watch = MoveWatch(cluster)
+    watch = ReassignmentWatch(cluster)
     applied = call(*command, "--throttle", str(BYTES_PER_S))
     assert applied.returncode == 0, applied
     wait_for_throttles(cluster, "by-odradek", "0:1", "0:2", str(BYTES_PER_S))
@@ -152,10 +152,10 @@ def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, t
 
 @pytest.mark.parametrize(("broker", "side"), [("1", "leader"), ("2", "follower")])
 @pytest.mark.tier("proof")
-def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, side: str) -> None:
+def test_leader_and_follower_throttles_each_limit_replication(cluster: RealCluster, broker: str, side: str) -> None:
     topic = f"limited-by-{side}"
     filled_topic(cluster, topic)
-    watch = MoveWatch(cluster)
+    watch = ReassignmentWatch(cluster)
     with cluster.client() as client:
         admin = Admin(client)
         admin.alter_configs(
@@ -169,10 +169,10 @@ def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, sid
 
 
 @pytest.mark.tier("proof")
-def test_a_throttle_can_be_changed_under_way(cluster: RealCluster, tmp_path: Path) -> None:
+def test_throttle_can_be_changed_during_a_reassignment(cluster: RealCluster, tmp_path: Path) -> None:
     filled_topic(cluster, "changed")
     command = ("reassign", "apply", plan_file(tmp_path, "changed"), "-y", "-b", cluster.bootstrap)
-    watch = MoveWatch(cluster)
+    watch = ReassignmentWatch(cluster)
     assert call(*command, "--throttle", "10000").returncode == 0
     time.sleep(0.5)
     assert watch.is_alive()

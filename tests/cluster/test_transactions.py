@@ -1,4 +1,4 @@
-"""Transactions on three brokers: when a coordinator or a leader dies in the middle, each ends one way, everywhere."""
+"""Transactions on three brokers: if a coordinator or leader dies, each transaction still ends the same everywhere."""
 
 import time
 from collections.abc import Iterator
@@ -51,11 +51,11 @@ def coordinator(cluster: RealCluster, name: str) -> Member:
             try:
                 with RawConnection(node.port, timeout_s=10) as connection:
                     fields = {"key_type": 1, "coordinator_keys": [name]}
-                    answer = connection.request(Api.FIND_COORDINATOR, latest(Api.FIND_COORDINATOR), fields)
+                    response = connection.request(Api.FIND_COORDINATOR, latest(Api.FIND_COORDINATOR), fields)
             except (OSError, ConnectionClosed):
                 continue
-            if answer.coordinators[0].error_code is ErrorCode.none:
-                found[:] = [answer.coordinators[0].node_id]
+            if response.coordinators[0].error_code is ErrorCode.none:
+                found[:] = [response.coordinators[0].node_id]
                 return True
         return False
 
@@ -64,8 +64,8 @@ def coordinator(cluster: RealCluster, name: str) -> Member:
 
 
 def ends(cluster: RealCluster, partitions: list[TopicPartition], isolation: str) -> list[int] | None:
-    """Where the partitions end, or what is committed in them; None while one has no leader."""
-    # A new one each time: librdkafka remembers who had no leader.
+    """End offsets of the partitions for this isolation level; None while one has no leader."""
+    # A new consumer each time, because librdkafka remembers which partition had no leader.
     reader = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": "ends", "isolation.level": isolation, "log_level": 0}
     )
@@ -78,14 +78,14 @@ def ends(cluster: RealCluster, partitions: list[TopicPartition], isolation: str)
 
 
 def committed(cluster: RealCluster, topic: str) -> list[list[bytes]]:
-    """Of each partition, as soon as no transaction is left open."""
+    """Committed values of each partition, once no transaction is open."""
     partitions = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
 
-    def is_nothing_open() -> bool:
+    def has_no_open_transaction() -> bool:
         stable = ends(cluster, partitions, "read_committed")
         return stable is not None and stable == ends(cluster, partitions, "read_uncommitted")
 
-    wait_for(f"the ends of all transactions in {topic}", is_nothing_open, SECONDS_MAX)
+    wait_for(f"the ends of all transactions in {topic}", has_no_open_transaction, SECONDS_MAX)
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -128,7 +128,7 @@ def end(producer: Producer, *, commits: bool) -> None:
 
 
 @pytest.mark.parametrize("commits", [True, pytest.param(False, marks=pytest.mark.tier("proof"))])
-def test_a_coordinator_that_is_killed_in_the_middle(cluster: RealCluster, commits: bool) -> None:
+def test_open_transaction_survives_the_death_of_its_coordinator(cluster: RealCluster, commits: bool) -> None:
     topic = f"coordinator-{commits}"
     create(cluster, topic)
     producer = transactional(cluster, topic)
@@ -146,8 +146,8 @@ def test_a_coordinator_that_is_killed_in_the_middle(cluster: RealCluster, commit
     assert committed(cluster, topic) == [expected] * PARTITIONS
 
 
-def test_a_coordinator_that_is_killed_as_it_has_decided(cluster: RealCluster) -> None:
-    """The producer may not have heard of it, and the partitions neither; whoever comes next tells them."""
+def test_prepared_commit_completes_after_the_death_of_its_coordinator(cluster: RealCluster) -> None:
+    """The producer and the partitions may not have received the outcome; the next coordinator writes the markers."""
     topic = "deciding"
     create(cluster, topic)
     for number in range(3):
@@ -175,7 +175,7 @@ def test_a_coordinator_that_is_killed_as_it_has_decided(cluster: RealCluster) ->
 
 
 @pytest.mark.tier("proof")
-def test_leaders_that_are_killed_while_transactions_run(cluster: RealCluster) -> None:
+def test_transactions_stay_atomic_while_leaders_are_killed(cluster: RealCluster) -> None:
     create(cluster, "bounced")
     producer = transactional(cluster, "bounced", **{"transaction.timeout.ms": 60_000})
     expected: list[bytes] = []
@@ -201,7 +201,7 @@ def test_leaders_that_are_killed_while_transactions_run(cluster: RealCluster) ->
     assert committed(cluster, "bounced") == [expected] * PARTITIONS
 
 
-def test_a_producer_that_is_gone_leaves_nothing_open(cluster: RealCluster) -> None:
+def test_transaction_of_a_dead_producer_is_aborted_after_its_timeout(cluster: RealCluster) -> None:
     create(cluster, "gone")
     producer = transactional(cluster, "gone", **{"transaction.timeout.ms": 2_000, "message.timeout.ms": 2_000})
     producer.begin_transaction()

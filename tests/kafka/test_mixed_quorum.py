@@ -65,7 +65,7 @@ def test_both_lead_and_follow_each_other(apache_kafka_libs: Path, tmp_path: Path
                 change_through_each(cluster, f"after-{turn}")
         assert {voter.id for voter in cluster.quorum_status().voters} == set(NODES)
         view = assert_equal_everywhere(cluster, 30.0)
-        assert_holds(view, load.told)
+        assert_holds(view, load.expected)
         assert load.acknowledged > 50
     if len(kafka_ids) == 2:
         # Of two dead leaders and their heirs at least one is of Apache Kafka, whoever is faster.
