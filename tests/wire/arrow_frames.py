@@ -91,7 +91,7 @@ class ArrowFrame:
 
 
 def write_frame_once(rows: ArrowFrame, options: Mapping[str, str], batch: SinkBatch) -> None:
-    """As `odradek.pipelines.jobs.exactly_once_write.write_once`, one task after the other."""
+    """Does what `odradek.pipelines.jobs.exactly_once_write.write_once` does, one task after the other."""
     bootstrap = options["kafka.bootstrap.servers"]
     with Cluster(parse_bootstrap(bootstrap)) as cluster:
         log, terms = DecisionLog(cluster, "odradek-decisions", batch.sink), transaction_terms(cluster)
