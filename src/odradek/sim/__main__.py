@@ -1,7 +1,7 @@
-"""`python -m odradek.sim`: many seeds, or one of them again.
+"""`python -m odradek.sim`: runs many seeds, or repeats one.
 
-Prints how fast it goes; of a seed that fails, what was false, the command that repeats it, and how it came about, with
-the fewest faults that still make it fail.
+For a seed that fails it prints the violations, the command that repeats the run, and a timeline with the fewest faults
+that still make it fail.
 """
 
 import argparse
@@ -43,19 +43,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m odradek.sim", description="Runs real nodes on a virtual machine.")
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run (default: %(default)s)")
-    parser.add_argument("--first", type=int, default=0, help="the first of them (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="python -m odradek.sim", description="Runs real nodes on simulated computers."
+    )
+    parser.add_argument("--seeds", type=int, default=100, help="number of seeds (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="first seed (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="run this seed only")
-    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="by default seeds take turns with some of them")
-    parser.add_argument("--faults", help="with --seed: only those at these places, as 0,3; or none")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="scenario (default: chosen by the seed)")
+    parser.add_argument("--faults", help="with --seed: inject only the faults with these indexes, e.g. 0,3, or none")
     parser.add_argument("--trace", action="store_true", help="with --seed: print every event")
-    parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="a bug to be found; --list names them")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes (default: %(default)s)")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
-    parser.add_argument("--hashes", action="store_true", help="print every seed's trace hash")
-    parser.add_argument("--speed", action="store_true", help="measure how fast time passes, and run no seed")
-    parser.add_argument("--list", action="store_true", help="name scenarios and bugs that can be planted")
+    parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="plant this bug; --list shows all bugs")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes (default: %(default)s)")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a seed fails")
+    parser.add_argument("--hashes", action="store_true", help="print the trace hash of every seed")
+    parser.add_argument(
+        "--speed", action="store_true", help="measure simulated seconds per second instead of running seeds"
+    )
+    parser.add_argument("--list", action="store_true", help="list the scenarios and planted bugs")
     return parser
 
 
@@ -63,7 +67,7 @@ def _list() -> None:
     print("scenarios:")
     for scenario in SCENARIOS.values():
         print(f"  {scenario.name:32} {scenario.promise}")
-    print("bugs that can be planted:")
+    print("planted bugs:")
     for bug in BUGS.values():
         print(f"  {bug.name:32} {bug.what} ({bug.scenario.name})")
 
@@ -143,7 +147,7 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _results(seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Result]:
-    """In the order in which they come; seeds are begun in their own. Raises RunBroke."""
+    """Results in the order of completion; seeds start in order. Raises RunBroke."""
     run = partial(run_one, scenario_name=options.scenario, bug=options.plant)
     if options.jobs <= 1:
         for seed in seeds:
@@ -189,7 +193,7 @@ def _explain(result: Result, options: argparse.Namespace) -> None:
     print(f"\nseed {result.seed} with fewer faults …", flush=True)
     kept, runs = shrink(result, run)
     again = run_one(result.seed, result.scenario, options.plant, only_faults=kept, keep_trace=True)
-    print(f"{len(kept)} of {len(result.faults)} faults are enough ({runs} runs)")
+    print(f"{len(kept)} of {len(result.faults)} faults reproduce it ({runs} runs)")
     print("\n".join(describe(again, kept)))
     print(f"again:  {replay_command(result.seed, result.scenario, kept, options.plant)}")
     print(f"whole:  {replay_command(result.seed, result.scenario, None, options.plant)}")
@@ -197,7 +201,7 @@ def _explain(result: Result, options: argparse.Namespace) -> None:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar for a person, a line now and then for a file."""
+    """A progress bar on a terminal, otherwise a line every few seconds."""
     if not sys.stderr.isatty():
         yield _lines(total)
         return

@@ -1,15 +1,15 @@
-"""The Clock port on virtual time: a machine's own idea of it, which may be wrong and may jump."""
+"""The Clock port on virtual time: the clock of one computer, which may be skewed and may jump."""
 
 from typing import Final
 
 from odradek.sim.process import Process
 
-# Some day: the machines of a simulation were never switched on before.
+# An arbitrary start date.
 _EPOCH_MS: Final = 1_750_000_000_000
 
 
 class ComputerClock:
-    """What a machine's clocks show; stays when processes and power go."""
+    """The clocks of one computer; they survive crashes and power loss."""
 
     def __init__(self, monotonic_offset: float) -> None:
         # Deadlines must not be mixed with the loop's own time.

@@ -1,4 +1,4 @@
-"""The nodes of a run as faults see them: whom there is to strike, what may be taken from it, and that it heals."""
+"""The nodes of a run as fault injection sees them: which nodes exist, which may crash, and how to repair them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from odradek.sim.world import World
 
 
 class Cluster:
-    """What faults can reach."""
+    """The targets of fault injection."""
 
     def __init__(
         self,
@@ -20,19 +20,19 @@ class Cluster:
         history: QuorumHistory | None = None,
         triggers: Triggers | None = None,
     ) -> None:
-        """`history` is told what was wrong with whom, as rules differ in trouble."""
-        # Whether a node's death now leaves what is promised to survive it.
+        """`history` records the disturbances, because some rules hold only without them."""
+        # Whether the scenario's guarantee survives a crash of the node now.
         self.may_crash: Callable[[NodeHost], bool] = lambda node: True
         self.world: Final = world
         self.nodes: Final[Mapping[str, NodeHost]] = {node.name: node for node in nodes}
         self.voters: Final = tuple(node for node in nodes if node.planned.is_voter)
         self.history: Final = history or QuorumHistory()
         self.triggers: Final = triggers or Triggers()
-        # Where partitions are copied.
+        # Only with replicated partitions.
         self.replicas: ReplicaRecorder | None = None
 
     def leader(self) -> NodeHost:
-        """As the voters' disks have it; the first voter while there is none."""
+        """The leader according to the voters' disks, or the first voter if there is none."""
         states = [state for node in self.voters if (state := node.metadata_disk.durable_state(0.0)) is not None]
         leader_id = max(((state.epoch, state.leader_id) for state in states), default=(0, NO_NODE))[1]
         return next((node for node in self.voters if node.planned.node_id == leader_id), self.voters[0])
@@ -42,7 +42,7 @@ class Cluster:
         self.history.disturbances.append(Disturbance(one=one, other=other, began=now, ended=now + seconds))
 
     def block_links(self, links: Iterable[tuple[str, str]], seconds: float) -> None:
-        """Each from one host to another, and mended after a while."""
+        """Blocks each link, from one host to another, for a while."""
         network = self.world.network
         for source, target in links:
             self.record_disturbance(source, target, seconds)
@@ -50,7 +50,7 @@ class Cluster:
             self.world.scheduler.call_after(seconds, network.unblock, source, target)
 
     def heal(self) -> None:
-        """Everything that can be mended, is; nodes whose disk has failed are started anew."""
+        """Ends all faults, and restarts nodes whose disk has failed."""
         self.world.network.heal()
         for node in self.nodes.values():
             computer = node.computer

@@ -1,5 +1,5 @@
-"""Who writes down what leaders say to be committed: each time what the disks of the voters hold of it, and once, in the
-order of the log, what it says.
+"""Records the high watermarks that leaders send: each time with the contents of the voters' disks, and each committed
+batch once, in the order of the log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class CommitRecorder:
         voters: Mapping[int, str],
         history: QuorumHistory,
     ) -> None:
-        """`voters`: their names by id, as the cluster begins."""
+        """`voters`: id -> name of the initial voters."""
         self._world: Final = world
         self._disks: Final = disks
         self._voters: Final = dict(voters)
@@ -45,7 +45,7 @@ class CommitRecorder:
             self._history.has_fixed_voters = False
 
     def on_high_watermark(self, listener: str, leader: str, epoch: int, offset: int) -> None:
-        """A leader tells another node its high watermark."""
+        """A leader sends its high watermark to another node."""
         before = self._sent.get((leader, epoch, listener))
         snapshot_end = max(self._disks[leader].durable_snapshots(), default=(0, 0))[0]
         if before == offset and snapshot_end <= offset:
@@ -82,14 +82,14 @@ class CommitRecorder:
             )
         )
         if offset > self._end:
-            self._write_down(leader, epoch, offset)
+            self._record_committed(leader, epoch, offset)
 
     def _is_held(self, end_offset: int, voter_sets: Sequence[frozenset[str]]) -> bool:
         reaching = {name for name, disk in self._disks.items() if disk.durable_end().offset >= end_offset}
         return any(len(reaching & voters) > len(voters) // 2 for voters in voter_sets)
 
     def _voter_sets(self, leader: str) -> list[frozenset[str]]:
-        """As a leader's log has them: the last, and those before it."""
+        """The current and the previous voter set in the leader's log."""
         sets = [frozenset(self._voters.values())]
         if not self._history.has_fixed_voters:
             for batch in self._disks[leader].batches():
@@ -97,13 +97,13 @@ class CommitRecorder:
                     sets.append(frozenset(self._voters[voter_id] for voter_id in batch.voter_ids))
         return sets[:-3:-1]
 
-    def _write_down(self, leader: str, epoch: int, offset: int) -> None:
+    def _record_committed(self, leader: str, epoch: int, offset: int) -> None:
         history, now = self._history, self._world.now
         for batch, records in self._disks[leader].records(self._end):
             if batch.last_offset >= offset:
                 break
             if batch.base_offset > self._end:
-                # Only a snapshot is left of what came before.
+                # Earlier records exist only in a snapshot.
                 history.is_complete = False
             appended = self._first_appended.get((batch.epoch, batch.base_offset))
             history.committed.append(

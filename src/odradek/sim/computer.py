@@ -1,4 +1,4 @@
-"""A virtual machine: an address, a disk, clocks, and at most one process that uses them."""
+"""A simulated computer: an address, a disk, clocks, and at most one running process."""
 
 from collections.abc import Callable, Coroutine
 from random import Random
@@ -16,7 +16,7 @@ from odradek.sim.trace import Trace
 
 
 class Ports:
-    """What one process has of its machine: the ports that node code is written against."""
+    """The ports of one process: its clock, disk, executor and random source."""
 
     def __init__(self, computer: "Computer", process: Process, shared_workers: int) -> None:
         run = f"{process.name}/run {computer.runs}"
@@ -57,7 +57,7 @@ class Computer:
         return self.process is not None and self.process.is_alive
 
     def run(self, program: Program, *, shared_workers: int = 4) -> Process:
-        """Starts a program on a machine that runs none."""
+        """Starts a program; no other may be running."""
         assert self.is_on and not self.is_running, f"{self.name} is off or busy"
         ports = self.new_process(shared_workers)
         ports.process.begin(program(ports))
@@ -96,7 +96,7 @@ class Computer:
 
     def pause(self, seconds: float) -> None:
         if self.is_running:
-            self._trace.major(self.name, f"stands still for {seconds:.3f} s")
+            self._trace.major(self.name, f"pauses for {seconds:.3f} s")
             self._process().pause(seconds)
 
     def _process(self) -> Process:

@@ -1,4 +1,4 @@
-"""A machine's disk: what the page cache shows, and what would be left of it after the power was lost.
+"""A computer's disk: the contents of the page cache, and what would remain of them after a power loss.
 
 A sync moves a file's bytes from the one to the other, a directory's sync its entries. A process that dies leaves the
 page cache as it is. The only fault it knows is the loss of power; see `disk_port` for those that a process meets.
@@ -89,7 +89,7 @@ class FileNode:
         self.unsynced.clear()
 
     def fail_to_sync(self) -> None:
-        """As the kernel does after an error: the bytes stay readable, and nobody will try to write them again."""
+        """As the kernel does after an error: the bytes stay readable but are never written again."""
         self.unsynced.clear()
 
     def lose_power(self, random: Random) -> None:

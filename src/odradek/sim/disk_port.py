@@ -1,7 +1,7 @@
 """The Disk port of one process on a virtual disk, with what can go wrong between the two.
 
 Before every operation the process may die, at whatever place of its code that is. Operations take time: in a thread
-they make the job longer, on the event loop they hold up everything else, as they would on a real machine.
+they make the job longer, on the event loop they block everything else, as on a real computer.
 """
 
 import errno
@@ -27,7 +27,7 @@ _COLD_PROBABILITY: Final = 0.02
 
 @dataclass(slots=True)
 class DiskCondition:
-    """How a machine's disk behaves for the moment."""
+    """The current condition of a computer's disk."""
 
     room_bytes: int | None = None
     """What can still be written; None: as much as one likes."""

@@ -1,4 +1,4 @@
-"""Who may die where a copy of everything is to be spared: promise B, as eligible leader replicas (KIP-966) keep it."""
+"""Which brokers may crash under guarantee B, which eligible leader replicas (KIP-966) provide."""
 
 from collections.abc import Iterable, Set
 
@@ -7,11 +7,10 @@ from odradek.sim.checkers.partition_model import ClusterModel
 
 
 def leaves_eligible_replica(model: ClusterModel, partitions: Iterable[TopicPartition], doubtful: Set[int]) -> bool:
-    """Whether all is well though these brokers die, or have died since they were last heard of.
+    """Whether every partition keeps a complete replica although these brokers crash or have crashed.
 
-    Somebody else has to have everything of every partition. And fewer than min.insync.replicas of those that may lead
-    are among them: where they are as many, whoever is left may be out of the controller's sight and lose its place
-    while the dead still have theirs, and then nobody is left who may lead.
+    Fewer than min.insync.replicas of the replicas that may lead are among them. With more, the remaining replica may
+    be unreachable for the controller and leave the ISR while the crashed ones are still in it; then none can lead.
     """
     for partition in partitions:
         key = model.key(partition)

@@ -1,8 +1,7 @@
 """The Executor port on virtual time: jobs take as long as their disk operations, and lanes keep their order.
 
-A job takes effect at one instant, somewhere between its begin and its end, so that a crash can fall before it, or
-between its effect and the moment when anybody hears of it. Two jobs never run at the same instant: what only a race
-of two threads within one job can break, is not found here.
+A job takes effect at one instant between its start and its end, so that a crash can happen before it, or between its
+effect and its completion. Two jobs never run at the same instant: races between threads within a job are not found.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from odradek.sim.process import Process, ProcessDied
 T = TypeVar("T")
 
 _DISPATCH_SECONDS: Final = 0.0001
-# Now and then a thread has to wait for a processor, and everything else goes on.
+# Sometimes a thread has to wait for a CPU.
 _LATE_PROBABILITY: Final = 0.2
 _LATE_SECONDS: Final = 0.02
 
@@ -57,7 +56,7 @@ class VirtualExecutor:
     def _begin_next(self, lane: _Lane) -> None:
         while lane.free_workers and lane.waiting:
             job = lane.waiting.popleft()
-            # As with real threads: what has begun cannot be taken back, what has not can.
+            # As with real threads, a job that has started cannot be cancelled.
             if not job.done.cancelled():
                 lane.free_workers -= 1
                 is_late = self._random.random() < _LATE_PROBABILITY
@@ -78,7 +77,7 @@ class VirtualExecutor:
             result = job.work()
         except ProcessDied:
             return
-        except Exception as raised:  # noqa: BLE001 - handed to whoever asked for the work
+        except Exception as raised:  # noqa: BLE001 - the caller receives it
             error = raised
         finally:
             seconds, self._disk.job_seconds = self._disk.job_seconds, None

@@ -1,4 +1,4 @@
-"""What each kind of fault does to the cluster, and how it passes."""
+"""Injects faults: what each kind does to the cluster, and how it ends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from odradek.sim.quorum_history import NO_NODE, Damage
 from odradek.sim.replica_faults import REPLICA_FAULTS
 from odradek.sim.triggers import APPEND, LEAD, VOTE
 
-# A process that is to die within so many of its next steps dies at the latest after this time.
+# A process that should crash within a number of steps crashes after this time at the latest.
 _FUSE_SECONDS_MAX: Final = 2.0
 _TURN_SECONDS: Final = 0.1
 _FAST_RESTART_SECONDS: Final = 0.02
@@ -30,7 +30,7 @@ def inject(fault: Fault, cluster: Cluster) -> None:
 
 
 def _aim(fault: Fault, cluster: Cluster) -> Fault:
-    """At whoever leads; or, where there is to be an election first, at somebody who may win it."""
+    """Aims at the leader, or, if the fault starts an election, at a voter that may win it."""
     leader = cluster.leader()
     others = [node.name for node in cluster.voters if node is not leader]
     if fault.kind.endswith((f"-at-{VOTE}", f"-at-{LEAD}")) and others:
@@ -48,7 +48,7 @@ def schedule(faults: Sequence[Fault], cluster: Cluster) -> None:
 
 
 def _crash(fault: Fault, cluster: Cluster) -> None:
-    """Somewhere in the next steps of the process, which may be in the middle of anything."""
+    """Crashes the process, or its computer, at one of its next steps."""
     node, scheduler = cluster.nodes[fault.node], cluster.world.scheduler
     process = node.computer.process
     if process is None or not process.is_alive:
@@ -75,15 +75,15 @@ def _crash(fault: Fault, cluster: Cluster) -> None:
         countdowns[where].start(int(fault.amount), end)
         scheduler.call_after(_FUSE_SECONDS_MAX, end)
     else:
-        # What it has just said is on its way; what it was about to say is not.
+        # Requests it has already sent arrive; later ones are never sent.
         cluster.triggers.on_next(where, node.name, end_soon if where == VOTE else end)
         if where != APPEND:
             _call_election(fault, cluster)
 
 
 def _call_election(fault: Fault, cluster: Cluster) -> None:
-    """So that what is waited for will come: the leader dies, and the others hear of each other late, so that several
-    may stand in one epoch."""
+    """Crashes the leader and delays the links between the other voters, so that several become candidates in one
+    epoch."""
     leader = cluster.leader()
     if leader.name == fault.node:
         return
@@ -100,7 +100,7 @@ def _restart(fault: Fault, cluster: Cluster) -> None:
 
 
 def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
-    """As an upgrade does: one node after the other, the next once the one before it serves again."""
+    """A rolling restart: each node restarts once the previous one is ready."""
     waiting = list(cluster.nodes.values())
     scheduler = cluster.world.scheduler
 
@@ -112,7 +112,7 @@ def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
 
     def start(node: NodeHost) -> None:
         if node.computer.is_running and not node.is_wanted:
-            # It is still on its way out.
+            # It is still shutting down.
             scheduler.call_after(_TURN_SECONDS, start, node)
             return
         node.start()
@@ -133,7 +133,7 @@ def _pause(fault: Fault, cluster: Cluster) -> None:
 
 
 def _stun(fault: Fault, cluster: Cluster) -> None:
-    """It stands still, and meanwhile loses its connections: its port still answers."""
+    """Pauses the process and resets its connections: its port still accepts new ones."""
     _pause(fault, cluster)
     _break_connections(fault.node, cluster)
 
@@ -177,7 +177,7 @@ def _delay(fault: Fault, cluster: Cluster) -> None:
 
 
 def _isolate(fault: Fault, cluster: Cluster) -> None:
-    """From the other nodes: it neither hears nor is heard, or only one of the two. Clients reach it all the time."""
+    """Blocks all links to the other nodes, or only one direction. Clients still reach the node."""
     links = []
     for other in cluster.nodes:
         if other != fault.node:
@@ -189,18 +189,18 @@ def _isolate(fault: Fault, cluster: Cluster) -> None:
 
 
 def _isolate_at_append(fault: Fault, cluster: Cluster) -> None:
-    """It has written what nobody else will get."""
+    """Isolates the node after an append that no other node receives."""
     cluster.triggers.on_next(APPEND, fault.node, lambda: _isolate(fault, cluster))
 
 
 def _tear_off(fault: Fault, cluster: Cluster) -> None:
-    """Isolated, and its connections are broken: who connects again is not answered."""
+    """Isolates the node and resets its connections: new ones get no response."""
     _isolate(fault, cluster)
     _break_connections(fault.node, cluster)
 
 
 def _stall(fault: Fault, cluster: Cluster) -> None:
-    """What is sent on the connections of now comes late; new ones are as good as ever, and overtake them."""
+    """Delays the current connections; requests on new connections overtake them."""
     network = cluster.world.network
     for one, other in ((fault.node, fault.peer), (fault.peer, fault.node)):
         cluster.record_disturbance(one, other, fault.lasts_seconds)
@@ -208,9 +208,9 @@ def _stall(fault: Fault, cluster: Cluster) -> None:
 
 
 def _stall_and_restart(fault: Fault, cluster: Cluster) -> None:
-    """The last words of a process come after those of its successor."""
+    """Requests of a crashed process arrive after those of its restarted successor."""
     node, scheduler = cluster.nodes[fault.node], cluster.world.scheduler
-    # It has said something, and has not given up waiting for the answer.
+    # Its requests have not timed out yet.
     dies_after = 0.1 + 0.4 * fault.amount
     stall_seconds = max(fault.lasts_seconds, dies_after + _STARTING_SECONDS)
     for other in cluster.nodes:
@@ -222,22 +222,22 @@ def _stall_and_restart(fault: Fault, cluster: Cluster) -> None:
 
 
 def _estrange(fault: Fault, cluster: Cluster) -> None:
-    """It and the leader do not hear each other; everybody else hears both."""
+    """Blocks only the links between the node and the leader."""
     leader = cluster.leader().name
     if leader != fault.node:
         cluster.block_links([(fault.node, leader), (leader, fault.node)], fault.lasts_seconds)
 
 
 def _bridge(fault: Fault, cluster: Cluster) -> None:
-    """The other nodes fall into two camps that hear of each other only through this one."""
+    """Splits the other nodes into two groups that are connected only through this node."""
     others = [name for name in cluster.nodes if name != fault.node]
-    camps = others[::2], others[1::2]
-    links = [pair for one in camps[0] for other in camps[1] for pair in ((one, other), (other, one))]
+    groups = others[::2], others[1::2]
+    links = [pair for one in groups[0] for other in groups[1] for pair in ((one, other), (other, one))]
     cluster.block_links(links, fault.lasts_seconds)
 
 
 def _flap(fault: Fault, cluster: Cluster) -> None:
-    """Cut and mended, again and again."""
+    """Blocks and unblocks the links repeatedly."""
     links = ((fault.node, fault.peer), (fault.peer, fault.node))
     cluster.record_disturbance(fault.node, fault.peer, fault.lasts_seconds + 2 * fault.amount)
     for turn in range(int(fault.lasts_seconds / fault.amount / 2) + 1):
@@ -248,10 +248,9 @@ def _flap(fault: Fault, cluster: Cluster) -> None:
 
 
 def _damage_log(fault: Fault, cluster: Cluster) -> None:
-    """A voter comes back without the last batches of its metadata log, which it had said to be safe: they are gone, or
-    have lost a bit.
+    """A voter restarts with a damaged metadata log: the last batches are truncated, or have a flipped bit.
 
-    Only where every other voter has them on its disk: consensus can bear no more.
+    Only if every other voter has them on disk: consensus tolerates no more.
     """
     node = cluster.nodes[fault.node]
     others = [one for one in cluster.voters if one is not node]
@@ -259,13 +258,13 @@ def _damage_log(fault: Fault, cluster: Cluster) -> None:
     if node not in cluster.voters or not others or last is None:
         return
     if not (node.is_wanted and node.computer.is_running):
-        # What was closed in peace is not looked at by the next start, nor is it by Kafka's.
+        # After a clean shutdown the next start checks no batches; neither does Kafka's.
         return
     if not all(one.metadata_disk.durably_has(last) for one in others):
         return
     state = node.metadata_disk.durable_state(0.0)
     if state is None or state.leader_id == NO_NODE:
-        # In an election votes may have been given to it for what it will no longer have.
+        # During an election, votes may have been granted because of records that it will lose.
         return
     node.computer.kill()
     cluster.history.damages.append(Damage(node=node.name, seconds=cluster.world.now))
@@ -308,9 +307,9 @@ def _fail_disk(fault: Fault, cluster: Cluster) -> None:
     directories = node.config.log_dirs
     directory = directories[int(fault.amount * 1000) % len(directories)]
     if len(cluster.voters) > 1 and kind == "sync" and directory == node.config.metadata_log_dir:
-        # What such a disk still shows would not survive a loss of power: no voter may count on it, nor can know.
+        # After a failed fsync the page cache shows records that a power loss removes; no voter can detect that.
         kind = "write"
-    # Who cannot use the disk of its metadata gives up, and is no leader while it ends.
+    # A node that cannot use its metadata log dir shuts down and does not lead meanwhile.
     cluster.record_disturbance(fault.node, fault.node, fault.lasts_seconds + _GIVING_UP_SECONDS)
     condition.failing[kind] = directory
 

@@ -1,6 +1,6 @@
-"""What goes wrong in a run, and when: drawn from the seed, bounded so that recovery stays possible, then healed.
+"""The faults of a run: drawn from the seed, and limited so that the cluster can recover.
 
-A fault is plain data, so that a run can be repeated with some of them left out. What each kind does: see `strikes`.
+A fault is plain data, so that a run can be repeated without some of them. See `fault_injection` for the kinds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,18 +9,18 @@ from random import Random
 from typing import Final
 
 LEADER: Final = "the leader"
-"""Whoever leads the quorum when the fault strikes."""
+"""The leader of the quorum at the time of the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Strikes `node` at a time after the begin of the faults, and lasts for a while where that has a meaning."""
+    """Affects `node`, `at_seconds` after the faults start, for `lasts_seconds` if the kind has a duration."""
 
     kind: str
     node: str
     at_seconds: float
     lasts_seconds: float
-    # What it means depends on the kind: steps until a crash, a peer, a delay.
+    # Depends on the kind: steps until a crash, a delay, a fraction.
     amount: float = 0.0
     peer: str = ""
 
@@ -31,7 +31,7 @@ class Fault:
         return f"{what}  for {self.lasts_seconds:.3f} s, {self.amount:.3f}"
 
 
-# How much of what a fault of each kind brings.
+# Kind -> how to draw its amount.
 _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
     "crash-at-step": lambda random: random.randrange(1, 60),
     "crash-at-disk": lambda random: random.randrange(1, 40),
@@ -52,10 +52,10 @@ _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
     "deserted": lambda random: random.random(),
     "flipped-record": lambda random: random.random(),
 }
-# Whoever comes back at once meets those who were just talking to it.
+# A node that restarts soon meets peers with requests still in flight.
 _BRIEF_KINDS: Final = frozenset({"crash-at-vote", "crash-at-lead", "power-loss-at-vote", "power-loss-at-lead"})
 _BRIEF_SECONDS: Final = 0.15
-# Between a node and somebody else.
+# Faults of the link between a node and a peer.
 _LINK_KINDS: Final = frozenset({"block", "block-back", "reset", "delay", "flapping", "stalled"})
 
 
@@ -70,7 +70,7 @@ def draw(
     count: int,
     leader_share: float = 0.0,
 ) -> list[Fault]:
-    """So many faults within a time, the last of them over when it ends; some of them strike whoever leads then."""
+    """Draws `count` faults that end within `seconds`; a share of them affects the current leader."""
     faults = []
     for _ in range(count):
         kind = random.choice(kinds)
@@ -94,5 +94,5 @@ def draw(
 
 
 def _peer(random: Random, other_nodes: Sequence[str], clients: Sequence[str]) -> str:
-    """Clients are many; what goes wrong between nodes matters as much."""
+    """Half of the link faults are between nodes, although there are more clients."""
     return random.choice(other_nodes if other_nodes and random.random() < 0.5 else clients)

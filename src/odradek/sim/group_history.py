@@ -1,4 +1,4 @@
-"""What members of groups asked and heard. Every offset that is committed in a run is another: it tells whose it is."""
+"""Requests and responses of group members. Every committed offset of a run is unique and identifies its commit."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ NO_OFFSET: Final = -1
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """Not answered, or with an error that leaves it open: it may have happened or not, then or later."""
+    """Without a response, or with an ambiguous error, it may take effect at any later time, or never."""
 
     group: str
     member: str
     generation: int
-    """Or member epoch."""
+    """The generation id or the member epoch."""
     partition: TopicPartition
     offset: int
     began: float
@@ -31,7 +31,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitView:
-    """What a coordinator said of a partition."""
+    """The committed offset of a partition that a coordinator returned."""
 
     coordinator: str
     group: str
@@ -43,7 +43,7 @@ class CommitView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a member was given of the group's work."""
+    """The assignment of a member of a classic group."""
 
     group: str
     member: str
@@ -54,7 +54,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
-    """What a member of a consumer group has, from when it heard of it on, in one of its epochs."""
+    """The partitions that a member of a consumer group owns in a member epoch, from the response on."""
 
     group: str
     member: str
@@ -81,7 +81,7 @@ class GroupHistory:
         self._assigned.setdefault(assignment.group, {})[client] = assignment.partitions
 
     def is_fully_assigned(self, group: str, partitions: frozenset[TopicPartition]) -> bool:
-        """Whether everything has had one owner at once, since this was first asked."""
+        """Whether all partitions have had one owner each at the same time since the first call."""
         held = [one for of_client in self._assigned.get(group, {}).values() for one in of_client]
         if len(held) == len(partitions) and set(held) == partitions:
             self._fully_assigned.add(group)

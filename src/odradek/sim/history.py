@@ -1,6 +1,6 @@
-"""What clients asked and heard, what disks held and what nodes promised each other: all that the checkers know.
+"""What the checkers use: requests and responses of clients, contents of disks, and messages between nodes.
 
-Times are virtual seconds. What was never answered has no end, and may have happened or not, then or later.
+Times are virtual seconds. A request without a response has no end time, and may take effect later, or never.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,12 +35,12 @@ class Send:
     outcome: Outcome = Outcome.UNKNOWN
     offset: int = -1
     leader_epoch: int = UNKNOWN_EPOCH
-    """Who acknowledged it led in this one, or a later one; it may have been written in an earlier one."""
+    """The leader acknowledged it in this epoch or a later one; it may have been appended in an earlier one."""
     reason: str = ""
     is_malformed: bool = False
-    """Sent so that it has to be refused."""
+    """Brokers must reject it."""
     checksum: int = 0
-    """Of its batch: what disks should hold of it."""
+    """The CRC of its batch."""
 
     def __str__(self) -> str:
         what = f"{self.producer} {self.partition} {name_of(self.values[0])}"
@@ -51,7 +51,7 @@ class Send:
 
 @dataclass(slots=True, kw_only=True)
 class Read:
-    """One answer to a fetch."""
+    """One Fetch response."""
 
     reader: str
     partition: TopicPartition
@@ -63,9 +63,9 @@ class Read:
     is_damaged: bool = False
     """Whether a checksum was wrong; `records` are those before it."""
     leader_epoch: int = UNKNOWN_EPOCH
-    """Of the leader that answered."""
+    """The epoch of the leader that responded."""
     epochs: tuple[int, ...] = ()
-    """In which each of the records was written."""
+    """The leader epoch of each record."""
 
     @property
     def offsets(self) -> list[int]:
@@ -74,7 +74,7 @@ class Read:
 
 @dataclass(slots=True, kw_only=True)
 class EndOffset:
-    """One answer to a question for the latest offset."""
+    """One ListOffsets response with the latest offset."""
 
     partition: TopicPartition
     began: float
@@ -86,7 +86,7 @@ class EndOffset:
 
 @dataclass(slots=True, kw_only=True)
 class OutOfRange:
-    """A reader was told that the partition does not reach to where it wanted to read."""
+    """A Fetch response with OFFSET_OUT_OF_RANGE."""
 
     partition: TopicPartition
     fetch_offset: int
@@ -97,7 +97,7 @@ class OutOfRange:
 
 @dataclass(slots=True, kw_only=True)
 class IsrView:
-    """What the leader of a partition said itself of who is in sync with it."""
+    """The ISR as the leader of the partition described it."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -108,14 +108,14 @@ class IsrView:
 
 @dataclass(slots=True, kw_only=True)
 class Deletion:
-    """Of everything below an offset. Not answered: some of it may be gone."""
+    """A DeleteRecords request. Without a response, some of the records may be deleted."""
 
     partition: TopicPartition
     offset: int
     began: float
     ended: float | None = None
     leader_epoch: int = UNKNOWN_EPOCH
-    """It was not done in a later one."""
+    """The deletion was not done in a later epoch."""
 
 
 class ChangeKind(Enum):
@@ -127,7 +127,7 @@ class ChangeKind(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Change:
-    """A change of one topic's metadata. Its topic has no other author."""
+    """A change of a topic that no other client changes."""
 
     kind: ChangeKind
     topic: str
@@ -138,7 +138,7 @@ class Change:
     outcome: Outcome = Outcome.UNKNOWN
     reason: str = ""
     may_be_repeated: bool = False
-    """Whether a broker hands it on, and does so again where the controller's answer is lost."""
+    """Whether a broker forwards it, and forwards it again if the response of the controller is lost."""
 
     def __str__(self) -> str:
         detail = {ChangeKind.CREATE: str(self.partitions), ChangeKind.GROW: str(self.partitions)}
@@ -147,7 +147,7 @@ class Change:
 
 @dataclass(slots=True, kw_only=True)
 class View:
-    """What a broker said of a topic: how many partitions it has, None if it does not exist; or its config's value."""
+    """A topic as a broker described it: the number of partitions, or the value of its config."""
 
     topic: str
     began: float
@@ -157,7 +157,7 @@ class View:
     value: str | None = None
     broker: str = ""
     is_current: bool = True
-    """Whether the broker has to know of everything that was answered; else it may be behind."""
+    """Whether the broker must show every acknowledged change; otherwise its metadata may be behind."""
 
     def __str__(self) -> str:
         if not self.exists:
@@ -168,7 +168,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """Everything that a broker says of the cluster, as texts that are the same where it means the same."""
+    """The whole cluster as a broker describes it, as texts that can be compared."""
 
     broker: str
     facts: Mapping[str, str]
@@ -176,7 +176,7 @@ class ClusterView:
 
 @dataclass(slots=True)
 class History:
-    # Told of every send that was answered, at that moment.
+    # Called when a send is acknowledged.
     on_acknowledged: Callable[[Send], None] = lambda send: None
     sends: Final[list[Send]] = field(default_factory=list)
     reads: Final[list[Read]] = field(default_factory=list)
@@ -184,18 +184,18 @@ class History:
     out_of_range: Final[list[OutOfRange]] = field(default_factory=list)
     isr_views: Final[list[IsrView]] = field(default_factory=list)
     deletions: Final[list[Deletion]] = field(default_factory=list)
-    # Of each topic by one author.
+    # Each topic is changed by one client only.
     changes: Final[list[Change | View]] = field(default_factory=list)
     producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)
     quorum: Final[QuorumHistory] = field(default_factory=QuorumHistory)
     groups: Final[GroupHistory] = field(default_factory=GroupHistory)
 
     def may_be_deleted(self, partition: TopicPartition, until: float = inf) -> int:
-        """What lies below this offset may be gone, and rightly so."""
+        """Records below this offset may be deleted."""
         deletions = (one for one in self.deletions if one.partition == partition and one.began <= until)
         return max((one.offset for one in deletions), default=0)
 
 
 def name_of(value: bytes) -> str:
-    """What a client has put in front of the padding: no two values have the same."""
+    """The unique prefix of a value, without the padding."""
     return value.split(b"|")[0].decode(errors="replace")

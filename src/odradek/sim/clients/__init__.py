@@ -1,1 +1,1 @@
-"""Clients inside a simulation: they speak the real wire, and write down what they asked and heard."""
+"""Clients of a simulated cluster: they use the real wire protocol and record every request and response."""

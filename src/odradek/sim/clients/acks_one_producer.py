@@ -1,4 +1,4 @@
-"""Sends with acks=1 and never again: whatever becomes of its records, none of them may come and go."""
+"""A producer with acks=1 that never retries: its records may get lost, but a record once read must stay."""
 
 from typing import Final
 
@@ -37,10 +37,10 @@ class AcksOneProducer:
             began=client.now,
         )
         self._history.sends.append(send)
-        answer = await client.send_request(
+        response = await client.send_request(
             connection,
             ApiKey.PRODUCE,
             lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data, acks=_ACKS_LEADER),
         )
-        result = answer.responses[0].partition_responses[0]
-        client.note(f"hears of {send}: {result.error_code.name} at {result.base_offset}")
+        result = response.responses[0].partition_responses[0]
+        client.note(f"receives {result.error_code.name} for {send} at offset {result.base_offset}")

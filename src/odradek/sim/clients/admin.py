@@ -1,4 +1,4 @@
-"""An administrator of topics that nobody else touches: it creates, grows, configures and deletes them."""
+"""An admin client that creates, extends, configures and deletes topics that no other client changes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from odradek.wire.schemas import Message, Schema
 _SET: Final = 0
 _PARTITIONS_MAX: Final = 4
 _CHANGE_PROBABILITY: Final = 0.8
-_GLANCE_PROBABILITY: Final = 0.5
-_GLANCE_SECONDS: Final = 0.01
-_LOOK_PROBABILITY: Final = 0.5
+_OBSERVE_DURING_CHANGE_PROBABILITY: Final = 0.5
+_OBSERVE_DURING_CHANGE_SECONDS: Final = 0.01
+_OBSERVE_AFTER_CHANGE_PROBABILITY: Final = 0.5
 
-# What says that the topic was as it was. After any other answer the change may have been made, or may yet be.
+# After these errors the topic is unchanged. After any other error the change may have been made, or may be made later.
 _REFUSALS: Final = frozenset(
     {ErrorCode.topic_already_exists, ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_partitions}
 )
@@ -28,7 +28,7 @@ _REFUSALS: Final = frozenset(
 
 class Admin:
     def __init__(self, client: ClusterClient, history: History, *, is_single_node: bool) -> None:
-        """`asks_the_controller`: brokers do not hand on what is asked of them."""
+        """`is_single_node`: the broker is the controller and forwards no requests."""
         self._client: Final = client
         self._history: Final = history
         self._is_single_node: Final = is_single_node
@@ -36,7 +36,7 @@ class Admin:
         self.is_finishing = False
 
     async def create(self, topic: str, partitions: int, configs: dict[str, str], replication_factor: int = -1) -> None:
-        """Until it exists: for topics that others use."""
+        """Retries until the topic exists."""
 
         def build(chosen: Schema) -> Message:
             return _creation(chosen, topic, partitions, configs, replication_factor)
@@ -50,20 +50,20 @@ class Admin:
                 await self._client.back_off()
 
     async def change_topics(self, topics: Sequence[str], interval_seconds: float, observer: TopicObserver) -> None:
-        """One random change after the other, looking between them and while they are made."""
+        """Makes random changes, and describes the topics between and during them."""
         random = self._client.random
         while not self.is_finishing:
             await asyncio.sleep(random.expovariate(1 / interval_seconds))
             topic = random.choice(topics)
             if random.random() < _CHANGE_PROBABILITY:
                 change = asyncio.ensure_future(self._change(self._random_change(topic)))
-                if random.random() < _GLANCE_PROBABILITY:
-                    # While it is being made: what is seen now must not be gone later.
-                    await asyncio.sleep(random.random() * _GLANCE_SECONDS)
+                if random.random() < _OBSERVE_DURING_CHANGE_PROBABILITY:
+                    # During the change: what is visible now must not disappear later.
+                    await asyncio.sleep(random.random() * _OBSERVE_DURING_CHANGE_SECONDS)
                     await observer.try_to_observe(topic)
                 await change
-            # Often at once: whoever was told of a change has to see it.
-            if random.random() < _LOOK_PROBABILITY:
+            # Often at once: an acknowledged change must be visible.
+            if random.random() < _OBSERVE_AFTER_CHANGE_PROBABILITY:
                 await observer.try_to_observe(topic)
 
     def _random_change(self, topic: str) -> Change:
@@ -81,14 +81,14 @@ class Admin:
     async def _change(self, change: Change) -> None:
         client = self._client
         self._history.changes.append(change)
-        client.note(f"asks to {change}")
+        client.note(f"requests {change}")
         api_key, build, code_of = _REQUESTS[change.kind]
         try:
             code = code_of(await self._send_request(api_key, lambda chosen: build(chosen, change)))
         except RequestFailed as failure:
-            client.note(f"does not know what became of {change}: {failure}")
+            client.note(f"gets no response for {change}: {failure}")
             return
-        client.note(f"hears of {change}: {code.name}")
+        client.note(f"receives {code.name} for {change}")
         change.reason = code.name
         if code is ErrorCode.none or code in _REFUSALS:
             change.ended = client.now

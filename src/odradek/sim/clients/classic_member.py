@@ -1,6 +1,6 @@
-"""A member of a classic group: joins, assigns where it leads, lives, and commits what it was given.
+"""A member of a classic group: it joins, assigns partitions if it is the group leader, sends heartbeats and commits.
 
-Now and then it stands still for longer than its session lasts, and goes on as if nothing had happened.
+Sometimes it pauses for longer than its session timeout and then continues with its old generation.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from odradek.wire.schemas import Message, Schema
 
 _SESSION_MS: Final = 1500
 _REBALANCE_MS: Final = 2000
-_BEAT_SECONDS: Final = 0.2
-_NAP_PROBABILITY: Final = 0.02
-_NAP_SECONDS: Final = (1.0, 4.0)
-# Where it was; the others end the membership, or only this generation.
-_ELSEWHERE: Final = frozenset(
+_HEARTBEAT_SECONDS: Final = 0.2
+_PAUSE_PROBABILITY: Final = 0.02
+_PAUSE_SECONDS: Final = (1.0, 4.0)
+# The coordinator is elsewhere. Other errors end the membership or only the generation.
+_COORDINATOR_MOVED: Final = frozenset(
     (
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
@@ -36,7 +36,7 @@ class ClassicMember:
     def __init__(
         self, client: ClusterClient, history: History, group: str, partitions: Sequence[TopicPartition]
     ) -> None:
-        """They share `partitions`, by their places in it."""
+        """The members share `partitions`, identified by their indexes."""
         self._groups: Final = GroupClient(client, history, group)
         self._client: Final = client
         self._history: Final = history
@@ -47,7 +47,7 @@ class ClassicMember:
         self.is_finishing = False
 
     async def run(self) -> None:
-        """Ends once it has a share again, or is known to get none, when nothing new is to be begun."""
+        """Once `is_finishing` is set, returns after one successful heartbeat or commit."""
         while not self._has_finished:
             try:
                 share = await self._join()
@@ -58,20 +58,20 @@ class ClassicMember:
                 await self._client.back_off()
 
     async def _join(self) -> tuple[int, ...]:
-        answer = await self._send_request(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
-        if answer.error_code is ErrorCode.member_id_required:
-            self._member_id = answer.member_id
-            answer = await self._send_request(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
-        self._check(answer.error_code)
-        self._member_id, self._generation = answer.member_id, answer.generation_id
-        shares: dict[str, list[int]] = {member.member_id: [] for member in answer.members}
+        response = await self._send_request(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+        if response.error_code is ErrorCode.member_id_required:
+            self._member_id = response.member_id
+            response = await self._send_request(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+        self._check(response.error_code)
+        self._member_id, self._generation = response.member_id, response.generation_id
+        shares: dict[str, list[int]] = {member.member_id: [] for member in response.members}
         for place in range(len(self._partitions)) if shares else ():
             shares[sorted(shares)[place % len(shares)]].append(place)
-        answer = await self._send_request(
+        response = await self._send_request(
             ApiKey.SYNC_GROUP, lambda chosen: self._sync_request(chosen, shares), _REBALANCE_MS / 1000
         )
-        self._check(answer.error_code)
-        share = tuple(int(place) for place in answer.assignment.split(b",") if place)
+        self._check(response.error_code)
+        share = tuple(int(place) for place in response.assignment.split(b",") if place)
         self._history.groups.shares.append(
             Share(
                 group=self._groups.group,
@@ -85,34 +85,36 @@ class ClassicMember:
         return share
 
     async def _work(self, share: tuple[int, ...]) -> None:
-        """Until the generation is over."""
+        """Sends heartbeats and commits until the generation ends."""
         random = self._client.random
-        has_slept = False
+        has_paused = False
         while True:
             is_last = self.is_finishing
-            if share and (has_slept or random.random() < 0.5):
+            if share and (has_paused or random.random() < 0.5):
                 place = random.choice(share)
                 code = await self._groups.commit(self._partitions[place], self._member_id, self._generation)
             else:
-                answer = await self._send_request(ApiKey.HEARTBEAT, self._heartbeat)
-                code = answer.error_code
+                response = await self._send_request(ApiKey.HEARTBEAT, self._heartbeat)
+                code = response.error_code
             if code is ErrorCode.rebalance_in_progress:
                 return
             self._check(code)
             if is_last:
                 self._has_finished = True
                 return
-            has_slept = not self.is_finishing and random.random() < _NAP_PROBABILITY
-            await asyncio.sleep(random.uniform(*_NAP_SECONDS) if has_slept else random.expovariate(1 / _BEAT_SECONDS))
+            has_paused = not self.is_finishing and random.random() < _PAUSE_PROBABILITY
+            await asyncio.sleep(
+                random.uniform(*_PAUSE_SECONDS) if has_paused else random.expovariate(1 / _HEARTBEAT_SECONDS)
+            )
 
     def _check(self, code: ErrorCode) -> None:
         if code is ErrorCode.none:
             return
-        if code not in _ELSEWHERE and code is not ErrorCode.rebalance_in_progress:
+        if code not in _COORDINATOR_MOVED and code is not ErrorCode.rebalance_in_progress:
             self._member_id, self._generation = "", NO_GENERATION
         raise RequestFailed(code.name)
 
-    # ---- asking
+    # ---- requests
 
     async def _send_request(
         self, api_key: int, build: Callable[[Schema], Message], extra_seconds: float = 0.0

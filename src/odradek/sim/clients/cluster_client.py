@@ -1,4 +1,4 @@
-"""What every simulated client needs of a cluster: connections, metadata, and who leads what."""
+"""What every simulated client needs: connections, metadata and the leaders of partitions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,10 +14,10 @@ from odradek.sim.trace import Trace
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 
-# Below them kio has no schemas, or no topic ids are told.
+# Earlier versions have no schemas in kio, or return no topic ids.
 LOWEST_VERSION: Final[Mapping[int, int]] = {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4, ApiKey.METADATA: 10}
 LOWEST_VERSION_WITH_EPOCHS: Final[Mapping[int, int]] = {**LOWEST_VERSION, ApiKey.FETCH: 12, ApiKey.LIST_OFFSETS: 5}
-"""Of clients that name the leader's epoch as they know it, and hear in which one they are answered."""
+"""For clients that send the leader epoch they know and receive the leader epoch in responses."""
 _HIGHEST_PROBABILITY: Final = 0.7
 
 
@@ -36,7 +36,7 @@ class ClusterClient:
         trace: Trace,
         lowest_versions: Mapping[int, int] = LOWEST_VERSION,
     ) -> None:
-        """`lowest_versions` by API: below them it says too little of what it asks, or hears too little."""
+        """`lowest_versions`: API key -> the lowest version with all the fields that the checkers need."""
         self._ports: Final = ports
         self.name: Final = ports.process.name
         self.random: Final[Random] = ports.random
@@ -46,7 +46,7 @@ class ClusterClient:
         self._trace: Final = trace
         self._connections: Final[dict[tuple[str, int], Connection]] = {}
         self._leaders: Final[dict[TopicPartition, Leader]] = {}
-        # The latest that was heard of, so that a broker which is behind does not lead back to an older one.
+        # The latest known epochs, so that a broker with old metadata does not redirect the client to an earlier leader.
         self._leader_epochs: Final[dict[tuple[UUID | None, int], int]] = {}
         self._eagerness: Final[dict[int, float]] = {}
         self.timeout_seconds: Final = 2.0
@@ -64,7 +64,7 @@ class ClusterClient:
     # ---- connections
 
     async def connect(self, host: str, port: int) -> Connection:
-        """Raises ConnectionLost."""
+        """Raises RequestFailed."""
         found = self._connections.get((host, port))
         if found is None or not found.is_open:
             found = await Connection.open(host, port, client_id=self.name, timeout_seconds=self.timeout_seconds)
@@ -78,15 +78,15 @@ class ClusterClient:
         return await self.connect(*self.any_address())
 
     def with_own_connections(self) -> "ClusterClient":
-        """The same client once more: a broker answers one connection's questions one after the other."""
+        """The same client with other connections: a broker handles the requests of one connection in order."""
         return ClusterClient(self._ports, self._bootstrap, self._trace, self._lowest_versions)
 
     def with_lowest_versions(self, versions: Mapping[int, int]) -> "ClusterClient":
-        """The same client with connections of its own, which says more; `versions` by API."""
+        """The same client with its own connections and these lowest versions by API key."""
         return ClusterClient(self._ports, self._bootstrap, self._trace, {**self._lowest_versions, **versions})
 
     def version(self, connection: Connection, api_key: int) -> Schema:
-        """Mostly the newest, and always the same for one client: other versions have other bugs."""
+        """Mostly the newest version, and always the same one for a client and API: other versions have other bugs."""
         low, high = connection.served[api_key]
         low = max(low, self._lowest_versions.get(api_key, low))
         eagerness = self._eagerness.get(api_key)
@@ -98,7 +98,7 @@ class ClusterClient:
     async def send_request(
         self, connection: Connection, api_key: int, build: Callable[[Schema], Message], *, extra_seconds: float = 0.0
     ) -> Message:
-        """Raises ConnectionLost also when the answer does not come in time; the connection is then given up."""
+        """Raises RequestFailed, also after a timeout, which closes the connection."""
         chosen = self.version(connection, api_key)
         try:
             async with asyncio.timeout(self.timeout_seconds + extra_seconds):
@@ -110,7 +110,7 @@ class ClusterClient:
     # ---- metadata
 
     async def describe(self, topics: Sequence[str], connection: Connection) -> dict[str, Message]:
-        """The topics as a broker knows them, by name. Raises ConnectionLost."""
+        """The topics by name, as the broker describes them. Raises RequestFailed."""
 
         def build(chosen: Schema) -> Message:
             return chosen.new(
@@ -137,7 +137,7 @@ class ClusterClient:
             self._leaders[name] = Leader(broker.host, broker.port, topic_id, epoch)
 
     async def leader(self, partition: TopicPartition) -> Leader:
-        """Raises ConnectionLost while none is known."""
+        """Raises RequestFailed while the partition has no leader."""
         if partition not in self._leaders:
             await self.describe([partition.topic], await self.connect_to_any())
         found = self._leaders.get(partition)
@@ -146,7 +146,7 @@ class ClusterClient:
         return found
 
     async def reach_leader(self, partition: TopicPartition) -> tuple[Leader, Connection]:
-        """Raises ConnectionLost."""
+        """Raises RequestFailed."""
         leader = await self.leader(partition)
         return leader, await self.connect(leader.host, leader.port)
 
@@ -154,13 +154,13 @@ class ClusterClient:
         self._leaders.pop(partition, None)
 
     async def run_periodically(
-        self, interval_seconds: float, partition: TopicPartition, send_request: Callable[[], Awaitable[None]]
+        self, interval_seconds: float, partition: TopicPartition, action: Callable[[], Awaitable[None]]
     ) -> None:
-        """For ever. Who leads the partition is found out anew after `ask` has raised ConnectionLost."""
+        """Repeats `action` without end, and looks up the leader again after it raised RequestFailed."""
         while True:
             await asyncio.sleep(self.random.expovariate(1 / interval_seconds))
             try:
-                await send_request()
+                await action()
             except RequestFailed:
                 self.forget_leader(partition)
 

@@ -1,4 +1,4 @@
-"""A reader of committed records, who leaves out of what it gets what the broker says was aborted, as clients do."""
+"""A read_committed consumer: it drops the records of the transactions that the broker lists as aborted."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ class CommittedReader:
         self._position = 0
 
     async def follow(self) -> None:
-        """From offset 0 on, for ever."""
+        """Reads from offset 0 without end."""
         while True:
             try:
                 await self._read()
@@ -37,8 +37,8 @@ class CommittedReader:
                 await self._client.back_off()
 
     async def read_all(self) -> None:
-        """To the end of what was written, which is reached only if no transaction stays open. Raises ConnectionLost;
-        called again, it goes on: what was read is not read twice."""
+        """Reads up to the log end, which it reaches only if no transaction stays open. Raises RequestFailed; the next
+        call resumes at its position."""
         client = self._client
         try:
             end_offset = await Reader(client, History(), self._partition, uses_session=False).end_offset()
@@ -55,27 +55,27 @@ class CommittedReader:
             connection, ApiKey.FETCH, lambda chosen: self._request(chosen, leader), extra_seconds=_WAIT_MS / 1000
         )
         code = getattr(response, "error_code", ErrorCode.none)
-        answer = next((one for topic in response.responses for one in topic.partitions), None)
-        if code is ErrorCode.none and answer is not None:
-            code = answer.error_code
+        result = next((one for topic in response.responses for one in topic.partitions), None)
+        if code is ErrorCode.none and result is not None:
+            code = result.error_code
         if code is not ErrorCode.none:
             raise RequestFailed(f"no records: {code.name}")
-        if answer is not None and answer.records:
-            self._take(answer)
+        if result is not None and result.records:
+            self._process(result)
 
-    def _take(self, answer: Message) -> None:
-        data = answer.records
-        aborted = sorted(answer.aborted_transactions or (), key=lambda one: one.first_offset)
-        leaving_out: set[int] = set()
+    def _process(self, result: Message) -> None:
+        data = result.records
+        aborted = sorted(result.aborted_transactions or (), key=lambda one: one.first_offset)
+        aborted_producers: set[int] = set()
         for header in parse_batches(data):
             while aborted and aborted[0].first_offset <= header.last_offset:
-                leaving_out.add(aborted.pop(0).producer_id)
+                aborted_producers.add(aborted.pop(0).producer_id)
             records = decode_batch(data, header)
             if header.is_control:
                 marker = decode_control(records[0]) if records else None
                 if isinstance(marker, EndTransactionMarker) and not marker.committed:
-                    leaving_out.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in leaving_out):
+                    aborted_producers.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted_producers):
                 self._history.reads.extend(
                     CommittedRead(self._client.name, self._partition, one.offset, one.value or b"", self._client.now)
                     for one in records

@@ -1,7 +1,7 @@
-"""A member of a consumer group: heartbeats alone (KIP-848), partitions given up before others get them, and commits.
+"""A member of a consumer group (KIP-848): it sends heartbeats, revokes partitions and commits offsets.
 
-As Kafka's own consumer does, it says everything again after an answer that it has not heard. Now and then it stands
-still for longer than its session lasts, and goes on as if nothing had happened; now and then it leaves.
+Like Kafka's consumer, it sends a full heartbeat after a response that did not arrive. Sometimes it pauses for longer
+than its session timeout and then continues with its old member epoch; sometimes it leaves.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from odradek.wire.schemas import Message, Schema
 LOWEST_VERSION_WITH_MEMBER_EPOCHS: Final[Mapping[int, int]] = {ApiKey.OFFSET_COMMIT: 9}
 _FIRST_WITH_OWN_IDS: Final = 1
 _REBALANCE_MS: Final = 2000
-_BEAT_SECONDS: Final = 0.2
+_HEARTBEAT_SECONDS: Final = 0.2
 _SLOW_SECONDS_MAX: Final = 0.5
-_NAP_SECONDS: Final = (1.0, 4.0)
-_NAP_PROBABILITY: Final = 0.03
+_PAUSE_SECONDS: Final = (1.0, 4.0)
+_PAUSE_PROBABILITY: Final = 0.03
 _LEAVE_PROBABILITY: Final = 0.02
-# Its place in the group is gone, with everything it had.
+# It is no longer a member and owns no partitions.
 _FENCED: Final = frozenset((ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id))
 
 
@@ -36,7 +36,7 @@ class ConsumerMember:
     def __init__(
         self, client: ClusterClient, history: History, group: str, partitions: Sequence[TopicPartition]
     ) -> None:
-        """It reads the topics of `partitions`; these are all that they have."""
+        """Subscribes to the topics of `partitions`, which are all their partitions."""
         self._client: Final = client.with_lowest_versions(LOWEST_VERSION_WITH_MEMBER_EPOCHS)
         self._groups: Final = GroupClient(self._client, history, group)
         self._history: Final = history.groups
@@ -47,11 +47,11 @@ class ConsumerMember:
         self._owned: frozenset[TopicPartition] = frozenset()
         self._wanted: frozenset[TopicPartition] = frozenset()
         self._reported: frozenset[TopicPartition] | None = None
-        """What it has last said to own, and been answered. None: it has to say everything."""
+        """The owned partitions of the last heartbeat with a response. None: the next heartbeat must be a full one."""
         self.is_finishing = False
 
     async def run(self) -> None:
-        """Ends once everything has an owner, when nothing new is to be begun."""
+        """Once `is_finishing` is set, returns when every partition has an owner."""
         while True:
             is_last = self.is_finishing
             try:
@@ -59,7 +59,7 @@ class ConsumerMember:
                 if is_last and self._history.is_fully_assigned(self._groups.group, self._partitions):
                     return
             except RequestFailed as failure:
-                self._client.note(f"is not heard: {failure}")
+                self._client.note(f"gets no response: {failure}")
                 self._reported = None
                 self._groups.forget_coordinator()
                 await self._client.back_off()
@@ -69,17 +69,17 @@ class ConsumerMember:
         await self._heartbeat()
         if self._owned - self._wanted:
             await asyncio.sleep(random.uniform(0, _SLOW_SECONDS_MAX))
-            # Still its own, and may be the last thing that is heard of it in this epoch.
+            # It still owns them; this may be its last request in this epoch.
             await self._commit_one(self._owned - self._wanted)
             self._record_assignment(self._owned & self._wanted)
             return
         await self._commit_one(self._owned)
         if not self.is_finishing and random.random() < _LEAVE_PROBABILITY:
             await self._leave()
-        elif not self.is_finishing and random.random() < _NAP_PROBABILITY:
-            await asyncio.sleep(random.uniform(*_NAP_SECONDS))
+        elif not self.is_finishing and random.random() < _PAUSE_PROBABILITY:
+            await asyncio.sleep(random.uniform(*_PAUSE_SECONDS))
             await self._commit_one(self._owned)
-        await asyncio.sleep(random.expovariate(1 / _BEAT_SECONDS))
+        await asyncio.sleep(random.expovariate(1 / _HEARTBEAT_SECONDS))
 
     async def _commit_one(self, partitions: frozenset[TopicPartition]) -> None:
         random = self._client.random
@@ -92,7 +92,7 @@ class ConsumerMember:
         elif code is not ErrorCode.none and code is not ErrorCode.stale_member_epoch:
             raise RequestFailed(code.name)
 
-    # ---- what it has
+    # ---- owned partitions
 
     def _record_assignment(self, owned: frozenset[TopicPartition]) -> None:
         self._owned = owned
@@ -116,33 +116,33 @@ class ConsumerMember:
     async def _heartbeat(self) -> None:
         is_joining = self._epoch == JOINING_EPOCH
         ids = await self._topic_ids()
-        said = self._owned
+        owned_before = self._owned
         is_full = is_joining or self._reported is None
-        answer = await self._send_request(
-            is_full=is_full, owned=said if is_full or said != self._reported else None, ids=ids
+        response = await self._send_request(
+            is_full=is_full, owned=owned_before if is_full or owned_before != self._reported else None, ids=ids
         )
-        if answer.error_code in _FENCED:
-            self._client.note(f"has to join again: {answer.error_code.name}")
+        if response.error_code in _FENCED:
+            self._client.note(f"has to join again: {response.error_code.name}")
             self._rejoin()
             return
-        if answer.error_code is not ErrorCode.none:
-            raise RequestFailed(answer.error_code.name)
-        self._reported = said
-        self._member_id = answer.member_id or self._member_id
-        is_later = answer.member_epoch != self._epoch
-        self._epoch = answer.member_epoch
-        if answer.assignment is not None:
+        if response.error_code is not ErrorCode.none:
+            raise RequestFailed(response.error_code.name)
+        self._reported = owned_before
+        self._member_id = response.member_id or self._member_id
+        is_later = response.member_epoch != self._epoch
+        self._epoch = response.member_epoch
+        if response.assignment is not None:
             names = {topic_id: name for name, topic_id in ids.items()}
             self._wanted = frozenset(
                 TopicPartition(names[topic.topic_id], index)
-                for topic in answer.assignment.topic_partitions
+                for topic in response.assignment.topic_partitions
                 for index in topic.partitions
             )
-        # In a later epoch it has what it is to have; in the same one also what it has not given up yet.
+        # In a new epoch it owns its assignment; in the same epoch also the partitions that it has not revoked yet.
         owned = self._wanted if is_later else self._owned | self._wanted
         if is_later or owned != self._owned:
             self._record_assignment(owned)
-            self._client.note(f"has {sorted(map(str, owned))} in epoch {self._epoch}")
+            self._client.note(f"owns {sorted(map(str, owned))} in epoch {self._epoch}")
 
     async def _leave(self) -> None:
         self._client.note("leaves")

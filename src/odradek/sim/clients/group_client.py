@@ -1,4 +1,4 @@
-"""What members of groups and those who only commit have in common: their coordinator, and offsets."""
+"""What all clients of a group share: finding the coordinator, and committing and fetching offsets."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ from odradek.wire.schemas import Message, Schema
 _FIRST_BATCHED: Final = 4
 _FIRST_OF_MANY: Final = 8
 _FIRST_BY_TOPIC_ID: Final = 10
-# These say for sure that nothing was written.
+# With these errors nothing was written.
 REFUSALS: Final = frozenset(
     (
         ErrorCode.coordinator_load_in_progress,
@@ -36,7 +36,7 @@ class GroupClient:
         self._address: tuple[str, int] | None = None
 
     async def coordinator(self) -> Connection:
-        """Raises ConnectionLost while there is none."""
+        """Raises RequestFailed while there is none."""
         if self._address is None:
             self._address = await self._find()
         return await self.client.connect(*self._address)
@@ -58,7 +58,7 @@ class GroupClient:
     # ---- offsets
 
     async def commit(self, partition: TopicPartition, member: str = "", generation: int = NO_GENERATION) -> ErrorCode:
-        """Raises ConnectionLost."""
+        """Raises RequestFailed."""
         client = self.client
         connection = await self.coordinator()
         topic_id = (await client.leader(partition)).topic_id
@@ -97,7 +97,7 @@ class GroupClient:
         return code
 
     async def fetch_committed_offset(self, partition: TopicPartition) -> int:
-        """What is committed for the partition. Raises ConnectionLost."""
+        """The committed offset of the partition. Raises RequestFailed."""
         client = self.client
         coordinator = self._address = self._address or await self._find()
         connection = await client.connect(*coordinator)
@@ -116,9 +116,9 @@ class GroupClient:
             return chosen.new("OffsetFetchRequest", groups=(group,), require_stable=False)
 
         response = await client.send_request(connection, ApiKey.OFFSET_FETCH, build)
-        answer = getattr(response, "groups", (response,))[0]
-        code = getattr(answer, "error_code", ErrorCode.none)
-        found = answer.topics[0].partitions[0] if answer.topics else None
+        result = getattr(response, "groups", (response,))[0]
+        code = getattr(result, "error_code", ErrorCode.none)
+        found = result.topics[0].partitions[0] if result.topics else None
         if found is not None and code is ErrorCode.none:
             code = found.error_code
         if code is not ErrorCode.none or found is None:

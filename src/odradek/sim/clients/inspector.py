@@ -1,6 +1,6 @@
-"""Asks every broker for all that it knows of the cluster, and every voter who leads, until they say the same.
+"""Waits until all brokers describe the same cluster, one voter leads, and all replicas are in sync.
 
-Asks again and again: what is asked for is that the cluster becomes whole, within a time that somebody else watches.
+The caller limits how long this may take.
 """
 
 import sys
@@ -23,12 +23,12 @@ _TOPICS_MAX: Final = 1000
 
 class Inspector:
     def __init__(self, client: ClusterClient, plan: Plan, replication_factor: int = 1) -> None:
-        """`replication_factor`: as many replicas as every partition has in the end, all of them in sync."""
+        """`replication_factor`: the number of replicas, all in sync, that every partition must have at the end."""
         self._client: Final = client
         self._plan: Final = plan
         self._replication_factor: Final = replication_factor
-        self.problem = "nobody has been asked yet"
-        """Why the cluster is not whole; empty once it is."""
+        self.problem = "no broker was queried yet"
+        """Why the cluster is not healthy; empty once it is."""
 
     async def wait_until_healthy(self) -> None:
         while self.problem:
@@ -39,7 +39,7 @@ class Inspector:
             except RequestFailed as failure:
                 self.problem = str(failure)
             if self.problem:
-                self._client.note(f"finds the cluster not whole: {self.problem}")
+                self._client.note(f"finds the cluster unhealthy: {self.problem}")
                 await self._client.back_off()
 
     # ---- replicas
@@ -49,9 +49,12 @@ class Inspector:
             return ""
         client = self._client
         connection = await client.connect_to_any()
-        moves = await client.send_request(connection, ApiKey.LIST_PARTITION_REASSIGNMENTS, _list_reassignments_request)
-        if moves.error_code is not ErrorCode.none or moves.topics:
-            return f"partitions are still moving: {moves.error_code.name} {[topic.name for topic in moves.topics]}"
+        reassignments = await client.send_request(
+            connection, ApiKey.LIST_PARTITION_REASSIGNMENTS, _list_reassignments_request
+        )
+        if reassignments.error_code is not ErrorCode.none or reassignments.topics:
+            names = [topic.name for topic in reassignments.topics]
+            return f"reassignments are in progress: {reassignments.error_code.name} {names}"
         for topic in (await client.send_request(connection, ApiKey.METADATA, _metadata_request)).topics:
             for partition in topic.partitions:
                 is_whole = len(partition.isr_nodes) == len(partition.replica_nodes) == self._replication_factor
@@ -65,26 +68,26 @@ class Inspector:
         if len(self._plan.voters) == 1:
             return ""
         leaders = {
-            node.name: answer for node in self._plan.voters if (answer := await self._describe_quorum(node.name))
+            node.name: result for node in self._plan.voters if (result := await self._describe_quorum(node.name))
         }
         if len(leaders) != 1:
-            return f"{len(leaders)} voters say that they lead: {', '.join(leaders)}"
-        (answer,) = leaders.values()
-        known = {state.replica_id for state in (*answer.current_voters, *answer.observers)}
+            return f"{len(leaders)} voters claim to lead: {', '.join(leaders)}"
+        (result,) = leaders.values()
+        known = {state.replica_id for state in (*result.current_voters, *result.observers)}
         if missing := [node.name for node in self._plan.nodes if node.node_id not in known]:
-            return f"the leader does not hear of {', '.join(missing)}"
+            return f"the leader has not received a fetch from {', '.join(missing)}"
         return ""
 
     async def _describe_quorum(self, host: str) -> Message | None:
-        """What it says of the quorum, if it leads it."""
+        """The quorum as the voter describes it, if it is the leader."""
         client = self._client
         connection = await client.connect(host, CONTROLLER_PORT)
-        answer = (
+        result = (
             (await client.send_request(connection, ApiKey.DESCRIBE_QUORUM, _describe_quorum_request))
             .topics[0]
             .partitions[0]
         )
-        return answer if answer.error_code is ErrorCode.none else None
+        return result if result.error_code is ErrorCode.none else None
 
     # ---- brokers
 

@@ -1,4 +1,4 @@
-"""Asks a partition's leader who is in sync with it, and how far it has come: what it says of both has to fit."""
+"""Queries a leader's ISR and then its end offset, which the checkers compare."""
 
 from typing import Final
 
@@ -16,9 +16,9 @@ class IsrObserver:
         self._reader: Final = Reader(client, history, partition, uses_session=False)
 
     async def run(self, interval_seconds: float) -> None:
-        await self._client.run_periodically(interval_seconds, self._partition, self._send_request)
+        await self._client.run_periodically(interval_seconds, self._partition, self._observe)
 
-    async def _send_request(self) -> None:
+    async def _observe(self) -> None:
         await self._observe_isr()
         await self._reader.end_offset()
 

@@ -1,4 +1,4 @@
-"""Moves partitions between the log dirs of their broker, while others write and read them."""
+"""Moves replicas between the log dirs of their broker while other clients write and read."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class LogDirMover:
             directory = chosen.new("AlterReplicaLogDir", path=log_dir, topics=(topic,))
             return chosen.new("AlterReplicaLogDirsRequest", dirs=(directory,))
 
-        client.note(f"asks to move {partition} to {log_dir}")
+        client.note(f"requests the move of {partition} to {log_dir}")
         response = await client.send_request(connection, ApiKey.ALTER_REPLICA_LOG_DIRS, build)
         code = response.results[0].partitions[0].error_code
-        client.note(f"hears of {partition} to {log_dir}: {code.name}")
+        client.note(f"receives {code.name} for the move of {partition} to {log_dir}")

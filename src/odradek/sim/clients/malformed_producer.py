@@ -1,4 +1,4 @@
-"""Sends what must be refused, and goes on as if nothing had happened: none of it may ever be read."""
+"""Sends malformed batches, which brokers must reject: none of them may ever be read."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ class MalformedProducer:
             connection, ApiKey.PRODUCE, lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data)
         )
         code = response.responses[0].partition_responses[0].error_code
-        client.note(f"hears of {send}: {code.name}")
+        client.note(f"receives {code.name} for {send}")
         send.ended = client.now
         send.outcome = Outcome.DONE if code is ErrorCode.none else Outcome.REFUSED
         send.reason = code.name

@@ -1,4 +1,4 @@
-"""Somebody who assigns partitions to himself, and commits how far he has come: one offset after the other."""
+"""A consumer with a manually assigned partition that only commits increasing offsets."""
 
 import asyncio
 from typing import Final
@@ -19,7 +19,7 @@ class OffsetCommitter:
         self.is_finishing = False
 
     async def run(self, interval_seconds: float) -> None:
-        """Ends with a commit that was acknowledged, once nothing new is to be begun."""
+        """Once `is_finishing` is set, returns after the next acknowledged commit."""
         while True:
             is_last = self.is_finishing
             if await self._commit() and is_last:

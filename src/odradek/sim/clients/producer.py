@@ -1,4 +1,4 @@
-"""A producer of one partition: idempotent, several batches under way, sent again in order until each is answered."""
+"""An idempotent producer of one partition with several batches in flight, which it retries in order."""
 
 import asyncio
 from collections import deque
@@ -23,7 +23,7 @@ _IDLE_SECONDS: Final = 0.02
 _BURST_PROBABILITY: Final = 0.4
 _BURST_SECONDS: Final = 0.003
 
-# Answers after which the same batch is sent again.
+# Errors after which the same batch is sent again.
 _RETRIABLE: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
@@ -47,7 +47,7 @@ class _Batch:
 
 
 class Producer:
-    """Sends until it is told to finish, then until everything is answered."""
+    """Sends until `is_finishing` is set, then waits until every batch has a response."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class Producer:
                     await self._get_producer_id()
                 await self._send_in_order()
             except RequestFailed as failure:
-                client.note(f"has to begin again: {failure}")
+                client.note(f"reconnects: {failure}")
                 client.forget_leader(self._partition)
                 await client.back_off()
 
     def _renew(self) -> None:
-        """Now and then a producer is closed, and another one takes its place."""
+        """Replaces the producer id from time to time, as a new producer does."""
         if not self._in_flight and self._sends_left <= 0:
             self._producer_id = -1
             raise RequestFailed("a new producer")
@@ -105,7 +105,7 @@ class Producer:
         client.note(f"is producer {response.producer_id}")
 
     async def _send_in_order(self) -> None:
-        """Over one connection: first what was not answered on the last, then what is new. Ends with an error."""
+        """Over one connection: first the batches without a response, then new ones. Ends with an error."""
         client = self._client
         leader, connection = await client.reach_leader(self._partition)
         broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -125,7 +125,7 @@ class Producer:
                     self._send_request(connection, leader, batch, broken)
         finally:
             if self._in_flight:
-                # Answers that come late would be taken for those of the next connection.
+                # Late responses would be mistaken for those of the next connection.
                 connection.abort()
 
     def _pause_seconds(self) -> float:
@@ -140,37 +140,39 @@ class Producer:
     def _send_request(self, connection: Connection, leader: Leader, batch: _Batch, broken: asyncio.Future[str]) -> None:
         chosen = self._client.version(connection, ApiKey.PRODUCE)
         batch.sent_at = self._client.now
-        answer = connection.send_request(chosen, produce_request(chosen, self._partition, leader.topic_id, batch.data))
-        answer.add_done_callback(lambda done: self._on_response(batch, leader.epoch, done, broken))
+        response = connection.send_request(
+            chosen, produce_request(chosen, self._partition, leader.topic_id, batch.data)
+        )
+        response.add_done_callback(lambda done: self._on_response(batch, leader.epoch, done, broken))
 
     def _on_response(
-        self, batch: _Batch, leader_epoch: int, answer: asyncio.Future[Message], broken: asyncio.Future[str]
+        self, batch: _Batch, leader_epoch: int, response: asyncio.Future[Message], broken: asyncio.Future[str]
     ) -> None:
         """Called in the order of the requests, until one of them has to be sent again."""
         if broken.done():
             return
-        if error := answer.exception():
+        if error := response.exception():
             broken.set_result(str(error))
             return
         client, send = self._client, batch.send
-        result = answer.result().responses[0].partition_responses[0]
+        result = response.result().responses[0].partition_responses[0]
         if result.error_code in _RETRIABLE:
             broken.set_result(f"{send} has to be sent again: {result.error_code.name}")
             return
-        assert self._in_flight[0] is batch, "answers come in the order of the requests"
+        assert self._in_flight[0] is batch, "responses arrive in the order of the requests"
         self._in_flight.popleft()
         send.ended = client.now
         if result.error_code is ErrorCode.none:
             send.outcome, send.offset, send.leader_epoch = Outcome.DONE, result.base_offset, leader_epoch
-            client.note(f"hears that {send} is at {send.offset}")
+            client.note(f"receives offset {send.offset} for {send}")
             self._history.on_acknowledged(send)
             return
         send.outcome, send.reason = Outcome.REFUSED, result.error_code.name
-        client.note(f"hears that {send} is refused: {send.reason}")
-        # Nothing that follows it under this id would be taken.
+        client.note(f"receives {send.reason} for {send}")
+        # Later batches of this producer id would be rejected.
         self._producer_id = -1
         self._in_flight.clear()
-        broken.set_result(f"{send} was refused")
+        broken.set_result(f"{send} was rejected")
 
     def _new_batch(self) -> _Batch:
         client, random = self._client, self._client.random

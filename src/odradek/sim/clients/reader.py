@@ -1,4 +1,4 @@
-"""A reader of one partition: from its begin to its end and on, or here and there."""
+"""A consumer of one partition: it reads from the start without end, or at random offsets."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _WAIT_MS: Final = 300
 
 
 class Reader:
-    """Fetches with a session or without one; a session is what the broker remembers of the last fetch."""
+    """Fetches with or without a fetch session."""
 
     def __init__(
         self, client: ClusterClient, history: History, partition: TopicPartition, *, uses_session: bool
@@ -32,11 +32,11 @@ class Reader:
         self._is_out_of_range = False
 
     async def follow(self) -> None:
-        """From offset 0 on, for ever."""
+        """Reads from offset 0 without end."""
         while True:
             try:
                 if self._is_out_of_range:
-                    # What it wanted to read may have been deleted.
+                    # The records may have been deleted.
                     self.position = max(self.position, await self.start_offset())
                     self._is_out_of_range = False
                 records = await self._read(self.position)
@@ -48,7 +48,7 @@ class Reader:
                 await self._client.back_off()
 
     async def probe(self, interval_seconds: float) -> None:
-        """Now and then: the end offset, and something below it."""
+        """Periodically queries the end offset and reads at a random offset below it."""
         await self._client.run_periodically(interval_seconds, self._partition, self._read_somewhere)
 
     async def _read_somewhere(self) -> None:
@@ -57,7 +57,7 @@ class Reader:
             await self._read(self._client.random.randrange(end_offset))
 
     async def read_all(self) -> None:
-        """Once, from offset 0 to what is now the end. Raises ConnectionLost."""
+        """Reads once from the log start to the current end. Raises RequestFailed."""
         try:
             end_offset = await self.end_offset()
             self.position = await self.start_offset()
@@ -69,7 +69,7 @@ class Reader:
             self._client.forget_leader(self._partition)
             raise
 
-    # ---- asking
+    # ---- requests
 
     async def end_offset(self) -> int:
         return await self._list_offset(LATEST)
@@ -99,21 +99,21 @@ class Reader:
 
         began = client.now
         response = await client.send_request(connection, ApiKey.LIST_OFFSETS, build)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code is not ErrorCode.none:
-            raise RequestFailed(f"no offset: {answer.error_code.name}")
+        result = response.topics[0].partitions[0]
+        if result.error_code is not ErrorCode.none:
+            raise RequestFailed(f"no offset: {result.error_code.name}")
         if timestamp == LATEST:
             self._history.end_offsets.append(
                 EndOffset(
                     partition=self._partition,
                     began=began,
                     ended=client.now,
-                    offset=answer.offset,
-                    leader_epoch=getattr(answer, "leader_epoch", UNKNOWN_EPOCH),
+                    offset=result.offset,
+                    leader_epoch=getattr(result, "leader_epoch", UNKNOWN_EPOCH),
                     reader=client.name,
                 )
             )
-        return int(answer.offset)
+        return int(result.offset)
 
     async def _read(self, offset: int) -> list[tuple[int, bytes]]:
         client = self._client
@@ -134,14 +134,14 @@ class Reader:
             self._forget_session()
             raise RequestFailed(f"no records: {code.name}")
         self._take_session(response)
-        answers = [one for topic in response.responses for one in topic.partitions]
-        if not answers:
-            # Nothing has changed since the session's last answer.
+        results = [one for topic in response.responses for one in topic.partitions]
+        if not results:
+            # Nothing has changed since the session's last response.
             return []
-        answer = answers[0]
-        if answer.error_code is not ErrorCode.none:
+        result = results[0]
+        if result.error_code is not ErrorCode.none:
             self._forget_session()
-            if answer.error_code is ErrorCode.offset_out_of_range:
+            if result.error_code is ErrorCode.offset_out_of_range:
                 self._is_out_of_range = True
                 self._history.out_of_range.append(
                     OutOfRange(
@@ -152,8 +152,8 @@ class Reader:
                         leader_epoch=leader.epoch,
                     )
                 )
-            raise RequestFailed(f"no records: {answer.error_code.name}")
-        found, epochs, is_damaged = _decode(answer.records)
+            raise RequestFailed(f"no records: {result.error_code.name}")
+        found, epochs, is_damaged = _decode(result.records)
         wanted = [one for one in found if one[0] >= offset]
         self._history.reads.append(
             Read(
@@ -164,13 +164,13 @@ class Reader:
                 ended=client.now,
                 records=tuple(found),
                 epochs=tuple(epochs),
-                high_watermark=answer.high_watermark,
+                high_watermark=result.high_watermark,
                 is_damaged=is_damaged,
                 leader_epoch=leader.epoch,
             )
         )
         if is_damaged and not wanted:
-            raise RequestFailed("what comes next is damaged")
+            raise RequestFailed("the next batch is corrupt")
         if wanted:
             client.note(f"reads {self._partition} from {wanted[0][0]} to {wanted[-1][0]}")
         return wanted
@@ -212,7 +212,7 @@ class Reader:
 
 
 def _decode(data: bytes | None) -> tuple[list[tuple[int, bytes]], list[int], bool]:
-    """The records, their leaders' epochs, and whether they end at one that is damaged."""
+    """The records, their leader epochs, and whether a corrupt batch follows."""
     found: list[tuple[int, bytes]] = []
     epochs: list[int] = []
     try:

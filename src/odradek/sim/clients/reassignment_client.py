@@ -1,7 +1,4 @@
-"""Moves leadership and replicas of partitions about, while others write and read them.
-
-Asks for what it likes, and calls it off again: what comes of it, clients must not notice.
-"""
+"""Reassigns partitions, cancels reassignments and elects preferred leaders while other clients write and read."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,20 +31,20 @@ class ReassignmentClient:
         self.is_finishing = False
 
     async def run(self, interval_seconds: float) -> None:
-        """Until it is told to finish. In the end every partition has as many replicas as it had."""
+        """Runs until `is_finishing` is set, then restores the replication factor of every partition."""
         random = self._client.random
         while not self.is_finishing:
             await asyncio.sleep(random.expovariate(1 / interval_seconds))
             partition = random.choice(self._partitions)
             try:
-                await self._rearrange(partition)
+                await self._change(partition)
             except RequestFailed as failure:
-                self._client.note(f"does not know what became of {partition}: {failure}")
+                self._client.note(f"gets no response for {partition}: {failure}")
         for partition in self._partitions:
-            while not await self._settle(partition):
+            while not await self._restore(partition):
                 await self._client.back_off()
 
-    async def _rearrange(self, partition: TopicPartition) -> None:
+    async def _change(self, partition: TopicPartition) -> None:
         chance = self._client.random.random()
         if chance < _ELECT_PROBABILITY:
             await self._elect(partition)
@@ -57,16 +54,16 @@ class ReassignmentClient:
             await self._reassign(partition, self._some_replicas())
 
     def _some_replicas(self) -> tuple[int, ...]:
-        """Mostly as many as there were: others, or the same in another order."""
+        """Mostly the same number of replicas: other brokers, or another order."""
         random = self._client.random
         spread = random.choice((-1, 0, 0, 0, 1))
         count = max(1, min(len(self._broker_ids), self._replication_factor + spread))
-        # With too few of them nothing would be acknowledged; and a single one is no replica at all.
+        # With fewer replicas than min.insync.replicas nothing would be acknowledged.
         count = max(count, min(2, self._replication_factor))
         return tuple(random.sample(self._broker_ids, count))
 
-    async def _settle(self, partition: TopicPartition) -> bool:
-        """Whether it was taken that the partition is to have so many replicas."""
+    async def _restore(self, partition: TopicPartition) -> bool:
+        """Whether the reassignment to the original replication factor was accepted."""
         replicas = tuple(self._client.random.sample(self._broker_ids, self._replication_factor))
         try:
             return await self._reassign(partition, replicas) is ErrorCode.none
@@ -75,19 +72,19 @@ class ReassignmentClient:
 
     async def _elect(self, partition: TopicPartition) -> None:
         client = self._client
-        client.note(f"asks for the preferred leader of {partition}")
+        client.note(f"requests the election of the preferred leader of {partition}")
         response = await client.send_request(
             await client.connect_to_any(), ApiKey.ELECT_LEADERS, lambda chosen: _elect_leaders(chosen, partition)
         )
         code = getattr(response, "error_code", ErrorCode.none)
         for result in response.replica_election_results:
             code = result.partition_result[0].error_code
-        client.note(f"hears of the preferred leader of {partition}: {code.name}")
+        client.note(f"receives {code.name} for the preferred leader of {partition}")
 
     async def _reassign(self, partition: TopicPartition, replicas: tuple[int, ...] | None) -> ErrorCode:
         client = self._client
-        wish = "where they were" if replicas is None else str(list(replicas))
-        client.note(f"asks for the replicas of {partition} to be {wish}")
+        wish = "the original ones" if replicas is None else str(list(replicas))
+        client.note(f"requests the replicas {wish} for {partition}")
         response = await client.send_request(
             await client.connect_to_any(),
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -96,7 +93,7 @@ class ReassignmentClient:
         code: ErrorCode = response.error_code
         for topic in response.responses:
             code = topic.partitions[0].error_code
-        client.note(f"hears of the replicas of {partition} being {wish}: {code.name}")
+        client.note(f"receives {code.name} for the replicas {wish} of {partition}")
         return code
 
 

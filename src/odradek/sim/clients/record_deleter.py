@@ -1,4 +1,4 @@
-"""Deletes the beginning of a partition now and then: what is gone must not come back with the next leader."""
+"""Sends DeleteRecords requests: deleted records must not reappear under the next leader."""
 
 import asyncio
 from typing import Final
@@ -22,7 +22,7 @@ class RecordDeleter:
         self.is_finishing = False
 
     async def run(self, interval_seconds: float) -> None:
-        """Ends with a deletion that was acknowledged: all replicas have taken part in it."""
+        """Once `is_finishing` is set, returns after an acknowledged DeleteRecords, which all replicas have applied."""
         client = self._client
         while True:
             await asyncio.sleep(client.random.expovariate(1 / interval_seconds))
@@ -30,14 +30,14 @@ class RecordDeleter:
             try:
                 end_offset = await self._reader.end_offset()
                 if is_last:
-                    # As little as possible: what is deleted, nobody can look at in the end.
+                    # As few records as possible: the final reader cannot check deleted ones.
                     offset = min(await self._reader.start_offset() + 1, end_offset)
                 else:
                     offset = client.random.randrange(end_offset) if end_offset else 0
                 if await self._delete(offset) and is_last:
                     return
             except RequestFailed as failure:
-                client.note(f"does not know what became of {self._partition}: {failure}")
+                client.note(f"gets no response for {self._partition}: {failure}")
                 client.forget_leader(self._partition)
 
     async def _delete(self, offset: int) -> bool:
@@ -45,17 +45,17 @@ class RecordDeleter:
         _, connection = await client.reach_leader(self._partition)
         deletion = Deletion(partition=self._partition, offset=offset, began=client.now)
         self._history.deletions.append(deletion)
-        client.note(f"asks to delete {self._partition} below {offset}")
+        client.note(f"requests the deletion of {self._partition} below {offset}")
         response = await client.send_request(
             connection, ApiKey.DELETE_RECORDS, lambda chosen: self._request(chosen, offset)
         )
         result = response.topics[0].partitions[0]
-        client.note(f"hears of {self._partition} below {offset}: {result.error_code.name}")
+        client.note(f"receives {result.error_code.name} for the deletion of {self._partition} below {offset}")
         if result.error_code is not ErrorCode.none:
             client.forget_leader(self._partition)
             return False
         responded = client.now
-        # In which epoch it was done, the answer does not say: not in a later one than the leader knows of now.
+        # The response has no leader epoch. The deletion was not done in a later epoch than the leader knows now.
         await client.describe([self._partition.topic], connection)
         deletion.leader_epoch = (await client.leader(self._partition)).epoch
         deletion.ended = responded

@@ -1,4 +1,4 @@
-"""Looks at topics as one broker shows them, over connections of its own: also while somebody changes them."""
+"""Describes topics through one broker, over its own connections, also while they change."""
 
 from typing import Final
 
@@ -11,12 +11,12 @@ from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 CONFIG: Final = "retention.ms"
-"""The one that administrators change."""
+"""The config that admin clients change."""
 
 
 class TopicObserver:
     def __init__(self, client: ClusterClient, history: History, *, is_current: bool) -> None:
-        """`sees_the_present`: whether a broker has to know of everything that was answered before it was asked."""
+        """`is_current`: whether brokers must show every change that was acknowledged before the request."""
         self._client: Final = client.with_own_connections()
         self._history: Final = history
         self._is_current: Final = is_current
@@ -25,10 +25,10 @@ class TopicObserver:
         try:
             await self.observe(topic)
         except RequestFailed as failure:
-            self._client.note(f"cannot look: {failure}")
+            self._client.note(f"cannot describe the topic: {failure}")
 
     async def observe(self, topic: str) -> None:
-        """At any broker. Raises ConnectionLost."""
+        """Queries any broker. Raises RequestFailed."""
         client = self._client
         host, port = client.any_address()
         await self._observe_partitions(topic, host, port)

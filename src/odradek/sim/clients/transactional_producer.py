@@ -1,8 +1,7 @@
 """A transactional producer: one transaction after the other, over several partitions and a group's offsets.
 
-Whatever is not answered is asked for again until it is. What is refused for good ends the transaction without its end
-being asked for, and the producer begins anew. Several instances may have the same transactional id, and fence each
-other.
+Requests without a response are retried. After a fatal error the producer abandons the transaction and sends
+InitProducerId again. Several instances may share a transactional id and fence each other.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ _RETRIABLE: Final = frozenset(
 
 
 class _Refused(Exception):
-    """For good."""
+    """A fatal error."""
 
 
 class TransactionalProducer:
@@ -58,7 +57,7 @@ class TransactionalProducer:
         fenced_backoff_seconds: float,
         group_id: str | None = None,
     ) -> None:
-        """Who is fenced waits about `patience_seconds` before it fences in turn. Its group has its name."""
+        """A fenced instance waits about `fenced_backoff_seconds`, then fences the other. The group id is its name."""
         self._client: Final = client
         self._history: Final = history
         self._id: Final = transactional_id
@@ -82,7 +81,7 @@ class TransactionalProducer:
                 await self._transaction()
                 await asyncio.sleep(client.random.expovariate(10))
             except _Refused as refused:
-                client.note(f"has to begin anew: {refused}")
+                client.note(f"initializes again: {refused}")
                 self._producer = None
                 await asyncio.sleep(client.random.expovariate(1 / self._fenced_backoff_seconds))
 
@@ -98,16 +97,16 @@ class TransactionalProducer:
                 producer_epoch=-1,
             )
 
-        answer = await self._send_until_accepted(
+        response = await self._send_until_accepted(
             OF_TRANSACTIONS, ApiKey.INIT_PRODUCER_ID, 4, build, lambda response: response.error_code
         )
-        self._become(answer.producer_id, answer.producer_epoch)
+        self._become(response.producer_id, response.producer_epoch)
         self._history.initialized.append(
             ProducerInitialized(
-                self._id, self._client.name, (answer.producer_id, answer.producer_epoch), self._client.now
+                self._id, self._client.name, (response.producer_id, response.producer_epoch), self._client.now
             )
         )
-        self._client.note(f"is {self._id} in epoch {answer.producer_epoch} of {answer.producer_id}")
+        self._client.note(f"is {self._id} in epoch {response.producer_epoch} of {response.producer_id}")
 
     def _become(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != self._producer:
@@ -133,7 +132,7 @@ class TransactionalProducer:
         if random.random() < 0.5:
             await self._commit_offsets(attempt)
         if random.random() < _SLOW_PROBABILITY:
-            # Long enough for another one to begin, and for the coordinator to lose its patience.
+            # Long enough for another instance to start and for the transaction to time out.
             await asyncio.sleep(random.uniform(0, _SLOW_SECONDS_MAX))
         await self._end(attempt, commits=random.random() < 0.7)
 
@@ -165,7 +164,7 @@ class TransactionalProducer:
             if code is ErrorCode.none:
                 break
             if code not in _RETRIABLE:
-                raise _Refused(f"{value.decode()} is refused: {code.name}")
+                raise _Refused(f"{value.decode()} is rejected: {code.name}")
             client.forget_leader(partition)
             await client.back_off()
         send.is_acknowledged = True
@@ -249,7 +248,7 @@ class TransactionalProducer:
             code: ErrorCode = response.topics[0].partitions[0].error_code
             return code
 
-        # Whatever comes of it: if the transaction is committed, so may this be.
+        # Even without a response the offset may be committed with the transaction.
         await self._send_until_accepted(
             OF_GROUPS, ApiKey.TXN_OFFSET_COMMIT, 5 if self._increments_epoch else 3, build, code_of
         )
@@ -272,14 +271,14 @@ class TransactionalProducer:
             attempt.fate = Fate.UNKNOWN
         client.note(f"{'commits' if commits else 'aborts'} {attempt}")
         version = 5 if self._increments_epoch else 4
-        answer = await self._send_until_accepted(
+        response = await self._send_until_accepted(
             OF_TRANSACTIONS, ApiKey.END_TXN, version, build, lambda response: response.error_code
         )
         attempt.fate = Fate.COMMITTED if commits else Fate.NEVER_COMMITTED
         attempt.ended = client.now
-        client.note(f"hears that {attempt} is {attempt.fate.value}")
+        client.note(f"receives the response for {attempt}: {attempt.fate.value}")
         if self._increments_epoch:
-            self._become(answer.producer_id, answer.producer_epoch)
+            self._become(response.producer_id, response.producer_epoch)
 
     # ---- afterwards
 
@@ -288,7 +287,7 @@ class TransactionalProducer:
         return self._client.name
 
     async def group_offset(self, client: ClusterClient) -> int:
-        """Of its group, as it is committed; asked by somebody else."""
+        """The committed offset of its group, queried with another client."""
 
         def build(chosen: Schema) -> Message:
             topic = chosen.new(
@@ -305,10 +304,10 @@ class TransactionalProducer:
                 code: ErrorCode = group.error_code
                 return code
             code = group.topics[0].partitions[0].error_code
-            # Once healed, nothing stays unstable.
+            # After the faults end, no offset stays unstable.
             return ErrorCode.coordinator_load_in_progress if code is ErrorCode.unstable_offset_commit else code
 
-        asking = TransactionalProducer(
+        querying = TransactionalProducer(
             client,
             self._history,
             self._id,
@@ -317,10 +316,10 @@ class TransactionalProducer:
             fenced_backoff_seconds=self._fenced_backoff_seconds,
             group_id=self._group_id,
         )
-        answer = await asking._send_until_accepted(OF_GROUPS, ApiKey.OFFSET_FETCH, 8, build, code_of)
-        return int(answer.groups[0].topics[0].partitions[0].committed_offset)
+        response = await querying._send_until_accepted(OF_GROUPS, ApiKey.OFFSET_FETCH, 8, build, code_of)
+        return int(response.groups[0].topics[0].partitions[0].committed_offset)
 
-    # ---- asking
+    # ---- requests
 
     @property
     def _identity(self) -> tuple[int, int]:
@@ -335,7 +334,7 @@ class TransactionalProducer:
         build: Callable[[Schema], Message],
         code_of: Callable[[Message], ErrorCode],
     ) -> Message:
-        """Asks the coordinator, whoever it is by now, until it answers. Raises _Refused."""
+        """Sends the request to the current coordinator until it is accepted. Raises _Refused."""
         client = self._client
         while True:
             try:
@@ -343,7 +342,7 @@ class TransactionalProducer:
                 chosen = schema(api_key, version)
                 response = await self._send_request(connection, chosen, build(chosen))
             except RequestFailed as failure:
-                client.note(f"asks again: {failure}")
+                client.note(f"retries: {failure}")
                 self._coordinators.pop(kind, None)
                 await client.back_off()
                 continue
@@ -351,7 +350,7 @@ class TransactionalProducer:
             if code is ErrorCode.none:
                 return response
             if code not in _RETRIABLE:
-                raise _Refused(f"{chosen.api_name} is refused: {code.name}")
+                raise _Refused(f"{chosen.api_name} is rejected: {code.name}")
             if code is not ErrorCode.concurrent_transactions:
                 self._coordinators.pop(kind, None)
             await client.back_off()

@@ -1,4 +1,4 @@
-"""Takes voters out of the quorum and adds them again, as an administrator does who replaces machines (KIP-853)."""
+"""Removes voters from the quorum and adds them again (KIP-853), as an operator does to replace a controller."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,15 +17,15 @@ _REMOVE_PROBABILITY: Final = 0.6
 
 class VoterAdmin:
     def __init__(self, client: ClusterClient, voters: Sequence[tuple[int, str, int, UUID]]) -> None:
-        """`voters`: id, host, port and directory of each, as the cluster begins."""
+        """`voters`: id, host, port and directory id of each initial voter."""
         self._client: Final = client
         self._voters: Final = tuple(voters)
-        # Those that it has taken out, or may have.
+        # Voters that it has removed, or may have.
         self._out: Final[set[int]] = set()
         self.is_finishing = False
 
     async def run(self, interval_seconds: float) -> None:
-        """Leaves everybody in the end where it was in the beginning."""
+        """At the end all initial voters are in the voter set again."""
         random = self._client.random
         while not self.is_finishing:
             await asyncio.sleep(random.expovariate(1 / interval_seconds))
@@ -47,7 +47,7 @@ class VoterAdmin:
                 "RemoveRaftVoterRequest", cluster_id=None, voter_id=node_id, voter_directory_id=directory_id
             )
 
-        await self._send_request(f"take voter {node_id} out", ApiKey.REMOVE_RAFT_VOTER, build)
+        await self._send_request(f"remove voter {node_id}", ApiKey.REMOVE_RAFT_VOTER, build)
 
     async def _add(self, place: int) -> None:
         node_id, host, port, directory_id = self._voters[place]
@@ -68,14 +68,14 @@ class VoterAdmin:
             self._out.discard(place)
 
     async def _send_request(self, what: str, api_key: int, build: Callable[[Schema], Message]) -> ErrorCode | None:
-        """None: nobody knows what became of it."""
+        """None: no response, so the outcome is unknown."""
         client = self._client
-        client.note(f"asks to {what}")
+        client.note(f"requests: {what}")
         try:
             response = await client.send_request(await client.connect_to_any(), api_key, build)
         except RequestFailed as failure:
-            client.note(f"does not know what became of it: {failure}")
+            client.note(f"gets no response: {failure}")
             return None
         code: ErrorCode = response.error_code
-        client.note(f"hears: {code.name}")
+        client.note(f"receives {code.name}")
         return code
