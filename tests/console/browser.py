@@ -1,4 +1,4 @@
-"""A browser that notices what a person would not forgive: errors in its console, and pages that some cannot use."""
+"""A browser that records errors in its console and checks pages for accessibility."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _RUN_AXE: Final = """() => axe.run(document, {resultTypes: ['violations']}).then
 
 
 def axe_source() -> str:
-    """axe-core's script, installed on first need."""
+    """Return axe-core's script, and install it on first use."""
     components.find_program("node")
     directory = components.cache_directory() / f"axe-core-{AXE_VERSION}"
     script = directory / "node_modules" / "axe-core" / "axe.min.js"
@@ -35,7 +35,7 @@ def axe_source() -> str:
 
 
 class Visitor:
-    """Somebody with a window of a certain size."""
+    """A browser window of a given size, and the console's pages in it."""
 
     def __init__(self, browser: Any, address: str, axe: str, size: dict[str, int]) -> None:
         self.address = address
@@ -44,14 +44,14 @@ class Visitor:
         self._context.set_default_timeout(_PATIENCE_MS)
         self.page = self._context.new_page()
         self.problems: list[str] = []
-        self.page.on("console", lambda told: self.problems.append(told.text) if told.type == "error" else None)
+        self.page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
 
     def close(self) -> None:
         self._context.close()
 
     def open(self, path: str) -> Any:
-        """Returns once the page is alive: connected, and not only drawn."""
+        """Open a page and wait until its websocket is connected."""
         self.page.goto(self.address + path)
         self.page.wait_for_function("() => window.did_handshake")
         return self.page
@@ -63,22 +63,22 @@ class Visitor:
         return self.row(key).locator(f"td[data-column={column}]")
 
     def press(self, name: str) -> None:
-        """The button of the page that is called so."""
+        """Click the button with this name on the page."""
         self.page.locator("main").get_by_role("button", name=name, exact=True).click()
 
-    def answer(self, name: str) -> None:
-        """The button of the dialog that is called so."""
+    def press_in_dialog(self, name: str) -> None:
+        """Click the button with this name in the open dialog."""
         self.page.get_by_role("dialog").get_by_role("button", name=name, exact=True).click()
 
     def fill(self, label: str, text: str) -> None:
-        """The text field whose name begins so."""
+        """Fill the text field whose label starts with this text."""
         self.page.get_by_role("textbox", name=re.compile(f"^{re.escape(label)}")).fill(text)
 
     def choose(self, label: str, value: str) -> None:
         self.page.get_by_role("combobox", name=re.compile(f"^{re.escape(label)}")).select_option(value)
 
-    def told(self) -> str:
-        """What the page says came of the last change."""
+    def outcome(self) -> str:
+        """Return the message about the last change."""
         box = self.page.locator(".o-message")
         box.wait_for()
         return str(box.inner_text())
@@ -87,13 +87,13 @@ class Visitor:
         locator.filter(has_text=re.compile(re.escape(text))).first.wait_for()
 
     def picture(self, name: str) -> None:
-        """For the documentation: with ODRADEK_PICTURES set to a directory, what is seen is kept there."""
+        """Save a screenshot for the documentation, if ODRADEK_PICTURES names a directory."""
         if directory := os.environ.get("ODRADEK_PICTURES"):
             self.page.evaluate("() => window.scrollTo(0, 0)")
             self.page.screenshot(path=f"{directory}/console-{name}-{self.page.viewport_size['width']}.png")
 
     def check_accessible(self) -> None:
-        """No serious finding of axe-core, and nothing wider than the window."""
+        """Assert that axe-core has no serious finding and that the page is not wider than the window."""
         if not self.page.evaluate("() => Boolean(window.axe)"):
             self.page.evaluate(self._axe)
         found = [one for one in self.page.evaluate(_RUN_AXE) if one["impact"] in ("serious", "critical")]

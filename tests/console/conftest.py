@@ -1,4 +1,4 @@
-"""One cluster, one console and one browser for all: starting them takes longer than most tests."""
+"""One cluster, console and browser for all tests, because starting them takes longer than most tests."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="package")
 def client(cluster: Cluster) -> Iterator[Client]:
-    """To see in the cluster what was done in the browser."""
+    """A client that checks in the cluster what the browser changed."""
     with Client(parse_bootstrap(cluster.bootstrap_servers)) as connected:
         yield connected
 
@@ -72,8 +72,8 @@ def console(
 @pytest.fixture(
     scope="package", params=[DESKTOP, pytest.param(PHONE, marks=pytest.mark.tier("proof"))], ids=["desktop", "phone"]
 )
-def anybody(request: pytest.FixtureRequest, browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor]:
-    """At a desk, then at a phone."""
+def visitor(request: pytest.FixtureRequest, browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor]:
+    """A desktop window, then a phone window."""
     visitor = Visitor(browser, console.address, axe, request.param)
     yield visitor
     visitor.close()
@@ -89,7 +89,7 @@ def at_desk(browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor
 @pytest.fixture(autouse=True)
 def no_console_errors(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    for name in ("anybody", "at_desk"):
+    for name in ("visitor", "at_desk"):
         if name in request.fixturenames:
             visitor: Visitor = request.getfixturevalue(name)
             problems, visitor.problems = visitor.problems, []
@@ -98,7 +98,7 @@ def no_console_errors(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="package")
 def new_topic(client: Client) -> Callable[..., str]:
-    """Makes a topic, and puts values into its first partition."""
+    """Create a topic and produce values to its first partition."""
 
     def make(name: str, *values: bytes, partitions: int = 1, replicas: int = 3, **configs: str) -> str:
         named = {key.replace("_", "."): value for key, value in configs.items()}
@@ -117,7 +117,7 @@ def new_topic(client: Client) -> Callable[..., str]:
 
 @pytest.fixture(scope="package")
 def many_topics(new_topic: Callable[..., str]) -> str:
-    """What the names of 27 topics begin with: two more than a page holds."""
+    """The common prefix of 27 topics, two more than fit on a page."""
     for number in range(27):
         new_topic(f"many-{number:02}")
     return "many-"
@@ -126,7 +126,7 @@ def many_topics(new_topic: Callable[..., str]) -> str:
 def eventually(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
-        assert time.monotonic() < deadline, f"not so within {seconds:g} s"
+        assert time.monotonic() < deadline, f"condition not met within {seconds:g} s"
         time.sleep(0.05)
 
 

@@ -1,4 +1,4 @@
-"""`odradek console` as people start it."""
+"""Runs `odradek console` as a process."""
 
 import re
 import subprocess

@@ -12,34 +12,36 @@ from tests.patience import withheld_seconds
 
 
 @pytest.mark.parametrize("path", ["/", "/brokers", "/brokers/1", "/quorum"])
-def test_a_healthy_cluster_is_told_in_one_sentence(anybody: Visitor, path: str, new_topic: Callable[..., str]) -> None:
-    page = anybody.open(path)
-    anybody.expect(page.get_by_role("status"), "Healthy: 3 brokers")
-    anybody.check_accessible()
+def test_every_page_shows_a_healthy_cluster_in_its_status(
+    visitor: Visitor, path: str, new_topic: Callable[..., str]
+) -> None:
+    page = visitor.open(path)
+    visitor.expect(page.get_by_role("status"), "Healthy: 3 brokers")
+    visitor.check_accessible()
 
 
-def test_anything_is_found_by_keyboard(anybody: Visitor, new_topic: Callable[..., str]) -> None:
-    width = anybody.page.viewport_size["width"]
+def test_search_finds_topics_and_brokers_by_keyboard(visitor: Visitor, new_topic: Callable[..., str]) -> None:
+    width = visitor.page.viewport_size["width"]
     topic = new_topic(f"findable-{width}")
-    page = anybody.open("/")
-    anybody.expect(page.get_by_role("status"), "Healthy")
+    page = visitor.open("/")
+    visitor.expect(page.get_by_role("status"), "Healthy")
     page.keyboard.press("/")
     field = page.get_by_role("combobox", name="Search")
     field.wait_for()
     page.keyboard.type("no/such")
-    anybody.expect(page.get_by_role("dialog"), "No matches.")
+    visitor.expect(page.get_by_role("dialog"), "No matches.")
     field.fill("findable")
-    anybody.expect(page.get_by_role("option"), topic)
-    anybody.check_accessible()
+    visitor.expect(page.get_by_role("option"), topic)
+    visitor.check_accessible()
     field.fill("broker 2")
-    anybody.expect(page.get_by_role("option"), "Broker 2")
+    visitor.expect(page.get_by_role("option"), "Broker 2")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     page.wait_for_url("**/brokers/2")
 
 
-def test_dark_stays_dark(at_desk: Visitor) -> None:
+def test_theme_survives_a_reload(at_desk: Visitor) -> None:
     page = at_desk.open("/brokers")
     was_dark = page.evaluate("() => document.body.classList.contains('body--dark')")
     page.get_by_role("button", name="Toggle theme").click()
@@ -50,7 +52,7 @@ def test_dark_stays_dark(at_desk: Visitor) -> None:
     page.get_by_role("button", name="Toggle theme").click()
 
 
-def test_a_voter_is_removed_and_gets_its_vote_back(at_desk: Visitor, client: Client) -> None:
+def test_voter_is_removed_and_added_again(at_desk: Visitor, client: Client) -> None:
     page = at_desk.open("/quorum")
     status = QuorumAdmin(client).describe()
     voter = status.voters[-1]
@@ -58,29 +60,29 @@ def test_a_voter_is_removed_and_gets_its_vote_back(at_desk: Visitor, client: Cli
     at_desk.expect(page.get_by_role("dialog"), "2 voters remain, of which 0 may fail")
     at_desk.fill(f"Type {voter.id} to confirm", str(voter.id))
     at_desk.check_accessible()
-    at_desk.answer("Remove voter")
+    at_desk.press_in_dialog("Remove voter")
     at_desk.expect(at_desk.cell(str(voter.id), "role"), "observer")
     assert voter.id not in {one.id for one in QuorumAdmin(client).describe().voters}
     at_desk.row(str(voter.id)).get_by_role("button", name=f"Add voter {voter.id}").click()
     at_desk.fill("Address of its controller listener", str(Address(voter.endpoints[0].host, voter.endpoints[0].port)))
     at_desk.check_accessible()
-    at_desk.answer("Preview")
+    at_desk.press_in_dialog("Preview")
     at_desk.expect(page.get_by_role("dialog"), "joins the voter set: 3 voters, of which 1 may fail")
-    at_desk.answer("Add voter")
+    at_desk.press_in_dialog("Add voter")
     at_desk.expect(at_desk.cell(str(voter.id), "role"), "voter")
     assert voter.id in {one.id for one in QuorumAdmin(client).describe().voters}
 
 
 @pytest.fixture
 def killed(cluster: Cluster) -> Iterator[int]:
-    """A broker that shall be back afterwards, whatever happens."""
+    """A broker to kill; it is restarted after the test."""
     broker = cluster.brokers[-1]
     yield broker
     cluster.restart(broker)
     cluster.wait_until_healthy()
 
 
-def test_a_killed_broker_is_seen_and_the_reason_told(
+def test_killed_broker_is_shown_and_named_as_the_reason_of_failures(
     at_desk: Visitor, cluster: Cluster, killed: int, new_topic: Callable[..., str], measured: Callable[[str], None]
 ) -> None:
     new_topic("watched", min_insync_replicas="3")
@@ -102,14 +104,14 @@ def test_a_killed_broker_is_seen_and_the_reason_told(
     at_desk.open("/topics/watched/messages")
     at_desk.press("Produce message")
     at_desk.fill("Value", "not now")
-    at_desk.answer("Preview")
-    at_desk.answer("Produce message")
-    assert "watched-0 has 2 of the 3 in-sync replicas that min.insync.replicas requires" in at_desk.told()
-    assert f"because broker {killed} has been down since" in at_desk.told()
-    # A page that was open meanwhile goes on; one that is opened now has nothing to hide either.
+    at_desk.press_in_dialog("Preview")
+    at_desk.press_in_dialog("Produce message")
+    assert "watched-0 has 2 of the 3 in-sync replicas that min.insync.replicas requires" in at_desk.outcome()
+    assert f"because broker {killed} has been down since" in at_desk.outcome()
+    # Pages opened before and after the death both show the fenced broker.
     page = at_desk.open(f"/brokers/{killed}")
     at_desk.expect(page.locator("main"), "fenced since")
     page = at_desk.open("/brokers")
     at_desk.row(str(killed)).get_by_role("button", name=f"Unregister Broker {killed}").click()
     at_desk.expect(page.get_by_role("dialog"), "remain assigned to it")
-    at_desk.answer("Cancel")
+    at_desk.press_in_dialog("Cancel")

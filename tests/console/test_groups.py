@@ -10,13 +10,13 @@ from odradek.testing import Cluster
 from tests.console.browser import Visitor
 from tests.console.conftest import eventually
 
-# HTML and a control character: whoever names a group may write anything.
+# HTML and a control character, because a group ID may contain anything.
 GROUP = "<b>read\x07ers</b>"
 SHOWN = "<b>read\\x07ers</b>"
 
 
 class Reader:
-    """A member of the group, with one of the clients that people use."""
+    """A member of the group that uses confluent-kafka."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -56,7 +56,7 @@ def reader(cluster: Cluster, topic: str) -> Iterator[Reader]:
     member.close()
 
 
-def test_offsets_are_reset_and_the_consumer_goes_on_from_there(
+def test_consumer_resumes_from_the_reset_offsets(
     at_desk: Visitor, cluster: Cluster, client: Client, topic: str, reader: Reader
 ) -> None:
     assert reader.read(8)[-1] == b"value 7"
@@ -70,17 +70,17 @@ def test_offsets_are_reset_and_the_consumer_goes_on_from_there(
     page.get_by_role("img", name="Lag of the last").wait_for()
     at_desk.check_accessible()
     at_desk.press("Reset offsets")
-    at_desk.answer("Preview")
+    at_desk.press_in_dialog("Preview")
     at_desk.expect(page.get_by_role("alert"), "with 1 member (reader-of-tests). Offsets can be reset only while")
     reader.close()
     at_desk.expect(page.locator("main"), "No members.")
     at_desk.choose("New position", "shift")
     at_desk.fill("Offset, number of records, or time", "-5")
-    at_desk.answer("Preview")
+    at_desk.press_in_dialog("Preview")
     at_desk.expect(page.get_by_role("dialog").locator("td[data-column=moved]"), "-5")
     at_desk.check_accessible()
-    at_desk.answer("Reset offsets")
-    assert "resumes -5 records from the committed offset in 1 partition." in at_desk.told()
+    at_desk.press_in_dialog("Reset offsets")
+    assert "resumes -5 records from the committed offset in 1 partition." in at_desk.outcome()
     assert Groups(client).offsets([GROUP])[GROUP] == {TopicPartition(topic, 0): 3}
     at_desk.expect(page.locator("main"), "Lag 7 records.")
     again = Reader(cluster.bootstrap_servers, topic)
@@ -88,18 +88,18 @@ def test_offsets_are_reset_and_the_consumer_goes_on_from_there(
     again.close()
 
 
-def test_the_topic_knows_who_reads_it_and_a_group_is_deleted(anybody: Visitor, client: Client, topic: str) -> None:
+def test_topic_page_shows_its_groups_and_a_group_is_deleted(visitor: Visitor, client: Client, topic: str) -> None:
     groups = Groups(client)
     groups.commit(GROUP, {TopicPartition(topic, 0): 4})
-    page = anybody.open(f"/topics/{topic}")
-    anybody.expect(page.locator("td[data-column=lag]"), "6")
-    page = anybody.open("/groups?search=READ")
+    page = visitor.open(f"/topics/{topic}")
+    visitor.expect(page.locator("td[data-column=lag]"), "6")
+    page = visitor.open("/groups?search=READ")
     page.get_by_role("button", name=f"Delete {SHOWN}").click()
-    anybody.fill("Type", SHOWN)
-    anybody.answer("Delete group")
-    assert f"Group {SHOWN} is deleted." in anybody.told()
+    visitor.fill("Type", SHOWN)
+    visitor.press_in_dialog("Delete group")
+    assert f"Group {SHOWN} is deleted." in visitor.outcome()
     eventually(lambda: GROUP not in {one.id for one in groups.listings()})
-    anybody.expect(page.locator("main"), "No matching groups.")
-    anybody.check_accessible()
-    anybody.open("/groups/one?id=gone")
-    assert "GROUP_ID_NOT_FOUND" in anybody.told()
+    visitor.expect(page.locator("main"), "No matching groups.")
+    visitor.check_accessible()
+    visitor.open("/groups/one?id=gone")
+    assert "GROUP_ID_NOT_FOUND" in visitor.outcome()

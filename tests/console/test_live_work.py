@@ -1,4 +1,4 @@
-"""What runs is shown as it runs: partitions that are written to, and a Spark pipeline started and stopped by clicks."""
+"""Live views: partitions under writes, and a Spark pipeline that is started and stopped in the browser."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from tests.spark.quick_spark import quick_environment
 
 PARTITIONS = 8
 HOT = 5
-# A pipeline starts a Spark of its own.
+# A pipeline starts its own Spark.
 SPARK_STARTS_S = 180.0
 PIPELINE = """
 name: shop
@@ -77,7 +77,7 @@ def work(browser: Any, axe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         broker.remove()
 
 
-def test_a_hot_partition_is_named_with_the_key_that_makes_it_hot(work: Work) -> None:
+def test_hot_partition_is_shown_with_its_hot_key(work: Work) -> None:
     visitor = work.visitor
     producer = Producer({"bootstrap.servers": work.broker.bootstrap, "linger.ms": 5})
     page = visitor.open("/partitions?search=busy&order=heat")
@@ -92,7 +92,7 @@ def test_a_hot_partition_is_named_with_the_key_that_makes_it_hot(work: Work) -> 
         return bool(hot.count())
 
     eventually(is_seen, 60)
-    # Without a reload it has come to the top.
+    # The row moves to the top without a reload.
     visitor.expect(page.locator("main tbody tr").first, f"busy-{HOT}")
     visitor.check_accessible()
 
@@ -100,12 +100,12 @@ def test_a_hot_partition_is_named_with_the_key_that_makes_it_hot(work: Work) -> 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 @pytest.mark.tier("proof")
-def test_a_spark_pipeline_is_started_watched_and_stopped_by_clicks(work: Work) -> None:
+def test_spark_pipeline_is_started_observed_and_stopped(work: Work) -> None:
     visitor = work.visitor
     work.put(*(b'{"id": %d}' % number for number in range(100)), b"{")
     page = visitor.open("/pipelines")
     visitor.press("Start shop")
-    visitor.answer("Start pipeline")
+    visitor.press_in_dialog("Start pipeline")
 
     def shows(**cells: str) -> bool:
         return all(visitor.cell("0:copied", column).filter(has_text=text).count() for column, text in cells.items())
@@ -116,7 +116,7 @@ def test_a_spark_pipeline_is_started_watched_and_stopped_by_clicks(work: Work) -
     eventually(lambda: shows(state="running", records="102", lag="0"), 60)
     visitor.check_accessible()
     visitor.press("Stop shop")
-    visitor.answer("Stop pipeline")
+    visitor.press_in_dialog("Stop pipeline")
     eventually(lambda: shows(state="stopped"), 60)
     page.get_by_role("button", name="Start shop").wait_for()
     read_topic = import_module("odradek").read_topic

@@ -27,24 +27,24 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_what_messages_hold_is_shown_and_not_obeyed(
-    anybody: Visitor, client: Cluster, new_topic: Callable[..., str]
+def test_markup_in_messages_is_shown_and_not_executed(
+    visitor: Visitor, client: Cluster, new_topic: Callable[..., str]
 ) -> None:
-    topic = new_topic(f"hostile-{anybody.page.viewport_size['width']}")
+    topic = new_topic(f"hostile-{visitor.page.viewport_size['width']}")
     send(client, topic, Record(HOSTILE, HOSTILE, now_ms(), ((HOSTILE.decode("latin-1"), HOSTILE),)))
-    page = anybody.open(f"/topics/{topic}/messages")
-    anybody.expect(anybody.cell("0:0", "value"), "<script>")
-    assert "\\x1b[2J\\x00\\xff" in anybody.cell("0:0", "key").inner_text()
-    anybody.check_accessible()
-    anybody.row("0:0").get_by_role("button").click()
-    anybody.expect(page.get_by_role("dialog"), "<script>")
-    anybody.check_accessible()
-    anybody.answer("Close")
+    page = visitor.open(f"/topics/{topic}/messages")
+    visitor.expect(visitor.cell("0:0", "value"), "<script>")
+    assert "\\x1b[2J\\x00\\xff" in visitor.cell("0:0", "key").inner_text()
+    visitor.check_accessible()
+    visitor.row("0:0").get_by_role("button").click()
+    visitor.expect(page.get_by_role("dialog"), "<script>")
+    visitor.check_accessible()
+    visitor.press_in_dialog("Close")
     assert page.title() != "owned"
     assert page.locator("main img, main script").count() == 0
 
 
-def test_messages_are_found_by_offset_time_and_text(
+def test_messages_are_searched_by_offset_time_and_text(
     at_desk: Visitor, client: Cluster, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic("sought", retention_ms="-1")
@@ -62,7 +62,7 @@ def test_messages_are_found_by_offset_time_and_text(
     at_desk.choose("Start at", "offset")
     at_desk.fill("Offset or time", "nothing")
     at_desk.press("Read")
-    assert "Offset must be a whole number, not 'nothing'." in at_desk.told()
+    assert "Offset must be a whole number, not 'nothing'." in at_desk.outcome()
     at_desk.fill("Offset or time", "10")
     at_desk.press("Read")
     at_desk.row("0:59").wait_for()
@@ -81,7 +81,7 @@ def test_messages_are_found_by_offset_time_and_text(
     assert at_desk.row("0:99").count() == 0
 
 
-def test_json_and_hex_are_shown_and_a_huge_value_is_cut_and_downloaded(
+def test_json_and_hex_views_truncate_large_values_and_download_them_whole(
     at_desk: Visitor, client: Cluster, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic = new_topic("formats", max_message_bytes="20000000")
@@ -90,46 +90,46 @@ def test_json_and_hex_are_shown_and_a_huge_value_is_cut_and_downloaded(
     page = at_desk.open(f"/topics/{topic}/messages?view=json")
     at_desk.row("0:0").get_by_role("button").click()
     at_desk.expect(page.get_by_role("region", name="Value"), '{\n  "a": [\n    1,\n    2\n  ]\n}')
-    at_desk.answer("Close")
+    at_desk.press_in_dialog("Close")
     at_desk.choose("Display as", "hex")
     at_desk.expect(at_desk.cell("0:0", "value"), "7b2261223a205b312c20325d7d")
     at_desk.row("0:1").get_by_role("button").click()
     at_desk.expect(page.get_by_role("region", name="Value"), "of 10,000,000 bytes")
     with page.expect_download() as downloading:
-        at_desk.answer("Download value")
+        at_desk.press_in_dialog("Download value")
     downloading.value.save_as(tmp_path / "value")
     assert (tmp_path / "value").stat().st_size == 10_000_000
-    at_desk.answer("Close")
+    at_desk.press_in_dialog("Close")
 
 
-def test_a_message_is_produced_and_seen_by_who_follows(
-    anybody: Visitor, client: Cluster, new_topic: Callable[..., str]
+def test_produced_message_appears_in_live_tail(
+    visitor: Visitor, client: Cluster, new_topic: Callable[..., str]
 ) -> None:
-    topic = new_topic(f"followed-{anybody.page.viewport_size['width']}", b"before")
-    page = anybody.open(f"/topics/{topic}/messages")
-    anybody.row("0:0").wait_for()
+    topic = new_topic(f"followed-{visitor.page.viewport_size['width']}", b"before")
+    page = visitor.open(f"/topics/{topic}/messages")
+    visitor.row("0:0").wait_for()
     page.get_by_label("Live tail").check()
-    anybody.expect(page.locator("main"), "Waiting for messages")
-    assert anybody.row("0:0").count() == 0
-    anybody.press("Produce message")
-    anybody.fill("Key", "who")
-    anybody.fill("Value", "written by hand")
-    anybody.fill("Headers", "no equals sign")
-    anybody.answer("Preview")
-    anybody.expect(page.get_by_role("alert"), "does not have the form name=value")
-    anybody.fill("Headers", "trace=1")
-    anybody.check_accessible()
-    anybody.answer("Preview")
-    anybody.answer("Produce message")
-    assert f"Stored in {topic}-0 at offset 1." in anybody.told()
-    anybody.expect(anybody.cell("0:1", "value"), "written by hand")
+    visitor.expect(page.locator("main"), "Waiting for messages")
+    assert visitor.row("0:0").count() == 0
+    visitor.press("Produce message")
+    visitor.fill("Key", "who")
+    visitor.fill("Value", "written by hand")
+    visitor.fill("Headers", "no equals sign")
+    visitor.press_in_dialog("Preview")
+    visitor.expect(page.get_by_role("alert"), "does not have the form name=value")
+    visitor.fill("Headers", "trace=1")
+    visitor.check_accessible()
+    visitor.press_in_dialog("Preview")
+    visitor.press_in_dialog("Produce message")
+    assert f"Stored in {topic}-0 at offset 1." in visitor.outcome()
+    visitor.expect(visitor.cell("0:1", "value"), "written by hand")
     assert end_of(client, topic) == 2
     (stored,) = Consumer(client, {TopicPartition(topic, 0): 1}).poll(wait_ms=1000)
     assert (stored.record.key, stored.record.value) == (b"who", b"written by hand")
     assert stored.record.headers == (("trace", b"1"),)
 
 
-def test_messages_are_chosen_by_an_expression_exported_and_sent_again(
+def test_messages_are_filtered_exported_and_resent(
     at_desk: Visitor, client: Cluster, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic = new_topic("amounts", *(b'{"amount": %d}' % number for number in range(20)))
@@ -137,7 +137,7 @@ def test_messages_are_chosen_by_an_expression_exported_and_sent_again(
     at_desk.row("0:19").wait_for()
     at_desk.fill("Where", "__import__('os').system('true')")
     at_desk.press("Read")
-    assert "Invalid query. At " in at_desk.told()
+    assert "Invalid query. At " in at_desk.outcome()
     at_desk.fill("Where", 'value.amount >= 7 and value.amount < 9 and key ~ "KEY"')
     at_desk.press("Read")
     at_desk.expect(page.locator("main"), "2 messages shown, 20 messages scanned")
@@ -153,11 +153,11 @@ def test_messages_are_chosen_by_an_expression_exported_and_sent_again(
         assert len((tmp_path / form).read_text().splitlines()) == lines
     assert json.loads((tmp_path / "jsonl").read_text().splitlines()[0])["value"] == '{"amount": 7}'
     at_desk.row("0:8").get_by_role("button").click()
-    at_desk.answer("Resend")
-    at_desk.answer("Preview")
+    at_desk.press_in_dialog("Resend")
+    at_desk.press_in_dialog("Preview")
     at_desk.expect(page.get_by_role("dialog").locator("td[data-column=content]"), '{"amount": 8}')
     at_desk.check_accessible()
-    at_desk.answer("Resend message")
+    at_desk.press_in_dialog("Resend message")
     at_desk.expect(page.locator(".o-message"), f"Stored in {topic}-0 at offset 20.")
     (stored,) = Consumer(client, {TopicPartition(topic, 0): 20}).poll(wait_ms=1000)
     assert (stored.record.key, stored.record.value) == (b"key-8", b'{"amount": 8}')
@@ -172,7 +172,7 @@ def protobuf_schema() -> str:
     return base64.b64encode(file.SerializeToString()).decode()
 
 
-def test_avro_and_protobuf_are_shown_by_their_schemas_and_what_has_none_as_text(
+def test_avro_and_protobuf_are_decoded_by_schema_and_other_values_shown_as_text(
     at_desk: Visitor, registry: FakeRegistry, new_topic: Callable[..., str]
 ) -> None:
     schema = {"type": "record", "name": "Order", "fields": [{"name": "note", "type": "string"}]}
@@ -182,7 +182,7 @@ def test_avro_and_protobuf_are_shown_by_their_schemas_and_what_has_none_as_text(
     serialized = {"schema": protobuf_schema(), "schemaType": "PROTOBUF"}
     registry.answers["/schemas/ids/9"] = {"schema": 'syntax = "proto3"; …', "schemaType": "PROTOBUF"}
     registry.answers["/schemas/ids/9?format=serialized"] = serialized
-    # The file's first message, then field 1 of it.
+    # The index of the first message type, then field 1 of the message.
     message = b"\x00\x00\x00\x00\x09" + b"\x00" + b"\x0a" + bytes([len(note)]) + note
     topic = new_topic("by-schema", framed, b"plain", b"\x00\x00\x00\x00\x08x", message)
     page = at_desk.open(f"/topics/{topic}/messages?view=schema")
@@ -192,5 +192,5 @@ def test_avro_and_protobuf_are_shown_by_their_schemas_and_what_has_none_as_text(
     at_desk.row("0:2").get_by_role("button").click()
     shown = "(not decoded: schema 8: not found in the schema registry)"
     at_desk.expect(page.get_by_role("region", name="Value"), shown)
-    at_desk.answer("Close")
+    at_desk.press_in_dialog("Close")
     assert page.title() != "owned"

@@ -1,4 +1,4 @@
-"""Logging in at another site, with the cookies of a real browser."""
+"""Login through an OpenID Connect provider on another site, with the cookies of a real browser."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,9 @@ from tests.node_process import free_ports
 from tests.oidc_provider import CLIENT, SECRET, oidc_provider
 
 
-def test_people_come_in_by_a_provider_of_another_site(browser: Any, axe: str, cluster: Cluster, tmp_path: Path) -> None:
+def test_login_through_an_oidc_provider_on_another_site(
+    browser: Any, axe: str, cluster: Cluster, tmp_path: Path
+) -> None:
     port = free_ports(1)[0]
     (tmp_path / "secret").write_text(SECRET)
     with oidc_provider("localhost") as provider:

@@ -6,9 +6,7 @@ from tests.console.conftest import TABLE
 from tests.console.console_process import ConsoleProcess
 
 
-def test_a_pipeline_is_shown_and_its_start_refused_for_want_of_topics(
-    anybody: Visitor, console: ConsoleProcess
-) -> None:
+def test_pipeline_is_shown_and_fails_to_start_without_its_topics(visitor: Visitor, console: ConsoleProcess) -> None:
     components.require("odradek[jobs]", _jobs)
     status = import_module("odradek.pipelines.jobs.pipeline.status")
     query = status.QueryStatus(
@@ -17,20 +15,18 @@ def test_a_pipeline_is_shown_and_its_start_refused_for_want_of_topics(
     state = console.audit_log.parent / "state"
     state.mkdir(exist_ok=True)
     status.PipelineStatus(1, "done", 1_700_000_000_000, (query,)).keep(state)
-    page = anybody.open("/pipelines")
-    anybody.expect(anybody.cell("0:<script>", "state"), "done")
-    anybody.expect(anybody.cell("0:<script>", "lag"), "7")
-    anybody.expect(anybody.cell("0:<script>", "letters"), "2")
-    anybody.check_accessible()
+    page = visitor.open("/pipelines")
+    visitor.expect(visitor.cell("0:<script>", "state"), "done")
+    visitor.expect(visitor.cell("0:<script>", "lag"), "7")
+    visitor.expect(visitor.cell("0:<script>", "letters"), "2")
+    visitor.check_accessible()
     page.get_by_role("button", name="Start shop").click()
-    anybody.answer("Start pipeline")
-    # On a slow machine only after it was said that it starts.
-    anybody.expect(page.locator("main .o-bad"), "not-there")
+    visitor.press_in_dialog("Start pipeline")
+    # On a slow computer the failure appears after the message that the pipeline is starting.
+    visitor.expect(page.locator("main .o-bad"), "not-there")
 
 
-def test_a_job_is_shown_beside_and_its_start_refused_for_want_of_a_topic(
-    at_desk: Visitor, console: ConsoleProcess
-) -> None:
+def test_job_is_shown_and_fails_to_start_without_its_topic(at_desk: Visitor, console: ConsoleProcess) -> None:
     components.require("odradek[jobs]", _jobs)
     progress, run_status = (
         import_module("odradek.pipelines.jobs.progress"),
@@ -56,7 +52,7 @@ def test_a_job_is_shown_beside_and_its_start_refused_for_want_of_a_topic(
     at_desk.check_accessible()
     page.get_by_role("button", name="Start ingest nowhere").click()
     at_desk.expect(page.get_by_role("dialog"), "Runs `odradek job ingest` for topic nowhere")
-    at_desk.answer("Start job")
+    at_desk.press_in_dialog("Start job")
     at_desk.expect(page.locator("main .o-bad"), "ingest nowhere: Topic 'nowhere' does not exist")
     at_desk.expect(at_desk.cell("1:", "state"), "failed")
     assert "ungeziefer" not in page.content()

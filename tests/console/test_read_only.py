@@ -1,4 +1,4 @@
-"""What a console shows that may change nothing: of Odradek, and with --reference of Apache Kafka."""
+"""Pages of a read-only console, for Odradek and with --reference for Apache Kafka."""
 
 import time
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def reader(browser: Any, axe: str, bootstrap: str, tmp_path: Path) -> Iterator[Visitor]:
-    """Before a console that may change nothing, and wants a password."""
+    """A window of a read-only console that requires a password."""
     with Client(parse_bootstrap(bootstrap)) as client:
         brokers = len(client.layout().brokers)
         Admin(client).create_topic("seen", partitions=1, replication_factor=min(3, brokers))
@@ -66,7 +66,7 @@ def reader(browser: Any, axe: str, bootstrap: str, tmp_path: Path) -> Iterator[V
     assert "Traceback" not in console.log, console.log
 
 
-def test_who_has_the_password_sees_everything_and_changes_nothing(reader: Visitor) -> None:
+def test_read_only_console_shows_all_pages_without_change_buttons(reader: Visitor) -> None:
     page = reader.page
     page.goto(reader.address + "/topics/seen")
     page.get_by_label("Your name").fill("Gregor")
