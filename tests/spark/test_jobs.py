@@ -233,9 +233,9 @@ def test_ingest_is_exactly_once_whenever_the_driver_dies(
         damage(table)
         found = TableAudit(cluster, replace(audit, dead_letters=None)).run(spark)
         assert list(found.sentences()) == [
-            f"double in {orders.name}-0: 5-6",
-            f"missing in {orders.name}-0: 7, 301-302",
-            f"different in {orders.name}-0: 9",
+            f"Duplicated in {orders.name}-0: offsets 5-6",
+            f"Missing in {orders.name}-0: offsets 7, 301-302",
+            f"Different in {orders.name}-0: offsets 9",
         ]
         assert [one.is_exact for one in found.partitions] == [False, True]
 
@@ -286,7 +286,7 @@ def test_audit_compares_two_topics(spark: SparkSession, broker: NodeProcess, clu
     assert list(found.sentences()) == [
         "source-0 offset 7: 1 in source, 2 in copy",
         "source-0 offset 8: 2 in source, 1 in copy",
-        "the record of copy-0 offset 1: 0 in source, 1 in copy",
+        "the record at copy-0 offset 1: 0 in source, 1 in copy",
     ]
 
     skew = SkewJob(cluster, SkewSettings(bootstrap=broker.bootstrap, topic="source")).run(spark)
