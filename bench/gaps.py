@@ -77,10 +77,10 @@ class ConfluentGaps:
 class JavaGaps:
     def __init__(self, libs: Path, bootstrap: str, topic: str, partitions: int) -> None:
         self._program = JavaProgram(libs, "GapProducer")
-        self._program.ask("start", bootstrap, topic, partitions)
+        self._program.request("start", bootstrap, topic, partitions)
 
     def reset(self) -> None:
-        self._program.ask("reset")
+        self._program.request("reset")
 
     def gap_s(self, partition: int) -> float:
         return self._seconds("gap", partition)
@@ -92,4 +92,4 @@ class JavaGaps:
         self._program.__exit__(None, None, None)
 
     def _seconds(self, *words: object) -> float:
-        return int(self._program.ask(*words)[0]) / 1e6
+        return int(self._program.request(*words)[0]) / 1e6

@@ -218,7 +218,7 @@ def test_confluent_kafka_fetches_from_the_replica_in_its_rack(cluster: RealClust
 def test_java_consumer_fetches_from_the_replica_in_its_rack(cluster: RealCluster, apache_kafka_libs: Path) -> None:
     with JavaProgram(apache_kafka_libs, "ReadNearest") as program:
         for rack, replica in (("west", 2), ("east", NO_REPLICA)):
-            (response,) = program.ask(cluster.bootstrap, rack, TOPIC, RECORDS)
+            (response,) = program.request(cluster.bootstrap, rack, TOPIC, RECORDS)
             records, read_from = map(int, response.split())
             assert records >= RECORDS
             assert read_from == replica

@@ -14,25 +14,25 @@ from tests.node_process import NodeProcess
 
 VERSION = "4.3.1"
 REFERENCE = (pytest.mark.kafka, pytest.mark.reference)
-"""Of a test that is run against Apache Kafka in Odradek's place."""
+"""Markers of a test that runs against Apache Kafka instead of Odradek."""
 ARTIFACTS = ("kafka_2.13", "kafka-tools", "kafka-shell")
 STREAMS_ARTIFACTS = ("kafka-streams",)
 TOOL_TIMEOUT_S = 120
 
-# A tool lives for a second: compiling it well would take longer than running it.
+# A tool runs for a second: full compilation would take longer than the run.
 SHORT_LIVED_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx256M")
 TEST_BROKER_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx512M")
-# What Kafka's own start script gives a broker.
+# The flags of Kafka's own start script.
 PRODUCTION_BROKER_FLAGS = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
 
 def kafka_libs() -> Path:
-    """The directory of Kafka's jars, fetched on first need. Raises ComponentMissing without Java or Maven."""
+    """The directory of Kafka's jars, downloaded on first use. Raises ComponentMissing without Java or Maven."""
     return _libs("ODRADEK_KAFKA_LIBS", f"kafka-{VERSION}", ARTIFACTS)
 
 
 def kafka_streams_libs() -> Path:
-    """As `kafka_libs`, for applications of Kafka Streams: a client with a database of its own, and no broker."""
+    """Like `kafka_libs`, for Kafka Streams applications: a client and RocksDB, without a broker."""
     return _libs("ODRADEK_KAFKA_STREAMS_LIBS", f"kafka-streams-{VERSION}", STREAMS_ARTIFACTS)
 
 
@@ -68,11 +68,11 @@ class ApacheKafka(NodeProcess):
 
 
 class ToolFailed(Exception):
-    """A tool ended with an error; the message holds all it printed."""
+    """A tool failed; the message contains its whole output."""
 
 
 class KafkaTools:
-    """The shell scripts of Kafka's `bin/`, by the main classes behind them. Each answers what the tool printed."""
+    """The shell scripts of Kafka's `bin/`, by their main classes. Each method returns the output of the tool."""
 
     def __init__(self, libs: Path, bootstrap: str) -> None:
         self._libs = libs
@@ -117,7 +117,7 @@ class KafkaTools:
         return self.run("org.apache.kafka.tools.ClusterTool", *arguments, *self._server())
 
     def metadata_quorum(self, *arguments: str, controllers: str = "", configuration: Path | None = None) -> str:
-        """Asks the brokers, or the controllers at the given addresses."""
+        """Query the brokers, or the controllers at the given addresses."""
         server = ("--bootstrap-controller", controllers) if controllers else self._server()
         file = ("--command-config", str(configuration)) if configuration else ()
         return self.run("org.apache.kafka.tools.MetadataQuorumCommand", *server, *file, *arguments)
@@ -163,6 +163,6 @@ class KafkaTools:
 
 
 def java_class(libs: Path, flags: Sequence[str], main_class: str) -> list[str]:
-    """The command of a class among Kafka's jars. Only flags of tests start it from the class archive."""
+    """The command that runs a class of Kafka's jars. Only test flags use the class archive."""
     archive = archive_flags(libs) if "-Xshare:auto" in flags else ()
     return [find_program("java"), *flags, *archive, "-cp", f"{libs}/*", main_class]

@@ -72,7 +72,7 @@ class _Training:
         self._lists: Final[list[Path]] = []
 
     def class_names(self) -> list[str]:
-        """Each once, in the order in which they were loaded."""
+        """Each class once, in loading order."""
         config = self._write_config()
         self._run_tool("kafka.tools.StorageTool", "format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAA", "-c", str(config))
         with (self._directory / "broker.log").open("wb") as log:
@@ -95,7 +95,7 @@ class _Training:
         self._run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *server, "--topic", _TOPIC, *consumer)
         self._run_tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *server, "--list")
         self._run_tool("kafka.admin.ConfigCommand", *server, "--describe", "--topic", _TOPIC)
-        # A program that ends at once: what it loads is the compiler.
+        # A program that exits at once, to load the classes of the compiler.
         self._run_tool(str(_PROGRAM))
 
     def _write_config(self) -> Path:

@@ -1,4 +1,4 @@
-"""A small Java program over Apache Kafka's own classes, asked line by line."""
+"""A small Java program around Apache Kafka's own classes, with requests and responses as lines of text."""
 
 import subprocess
 from pathlib import Path
@@ -12,12 +12,12 @@ _FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx25
 
 
 def java_command(libs: Path, source: Path) -> list[str]:
-    """Runs a program of one file from its source."""
+    """The command that runs a single-file program from its source."""
     return ["java", *_FLAGS, *archive_flags(libs), "-cp", f"{libs}/*", str(source)]
 
 
 class JavaProgram:
-    """Runs `java/<name>.java` from its source. Every request and every line of an answer is one line of text."""
+    """Runs `java/<name>.java` from its source. Each request is one line of text."""
 
     def __init__(self, libs: Path, name: str) -> None:
         self._process = subprocess.Popen(
@@ -28,8 +28,8 @@ class JavaProgram:
             text=True,
         )
 
-    def ask(self, *words: object, last_line: str | None = None) -> list[str]:
-        """The lines up to `last_line`, which is left out; without it, one line."""
+    def request(self, *words: object, last_line: str | None = None) -> list[str]:
+        """Return the response: all lines before `last_line`, or one line if there is no `last_line`."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(" ".join(str(word) for word in words) + "\n")
         self._process.stdin.flush()

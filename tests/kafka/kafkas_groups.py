@@ -53,30 +53,30 @@ from tests.unit.core.groups.cluster import Cluster
 
 
 class Step:
-    """What one request made the coordinator do."""
+    """The records, responses and state that result from one request."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, reply: dict[str, Any]) -> None:
         self.records: list[GroupRecord] = [
             decode(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
-            for key, value in told["records"]
+            for key, value in reply["records"]
         ]
         self.responses: dict[int, Response] = {}
-        self.member_ids: list[str] = told.get("members", [])
-        self.state: str | None = told.get("state")
+        self.member_ids: list[str] = reply.get("members", [])
+        self.state: str | None = reply.get("state")
 
 
 class KafkasGroups:
     def __init__(self, libs: Path, settings: GroupSettings, now_ms: int) -> None:
         self._program = JavaProgram(libs, "GroupShard")
-        self._asked: dict[int, Command] = {}
+        self._pending: dict[int, Command] = {}
         self.looks_again = False
-        """With each request Kafka looks anew at who wants which topics, as it does when these have changed."""
+        """Whether Kafka recomputes the subscriptions with each request, as it does after topics change."""
         self.start(settings, now_ms)
 
     def start(self, settings: GroupSettings, now_ms: int) -> None:
-        """A coordinator of an empty log."""
+        """Start a coordinator with an empty log."""
         self.now_ms = now_ms
-        self._asked.clear()
+        self._pending.clear()
         configs = {
             "group.max.size": settings.classic_group_max_size,
             "group.initial.rebalance.delay.ms": settings.initial_rebalance_delay_ms,
@@ -92,34 +92,34 @@ class KafkasGroups:
             **_bounds("heartbeat.interval", settings.consumer_heartbeat_interval),
             **_bounds("assignment.interval", settings.consumer_assignment_interval),
         }
-        self._ask(do="start", settings={name: str(value) for name, value in configs.items()})
+        self._send(do="start", settings={name: str(value) for name, value in configs.items()})
 
     def send(self, command: Command, token: int) -> Step:
-        self._asked[token] = command
-        told = self._ask(token=token, **_request(command))
-        if "error" in told:
-            refused = {"refused": ErrorCode[told["error"].lower()], "message": told.get("message")}
-            told["answers"].append([token, refused])
-        return self._step(told)
+        self._pending[token] = command
+        reply = self._send(token=token, **_request(command))
+        if "error" in reply:
+            refused = {"refused": ErrorCode[reply["error"].lower()], "message": reply.get("message")}
+            reply["answers"].append([token, refused])
+        return self._step(reply)
 
     def commit(self, group_id: str) -> Step:
-        return self._step(self._ask(do="commit", group=group_id))
+        return self._step(self._send(do="commit", group=group_id))
 
     def failover(self) -> None:
-        self._asked.clear()
-        self._ask(do="failover")
+        self._pending.clear()
+        self._send(do="failover")
 
     def run_deadlines(self, group_id: str) -> Step:
-        return self._step(self._ask(do="time", group=group_id))
+        return self._step(self._send(do="time", group=group_id))
 
     def expire_offsets(self, group_id: str) -> Step:
-        return self._step(self._ask(do="expire-offsets", group=group_id))
+        return self._step(self._send(do="expire-offsets", group=group_id))
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> Step:
-        return self._step(self._ask(do="end-transaction", producer=producer_id, commits=commits))
+        return self._step(self._send(do="end-transaction", producer=producer_id, commits=commits))
 
     def describe_groups(self, group_ids: list[str], version: int) -> tuple[DescribedGroup, ...]:
-        ((_, told),) = self._ask(do="describe", version=version, request=group_ids)["answers"]
+        ((_, reply),) = self._send(do="describe", version=version, request=group_ids)["answers"]
         return tuple(
             DescribedGroup(
                 group["groupId"],
@@ -140,12 +140,12 @@ class KafkasGroups:
                     for member in sorted(group["members"], key=lambda one: str(one["memberId"]))
                 ),
             )
-            for group in told["groups"]
+            for group in reply["groups"]
         )
 
     def describe_consumer_groups(self, group_ids: list[str]) -> list[DescribedConsumerGroup]:
-        ((_, told),) = self._ask(do="describe-consumers", request=group_ids)["answers"]
-        return [_consumer_group(group) for group in told["groups"]]
+        ((_, reply),) = self._send(do="describe-consumers", request=group_ids)["answers"]
+        return [_consumer_group(group) for group in reply["groups"]]
 
     def change_topics(self, cluster: Cluster) -> None:
         topics = [
@@ -156,28 +156,28 @@ class KafkasGroups:
             }
             for name in cluster.names()
         ]
-        self._ask(do="topics", request={"version": cluster.version, "topics": topics})
+        self._send(do="topics", request={"version": cluster.version, "topics": topics})
 
     def change_configs(self, group_id: str, configs: dict[str, str]) -> None:
-        self._ask(do="configs", request={"group": group_id, "configs": configs})
+        self._send(do="configs", request={"group": group_id, "configs": configs})
 
     def list_groups(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
-        ((_, told),) = self._ask(do="list", request={"states": states, "types": kinds})["answers"]
+        ((_, reply),) = self._send(do="list", request={"states": states, "types": kinds})["answers"]
         return sorted(
             ListedGroup(group["groupId"], group["protocolType"], group["groupState"], group["groupType"])
-            for group in told["groups"]
+            for group in reply["groups"]
         )
 
-    def _step(self, told: dict[str, Any]) -> Step:
-        step = Step(told)
-        for token, response in told["answers"]:
-            step.responses[token] = _answer(self._asked.pop(token), response)
+    def _step(self, reply: dict[str, Any]) -> Step:
+        step = Step(reply)
+        for token, response in reply["answers"]:
+            step.responses[token] = _response(self._pending.pop(token), response)
         return step
 
-    def _ask(self, **request: Any) -> dict[str, Any]:
-        (line,) = self._program.ask(json.dumps({"now": self.now_ms, "looks-again": self.looks_again, **request}))
-        told: dict[str, Any] = json.loads(line)
-        return told
+    def _send(self, **request: Any) -> dict[str, Any]:
+        (line,) = self._program.request(json.dumps({"now": self.now_ms, "looks-again": self.looks_again, **request}))
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def __enter__(self) -> Self:
         return self
@@ -327,9 +327,9 @@ def _topics(topics: Any) -> list[dict[str, Any]]:
 # ---- from Kafka's responses
 
 
-def _answer(command: Command, told: dict[str, Any]) -> Response:
-    refused: ErrorCode | None = told.get("refused")
-    error = ErrorCode(told.get("errorCode", 0)) if refused is None else refused
+def _response(command: Command, reply: dict[str, Any]) -> Response:
+    refused: ErrorCode | None = reply.get("refused")
+    error = ErrorCode(reply.get("errorCode", 0)) if refused is None else refused
     match command:
         case JoinGroup() if refused is not None:
             return JoinResponse(refused, "")
@@ -338,15 +338,15 @@ def _answer(command: Command, told: dict[str, Any]) -> Response:
         case FetchOffsets() if refused is not None:
             return FetchOffsetsResponse(command.group_id, refused)
         case ConsumerGroupHeartbeat() if refused is not None:
-            return ConsumerGroupHeartbeatResponse(refused, told["message"])
+            return ConsumerGroupHeartbeatResponse(refused, reply["message"])
         case ConsumerGroupHeartbeat():
-            assignment = told["assignment"]
+            assignment = reply["assignment"]
             return ConsumerGroupHeartbeatResponse(
                 error,
-                told["errorMessage"],
-                told["memberId"],
-                told["memberEpoch"],
-                told["heartbeatIntervalMs"],
+                reply["errorMessage"],
+                reply["memberId"],
+                reply["memberEpoch"],
+                reply["heartbeatIntervalMs"],
                 None
                 if assignment is None
                 else tuple(
@@ -357,42 +357,44 @@ def _answer(command: Command, told: dict[str, Any]) -> Response:
         case JoinGroup():
             return JoinResponse(
                 error,
-                told["memberId"],
-                told["generationId"],
-                told["protocolType"],
-                told["protocolName"],
-                told["leader"],
-                told["skipAssignment"],
+                reply["memberId"],
+                reply["generationId"],
+                reply["protocolType"],
+                reply["protocolName"],
+                reply["leader"],
+                reply["skipAssignment"],
                 tuple(
                     JoinedMember(one["memberId"], one["groupInstanceId"], base64.b64decode(one["metadata"]))
-                    for one in told["members"]
+                    for one in reply["members"]
                 ),
             )
         case SyncGroup():
-            return SyncResponse(error, told["protocolType"], told["protocolName"], base64.b64decode(told["assignment"]))
+            return SyncResponse(
+                error, reply["protocolType"], reply["protocolName"], base64.b64decode(reply["assignment"])
+            )
         case Heartbeat():
             return HeartbeatResponse(error)
         case LeaveGroup() if refused is ErrorCode.unknown_member_id:
-            # The service around the coordinator's shard says it so.
+            # The service around Kafka's coordinator shard sets this error.
             left = tuple(LeftMember(one.member_id, one.instance_id, refused) for one in command.members)
             return LeaveResponse(ErrorCode.none, left)
         case LeaveGroup():
             members = tuple(
                 LeftMember(one["memberId"], one["groupInstanceId"], ErrorCode(one["errorCode"]))
-                for one in told["members"]
+                for one in reply["members"]
             )
             return LeaveResponse(error, members)
         case CommitOffsets() | CommitOffsetsInTransaction():
             if refused is not None:
                 return rejected_commit(command.topics, refused)
-            return CommitResponse(_topic_errors(told["topics"]))
+            return CommitResponse(_topic_errors(reply["topics"]))
         case FetchOffsets():
-            (group,) = told["groups"]
+            (group,) = reply["groups"]
             return FetchOffsetsResponse(group["groupId"], ErrorCode(group["errorCode"]), _fetched(group["topics"]))
         case DeleteOffsets():
-            return DeleteOffsetsResponse(error, _topic_errors(told.get("topics", ())))
+            return DeleteOffsetsResponse(error, _topic_errors(reply.get("topics", ())))
         case DeleteGroups():
-            results = ((one["groupId"], ErrorCode(one["errorCode"])) for one in told["results"])
+            results = ((one["groupId"], ErrorCode(one["errorCode"])) for one in reply["results"])
             return DeleteGroupsResponse(tuple(results))
 
 
@@ -469,5 +471,5 @@ def _bounds(name: str, bounds: Bounds) -> dict[str, int]:
 
 
 def uuid_of(member_id: str) -> UUID:
-    """Members by the classic protocol are named by their client's id and a uuid, those of consumer groups by one."""
+    """The UUID in a member ID: classic members have `<client ID>-<UUID>`, members of consumer groups a plain UUID."""
     return UUID(member_id[-36:]) if len(member_id) > 36 else uuid_from_text(member_id)

@@ -1,4 +1,4 @@
-"""An Apache Kafka that wants TLS and SASL of its clients: what no broker of ours asks for yet."""
+"""An Apache Kafka broker that requires TLS and SASL of its clients."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +14,14 @@ from tests.node_process import free_ports
 from tests.wire.plain_requests import until
 
 PASSWORDS = {"PLAIN": "secret", "SCRAM-SHA-512": "ungeziefer"}
-"""Of anna, by mechanism."""
+"""The passwords of user anna, by mechanism."""
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @contextmanager
 def secured_kafka(libs: Path, directory: Path, certificate: Path) -> Iterator[Address]:
-    """The address that is secured. `certificate`: with its key."""
+    """Run the broker and yield its secured address. `certificate`: a PEM file with the key."""
     node = ApacheKafka(libs, directory)
     (port,) = free_ports(1)
     controller = f"CONTROLLER://127.0.0.1:{node.controller_port}"
@@ -40,14 +40,14 @@ def secured_kafka(libs: Path, directory: Path, certificate: Path) -> Iterator[Ad
         anna = ("--entity-type", "users", "--entity-name", "anna")
         KafkaTools(libs, node.bootstrap).configs("--alter", "--add-config", password, *anna)
         address = Address("127.0.0.1", port)
-        until(lambda: _knows_anna(address, certificate), what="a broker that has heard of anna")
+        until(lambda: _knows_anna(address, certificate), what="the credentials of anna on the broker")
         yield address
     finally:
         node.remove()
 
 
 def client_properties(certificate: Path, password: str = PASSWORDS["SCRAM-SHA-512"]) -> str:
-    """Of anna, by SCRAM."""
+    """Client properties of user anna with SCRAM."""
     return (
         "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
         f'sasl.jaas.config={SCRAM_MODULE} required \\\n username="anna" \\\n password="{password}";\n'
@@ -67,6 +67,6 @@ def _knows_anna(address: Address, certificate: Path) -> bool:
 
 
 def create_known_topic(cluster: Cluster, name: str, *, partitions: int) -> None:
-    """Kafka's controller answers before its broker has heard of the topic: that is waited for."""
+    """Create a topic and wait until the broker has it: Kafka's controller responds earlier."""
     Admin(cluster).create_topic(name, partitions=partitions, replication_factor=1)
     until(lambda: name in cluster.layout(None).topics, what=f"topic {name}")

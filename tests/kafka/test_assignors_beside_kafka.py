@@ -1,4 +1,4 @@
-"""Apache Kafka's assignors and ours, asked about the same groups again and again as these change: the same shares."""
+"""Apache Kafka's assignors and Odradek's return the same assignments for groups that change repeatedly."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def _kafkas(program: JavaProgram, assignor: str, group: GroupSpec) -> Assignment
         {
             "id": member_id,
             "instance": member.instance_id,
-            # Topics that fall into the same place of a hash map stay in this order.
+            # Topics in the same hash bucket keep this order.
             "topics": [uuid_to_text(topic_id) for topic_id in sorted(member.topic_ids)],
             "assigned": {uuid_to_text(topic_id): sorted(each) for topic_id, each in member.assigned.items()},
         }
@@ -43,13 +43,13 @@ def _kafkas(program: JavaProgram, assignor: str, group: GroupSpec) -> Assignment
     ]
     counts = {uuid_to_text(topic_id): count for topic_id, count in group.partition_counts.items()}
     request = {"assignor": assignor, "homogeneous": group.is_homogeneous, "counts": counts, "members": members}
-    (line,) = program.ask(json.dumps(request))
-    told = json.loads(line)
-    if "failed" in told:
+    (line,) = program.request(json.dumps(request))
+    assignments = json.loads(line)
+    if "failed" in assignments:
         return None
     return {
         member_id: {uuid_from_text(topic_id): set(each) for topic_id, each in topics.items()}
-        for member_id, topics in told.items()
+        for member_id, topics in assignments.items()
     }
 
 
@@ -65,7 +65,7 @@ def _spec(members: dict[str, MemberSpec], counts: dict[UUID, int]) -> GroupSpec:
 
 
 class Group:
-    """Members come, go and change their minds, and topics grow."""
+    """Members join, leave and change subscriptions, and topics get partitions."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -74,29 +74,29 @@ class Group:
         self.counts = {topic_id: rng.choice([1, 2, 3, 7, 20]) for topic_id in ids}
         self.members: dict[str, MemberSpec] = {}
         for _ in range(rng.randrange(1, 9)):
-            self.come()
+            self.join()
 
     def spec(self) -> GroupSpec:
         return _spec(dict(self.members), dict(self.counts))
 
     def change(self) -> None:
-        self.rng.choice([self.come, self.go, self.grow, self.rethink])()
+        self.rng.choice([self.join, self.leave, self.grow, self.resubscribe])()
 
-    def come(self) -> None:
+    def join(self) -> None:
         topic_ids = self.topics()
         if self.same_for_all and self.members:
             topic_ids = next(iter(self.members.values())).topic_ids
         instance_id = f"static{self.rng.randrange(1000)}" if self.rng.random() < 0.3 else None
         self.members[f"member{self.rng.randrange(10**6)}"] = MemberSpec(topic_ids, instance_id)
 
-    def go(self) -> None:
+    def leave(self) -> None:
         if len(self.members) > 1:
             del self.members[self.rng.choice(list(self.members))]
 
     def grow(self) -> None:
         self.counts[self.rng.choice(list(self.counts))] += self.rng.randrange(1, 6)
 
-    def rethink(self) -> None:
+    def resubscribe(self) -> None:
         topic_ids = self.topics()
         for member_id in list(self.members) if self.same_for_all else [self.rng.choice(list(self.members))]:
             self.members[member_id] = self.members[member_id]._replace(topic_ids=topic_ids)
@@ -111,7 +111,7 @@ class Group:
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_both_share_the_same(kafkas_assignors: JavaProgram, assignor: str) -> None:
+def test_assignments_equal_kafkas(kafkas_assignors: JavaProgram, assignor: str) -> None:
     for seed in range(GROUPS):
         group = Group(random.Random(seed))
         for step in range(CHANGES):
@@ -124,7 +124,7 @@ def test_both_share_the_same(kafkas_assignors: JavaProgram, assignor: str) -> No
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_a_topic_that_is_not_there(kafkas_assignors: JavaProgram, assignor: str) -> None:
+def test_assignors_fail_on_a_missing_topic_like_kafkas(kafkas_assignors: JavaProgram, assignor: str) -> None:
     here, gone = UUID(int=1), UUID(int=2)
     for members in (
         {"a": MemberSpec(frozenset({gone}))},

@@ -1,4 +1,4 @@
-"""Apache Kafka's class archive fits its jars and this Java; otherwise Java would start without it, and slowly."""
+"""Java uses Apache Kafka's class archive; otherwise it would start slowly without it."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.components import find_program
 from tests.kafka.class_archive import archive_flags
 
 
-def test_java_maps_the_archive(apache_kafka_libs: Path) -> None:
+def test_java_loads_kafka_classes_from_the_archive(apache_kafka_libs: Path) -> None:
     # With -Xshare:on Java does not start if it cannot use the archive.
     command = [find_program("java"), "-Xshare:on", *archive_flags(apache_kafka_libs), "-cp", f"{apache_kafka_libs}/*"]
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""The client before an Apache Kafka that wants TLS and SASL: what no broker of ours asks for yet."""
+"""Odradek's client with an Apache Kafka broker that requires TLS and SASL."""
 
 import time
 import urllib.request
@@ -33,7 +33,9 @@ def secured(apache_kafka_libs: Path, certificate: Path, tmp_path_factory: pytest
 
 
 @pytest.mark.parametrize(("mechanism", "password"), PASSWORDS.items())
-def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: str, password: str) -> None:
+def test_client_authenticates_with_sasl_and_is_rejected_with_a_wrong_password(
+    secured: Address, certificate: Path, mechanism: str, password: str
+) -> None:
     tls = Tls(authorities_file=str(certificate))
     security = Security(tls=tls, sasl=Sasl(mechanism=mechanism, username="anna", password=password))
     with Cluster([secured], security=security, timeout_s=30) as cluster:
@@ -46,7 +48,7 @@ def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: 
         cluster.layout()
 
 
-def test_commands_and_the_console_take_a_file_of_properties(
+def test_cli_and_console_read_command_config_properties(
     secured: Address, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "client.properties"
@@ -56,8 +58,8 @@ def test_commands_and_the_console_take_a_file_of_properties(
         return "--bootstrap", str(secured), "--command-config", str(file)
 
     assert run(["topic", "create", "by-file", *write("guess")]) == 2
-    (told,) = capsys.readouterr().err.splitlines()
-    assert "check the file of --command-config" in told and "guess" not in told
+    (error,) = capsys.readouterr().err.splitlines()
+    assert "check the file of --command-config" in error and "guess" not in error
     assert run(["topic", "create", "by-file", *write(PASSWORDS["SCRAM-SHA-512"])]) == 0
     console = ConsoleProcess(str(secured), tmp_path, "--command-config", str(file))
     try:
@@ -71,8 +73,8 @@ def test_commands_and_the_console_take_a_file_of_properties(
 def eventually_holds(address: str, text: str, seconds: float = 30.0) -> str:
     deadline = time.monotonic() + seconds
     while True:
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            page: str = answer.read().decode()
+        with urllib.request.urlopen(address, timeout=10) as response:
+            page: str = response.read().decode()
         if text in page:
             return page
         assert time.monotonic() < deadline, page

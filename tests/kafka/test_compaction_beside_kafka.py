@@ -1,4 +1,4 @@
-"""Apache Kafka's cleaner and ours over the same directories: the same batches, records and markers are left."""
+"""Apache Kafka's cleaner and Odradek's keep the same batches, records and markers in the same directories."""
 
 import random
 import shutil
@@ -69,7 +69,7 @@ def act_at_random(writer: Writer, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_both_leave_the_same(tmp_path: Path, kafkas_cleaner: JavaProgram, seed: int) -> None:
+def test_compacted_log_equals_kafkas(tmp_path: Path, kafkas_cleaner: JavaProgram, seed: int) -> None:
     rng = random.Random(seed)
     segment_bytes = rng.choice([400, 1000, 100_000])
     box = CompactedBox(
@@ -89,7 +89,7 @@ def test_both_leave_the_same(tmp_path: Path, kafkas_cleaner: JavaProgram, seed: 
             continue
         first_dirty_offset = writer.clean_offset or 0
         request = (twin, segment_bytes, DELETE_RETENTION_MS, writer.now_ms, first_dirty_offset, box.log.log_end_offset)
-        expected = kafkas_cleaner.ask(*request, last_line="DONE")
+        expected = kafkas_cleaner.request(*request, last_line="DONE")
         cleaning = compacted(box, writer, rng)
         end = f"END {cleaning.end_offset} {to_clean.first_uncleanable_offset}"
         assert [f"{end} {to_clean.clean_bytes} {to_clean.cleanable_bytes}", *lines_of(box.log)] == expected

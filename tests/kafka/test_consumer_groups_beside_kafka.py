@@ -1,7 +1,7 @@
-"""Random histories of consumer groups, lived by Apache Kafka's coordinator and by ours: the same responses and records.
+"""Random histories of consumer groups give the same responses and records with Kafka's coordinator and Odradek's.
 
-Members of both protocols come to the same groups, so that these are converted again and again, while topics come, grow
-and go. Kafka's background work, the resolving of regular expressions, is done when time passes.
+Members of both protocols join the same groups, so that these are converted repeatedly, while topics are created, get
+partitions and are deleted. Kafka resolves regular expressions in the background when the test advances the time.
 """
 
 import random
@@ -52,7 +52,7 @@ def kafkas_groups(apache_kafka_libs: Path) -> Iterator[KafkasGroups]:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_both_live_the_same(kafkas_groups: KafkasGroups, seed: int) -> None:
+def test_random_consumer_group_histories_equal_kafkas(kafkas_groups: KafkasGroups, seed: int) -> None:
     ConsumerHistory(kafkas_groups, random.Random(seed)).run(STEPS)
 
 
@@ -67,9 +67,9 @@ class Consumer:
     lives: int = 0
     member_id: str = ""
     epoch: int = -1
-    """-1 of who is no member."""
+    """-1 if it is not a member."""
     held: dict[UUID, tuple[int, ...]] = field(default_factory=dict)
-    was_told: bool = False
+    got_assignment: bool = False
 
     def owned(self) -> tuple[TopicIdPartitions, ...]:
         return tuple(TopicIdPartitions(topic_id, each) for topic_id, each in self.held.items())
@@ -100,7 +100,7 @@ class ConsumerHistory(History):
             topics=self.cluster,
             configs=GroupConfigs(settings, lambda group_id: self.configs.get(group_id, {})),
         )
-        # Between two that as many members want, Kafka's choice depends on the history of its tables.
+        # All members use one assignor, because with a tie Kafka's choice depends on the history of its hash tables.
         self.assignor = rng.choice(["uniform", "range"])
         self.consumers = [self.new_consumer(number) for number in range(5)]
         self.heartbeats: dict[int, Consumer] = {}
@@ -108,7 +108,7 @@ class ConsumerHistory(History):
         self.create_topic("b", 2)
 
     def take_uuid(self) -> UUID:
-        """Once: where it cannot be used, as one that would look like an option, another is wanted."""
+        """Return the expected UUID once; an ID that looks like an option is rejected and another is requested."""
         taken, self.next_uuid = self.next_uuid, UUID(int=0)
         return taken
 
@@ -173,8 +173,8 @@ class ConsumerHistory(History):
                 owned=consumer.owned(),
             )
         else:
-            owned = consumer.owned() if consumer.was_told or self.rng.random() < 0.1 else None
-            consumer.was_told = False
+            owned = consumer.owned() if consumer.got_assignment or self.rng.random() < 0.1 else None
+            consumer.got_assignment = False
             self.beat(consumer, owned=owned)
 
     def consumer_joins(self, consumer: Consumer) -> None:
@@ -248,7 +248,7 @@ class ConsumerHistory(History):
             command = command._replace(member_id="")
         command = command._replace(**fields)  # type: ignore[arg-type]
         if command.member_epoch == 0 and command.rebalance_timeout_ms < 0:
-            return  # The service around Kafka's coordinator does not let it through.
+            return  # The service around Kafka's coordinator rejects it.
         self.heartbeats[self.token] = consumer
         with self.looking_again():
             expected = self.kafka.send(command, self.token)
@@ -258,7 +258,7 @@ class ConsumerHistory(History):
 
     @contextmanager
     def looking_again(self) -> Iterator[None]:
-        """Kafka judges by who wanted what before, if nothing makes it look again: so both are made to, for once."""
+        """Kafka uses the previous subscriptions unless something makes it recompute them, so make both do so."""
         self.kafka.looks_again = True
         groups = [self.ours.coordinator.group(group_id) for group_id in GROUPS]
         former = [(group, group.metadata_refresh) for group in groups if isinstance(group, ConsumerGroup)]
@@ -285,19 +285,19 @@ class ConsumerHistory(History):
         if self.rng.random() < 0.3:
             epoch = max(consumer.epoch - 1, -1)
         version = self.odd(9, [8])
-        self.ask(CommitOffsets(version, consumer.group_id, epoch, consumer.member_id, None, self.some_offsets()))
+        self.send(CommitOffsets(version, consumer.group_id, epoch, consumer.member_id, None, self.some_offsets()))
 
     def consumer_fetches(self) -> None:
         self.commit()
         consumer = self.rng.choice(self.consumers)
         member_id = self.odd(consumer.member_id, [None, "nobody"])
-        # Kafka fails at an epoch of nobody.
+        # Kafka fails at an epoch without a member.
         epoch = -1 if member_id is None else self.odd(consumer.epoch, [-1, 0, consumer.epoch - 1])
         stable = self.rng.random() < 0.5
         command = FetchOffsets(
             consumer.group_id, None, require_stable=stable, member_id=member_id, member_epoch=max(epoch, -1)
         )
-        self.ask(command)
+        self.send(command)
 
     # ---- what members of the classic protocol do differently
 
@@ -317,7 +317,7 @@ class ConsumerHistory(History):
         ]
         if self.rng.random() < 0.1:
             assignments = [(member_id, data[:-4] + b"\0\0\0\1!") for member_id, data in assignments]
-        self.ask(
+        self.send(
             SyncGroup(
                 client.group_id,
                 self.odd(client.generation_id, [0, client.generation_id - 1, client.generation_id + 1]),
@@ -330,9 +330,9 @@ class ConsumerHistory(History):
             client,
         )
 
-    def ask(self, command: Command, client: Client | None = None) -> None:
+    def send(self, command: Command, client: Client | None = None) -> None:
         if isinstance(command, JoinGroup) and client is not None and client.holds and self.rng.random() < 0.6:
-            # What it has not given up yet, so that it cannot be another's.
+            # Partitions that it has not revoked yet must not be assigned to another member.
             protocols = tuple(
                 MemberProtocol(one.name, subscription_with(one.metadata, client.holds)) for one in command.protocols
             )
@@ -341,10 +341,10 @@ class ConsumerHistory(History):
             command = command._replace(topics=[one._replace(topic_id=None) for one in command.topics])
         group = self.ours.coordinator.group(command.group_id) if isinstance(command, JoinGroup) else None
         if isinstance(command, JoinGroup) and isinstance(group, ConsumerGroup) and group.is_empty:
-            # Kafka forgets the empty group even if it refuses who joins under an id.
+            # Kafka removes the empty group even if it rejects a member that joins with an ID.
             command = command._replace(member_id="")
         with self.looking_again():
-            super().ask(command, client)
+            super().send(command, client)
         if isinstance(command, JoinGroup | SyncGroup):
             self.commit()
 
@@ -360,7 +360,7 @@ class ConsumerHistory(History):
         found = self.new_consumer_id(step)
         return found if found.int else super().new_id(command, step)
 
-    # ---- the rest of the world
+    # ---- environment
 
     def topics_change(self) -> None:
         name = self.rng.choice(["a", "b", "bb", "c"])
@@ -371,7 +371,7 @@ class ConsumerHistory(History):
             self.create_topic(name, min(topic.partition_count + self.rng.choice([0, 1, 2]), 8))
         else:
             self.cluster.delete(name)
-            self.tell_of(name, any_created=False)
+            self.notify_of(name, any_created=False)
 
     def create_topic(self, name: str, partition_count: int) -> None:
         former = self.cluster.by_name(name)
@@ -379,9 +379,9 @@ class ConsumerHistory(History):
         racks = [self.rng.sample(["r1", "r2", "r3"], self.rng.randrange(4)) for _ in range(partition_count)]
         if racks != former_racks:
             self.cluster.create(name, partition_count, racks)
-            self.tell_of(name, any_created=former is None)
+            self.notify_of(name, any_created=former is None)
 
-    def tell_of(self, name: str, *, any_created: bool) -> None:
+    def notify_of(self, name: str, *, any_created: bool) -> None:
         self.kafka.change_topics(self.cluster)
         self.ours.coordinator.on_topics_changed([name], any_created=any_created)
         self.story.append(f"topics: {[self.cluster.topic(one) for one in self.cluster.names()]}")
@@ -401,7 +401,7 @@ class ConsumerHistory(History):
         self.story.append(f"configs of {group_id}: {configs}")
 
     def some_offsets(self) -> list[TopicOffsets]:
-        """With the ids that topics have by now, as the handler finds them."""
+        """Offsets with the current topic IDs, as the request handler resolves them."""
         return [
             one._replace(topic_id=None if (topic := self.cluster.by_name(one.topic)) is None else topic.id)
             for one in super().some_offsets()
@@ -412,7 +412,7 @@ class ConsumerHistory(History):
         names = [*GROUPS, "simple", "absent"]
         expected = [_sorted(one) for one in self.kafka.describe_consumer_groups(names)]
         ours = [_sorted(one) for one in self.ours.coordinator.describe_consumer_groups(names)]
-        assert ours == expected, self.told()
+        assert ours == expected, self.recent_story()
 
     def learn_of(self, token: int, response: Response) -> None:
         consumer = self.heartbeats.pop(token, None)
@@ -425,7 +425,7 @@ class ConsumerHistory(History):
             assert response.member_id is not None
             consumer.member_id, consumer.epoch = response.member_id, response.member_epoch
             if response.assignment is not None:
-                consumer.was_told = True
+                consumer.got_assignment = True
                 consumer.held = {one.topic_id: one.partitions for one in response.assignment}
 
     def learn(self, client: Client, response: Response) -> None:
@@ -452,5 +452,5 @@ def _sorted(group: DescribedConsumerGroup) -> DescribedConsumerGroup:
     return group._replace(members=tuple(sorted(members)))
 
 
-def test_subscriptions_may_say_what_is_owned() -> None:
+def test_subscription_metadata_can_contain_owned_partitions() -> None:
     assert subscription_with(subscription("a"), {"b": (1, 2)}).startswith(subscription("a")[:-4])

@@ -1,4 +1,4 @@
-"""Data directories go from one broker to the other and back, and every record, config and id goes with them."""
+"""Data directories are opened by Odradek and Apache Kafka in turn, and every record, config and ID is preserved."""
 
 import time
 from collections.abc import Callable
@@ -62,8 +62,8 @@ def write_everything(node: NodeProcess, *, delete_records: bool = True) -> None:
         for deletion in admin.delete_records([TopicPartition("cut", 0, 40)]).values():
             deletion.result(TIMEOUT_S)
     admin.delete_topics(["doomed"])["doomed"].result(TIMEOUT_S)
-    # Kafka's controller answers before its broker has heard of it.
-    until(lambda: "doomed" not in admin.list_topics(timeout=TIMEOUT_S).topics, what="the end of a topic")
+    # Kafka's controller responds before its broker has applied the deletion.
+    until(lambda: "doomed" not in admin.list_topics(timeout=TIMEOUT_S).topics, what="the deletion of a topic")
 
 
 def _produce(node: NodeProcess, topic: str, count: int, *, value_bytes: int = 100, **settings: Any) -> None:
@@ -106,7 +106,7 @@ def _own_configs(admin: AdminClient, topic: str) -> dict[str, str]:
 
 
 def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """Apache Kafka answers Metadata a moment before it leads what it says it leads."""
+    """Retries, because Apache Kafka lists itself as leader in Metadata shortly before it becomes the leader."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
@@ -118,7 +118,7 @@ def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int
 
 
 def _read_partitions(node: NodeProcess, partitions: list[TopicPartition], contents: Contents) -> None:
-    """Everything from the beginning to the end of each, over one consumer."""
+    """Read each partition from the beginning to the end with one consumer."""
     consumer = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
@@ -166,8 +166,10 @@ Stop = Callable[[NodeProcess], None]
     [pytest.param(NodeProcess.stop, marks=pytest.mark.tier("proof")), NodeProcess.kill],
     ids=["stopped", "killed"],
 )
-def test_there_and_back(writer: str, stop: Stop, tmp_path: Path, apache_kafka_libs: Path) -> None:
-    """Written by one broker, read and extended by the other, read again by the first."""
+def test_data_directory_is_preserved_between_odradek_and_kafka(
+    writer: str, stop: Stop, tmp_path: Path, apache_kafka_libs: Path
+) -> None:
+    """One broker writes, the other reads and extends, and the first reads again."""
     brokers: dict[str, NodeProcess] = {
         "odradek": OdradekProcess(tmp_path),
         "kafka": ApacheKafka(apache_kafka_libs, tmp_path),
@@ -176,7 +178,7 @@ def test_there_and_back(writer: str, stop: Stop, tmp_path: Path, apache_kafka_li
     (second,) = brokers.values()
     try:
         first.start()
-        # A kill brings records deleted a moment ago back: the log start is written down once a minute.
+        # After a kill, records deleted shortly before reappear: the log start offset is checkpointed once a minute.
         write_everything(first, delete_records=stop is NodeProcess.stop)
         written = read_everything(first)
         assert len(written.records["segments-0"]) == 400
@@ -200,7 +202,7 @@ def test_there_and_back(writer: str, stop: Stop, tmp_path: Path, apache_kafka_li
         second.kill()
 
 
-def test_kafkas_tool_reads_odradeks_files(tmp_path: Path, apache_kafka_libs: Path) -> None:
+def test_kafka_dump_log_reads_odradeks_files(tmp_path: Path, apache_kafka_libs: Path) -> None:
     node = OdradekProcess(tmp_path).start()
     try:
         write_everything(node)

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: Apache Kafka's classes read what we write, and write the same bytes again."""
+"""Records of `__consumer_offsets`: Apache Kafka's classes read Odradek's bytes and write the same bytes."""
 
 import base64
 import dataclasses
@@ -32,33 +32,35 @@ def kafkas_records(apache_kafka_libs: Path) -> Iterator[JavaProgram]:
         yield program
 
 
-def _ask(program: JavaProgram, key: bytes, value: bytes | None) -> list[str]:
-    (line,) = program.ask(key.hex(), "-" if value is None else value.hex())
+def _decode_with_kafka(program: JavaProgram, key: bytes, value: bytes | None) -> list[str]:
+    (line,) = program.request(key.hex(), "-" if value is None else value.hex())
     return line.split("\t")
 
 
 @pytest.mark.parametrize(("key_type", "version"), VERSIONS)
-def test_kafka_reads_and_writes_the_same(kafkas_records: JavaProgram, key_type: Any, version: int) -> None:
+def test_group_records_round_trip_through_kafka(kafkas_records: JavaProgram, key_type: Any, version: int) -> None:
     rng = random.Random(f"{key_type.__name__} {version}")
     for number in range(RANDOM_RECORDS_EACH):
         value = _random(VALUE_TYPES[key_type], version, rng, defaults=number == 0)
         record = GroupRecord(_random(key_type, 0, rng), value, version)
         key_bytes, value_bytes = encode_key(record), encode_value(record)
         assert value_bytes is not None
-        outcome, kafkas_key, kafkas_value, key_json, value_json = _ask(kafkas_records, key_bytes, value_bytes)
+        outcome, kafkas_key, kafkas_value, key_json, value_json = _decode_with_kafka(
+            kafkas_records, key_bytes, value_bytes
+        )
         assert (outcome, kafkas_key, kafkas_value) == ("OK", key_bytes.hex(), value_bytes.hex())
         assert json.loads(key_json) == _json(record.key, 0)
-        told = json.loads(value_json)
-        assert told == {name: one for name, one in _json(value, version).items() if name in told}
+        fields = json.loads(value_json)
+        assert fields == {name: one for name, one in _json(value, version).items() if name in fields}
         assert decode(key_bytes, value_bytes) == record
 
 
 @pytest.mark.parametrize("key_type", KEY_TYPES.values())
-def test_tombstones(kafkas_records: JavaProgram, key_type: Any) -> None:
+def test_group_tombstones_round_trip_through_kafka(kafkas_records: JavaProgram, key_type: Any) -> None:
     record = GroupRecord(_random(key_type, 0, random.Random(1)), None)
     key_bytes = encode_key(record)
     assert encode_value(record) is None
-    assert _ask(kafkas_records, key_bytes, None)[:3] == ["OK", key_bytes.hex(), "-"]
+    assert _decode_with_kafka(kafkas_records, key_bytes, None)[:3] == ["OK", key_bytes.hex(), "-"]
     assert decode(key_bytes, None) == record
 
 
@@ -80,10 +82,10 @@ def test_tombstones(kafkas_records: JavaProgram, key_type: Any) -> None:
         ),
     ],
 )
-def test_both_refuse(
+def test_invalid_group_records_are_rejected_like_kafka_does(
     kafkas_records: JavaProgram, key: bytes, value: bytes | None, kafkas_refusal: str, ours: type[Exception]
 ) -> None:
-    assert _ask(kafkas_records, key, value) == ["FAILED", kafkas_refusal]
+    assert _decode_with_kafka(kafkas_records, key, value) == ["FAILED", kafkas_refusal]
     with pytest.raises(UnreadableRecord) as refusal:
         decode(key, value)
     assert type(refusal.value) is ours
@@ -131,15 +133,15 @@ def _random_value(hint: Any, kafka_type: str | None, version: int, rng: random.R
 
 
 def _json(entity: Any, version: int) -> dict[str, Any]:
-    told = {}
+    fields = {}
     for known in dataclasses.fields(entity):
         if _is_in(known, version):
             value = getattr(entity, known.name)
             if "tag" in known.metadata and value == known.default and value is not None:
                 continue
             words = known.name.split("_")
-            told[words[0] + "".join(word.title() for word in words[1:])] = _json_value(value, version)
-    return told
+            fields[words[0] + "".join(word.title() for word in words[1:])] = _json_value(value, version)
+    return fields
 
 
 def _json_value(value: Any, version: int) -> Any:

@@ -1,8 +1,8 @@
-"""Random histories of groups, lived by Apache Kafka's coordinator and by ours: the same responses and the same records.
+"""Random histories of groups give the same responses and records with Apache Kafka's coordinator and Odradek's.
 
-Clients mostly do what clients do, and sometimes anything. Time and the log's commits move only when the test says so.
-Two differences are kept on purpose, and allowed for here: who waits for an response that Kafka will never give, because
-the same member has asked again or is gone, gets one from us; and members are not listed in the order of a hash map.
+Clients mostly behave normally, and sometimes arbitrarily. The test controls the time and the commits of the log.
+It allows two intentional differences: Odradek also responds to a pending request that Kafka never responds to, because
+the same member has sent another one or has left; and members are not listed in the order of a hash map.
 """
 
 import random
@@ -67,12 +67,12 @@ def kafkas_groups(apache_kafka_libs: Path) -> Iterator[KafkasGroups]:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_both_live_the_same(kafkas_groups: KafkasGroups, seed: int) -> None:
+def test_random_group_histories_equal_kafkas(kafkas_groups: KafkasGroups, seed: int) -> None:
     History(kafkas_groups, random.Random(seed)).run(STEPS)
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])
-def test_a_static_leader_comes_back_without_a_rebalance(kafkas_groups: KafkasGroups, version: int) -> None:
+def test_returning_static_leader_causes_no_rebalance(kafkas_groups: KafkasGroups, version: int) -> None:
     history = History(kafkas_groups, random.Random(1))
     leader, other = history.stable_pair(version)
     leader.member_id = ""
@@ -80,34 +80,34 @@ def test_a_static_leader_comes_back_without_a_rebalance(kafkas_groups: KafkasGro
     assert (response.error, response.generation_id) == (ErrorCode.none, 1)
     assert response.skip_assignment == (version == 9) == bool(response.members)
     assert (response.leader == leader.member_id) == (version == 9)
-    history.ask(SyncGroup("orders", 1, leader.member_id, leader.instance_id, "consumer", "range", []))
-    history.ask(Heartbeat("orders", 1, other.member_id, other.instance_id))
+    history.send(SyncGroup("orders", 1, leader.member_id, leader.instance_id, "consumer", "range", []))
+    history.send(Heartbeat("orders", 1, other.member_id, other.instance_id))
     history.look()
 
 
-def test_a_static_member_comes_back_with_other_protocols(kafkas_groups: KafkasGroups) -> None:
+def test_returning_static_member_with_other_protocols_equals_kafkas(kafkas_groups: KafkasGroups) -> None:
     history = History(kafkas_groups, random.Random(1))
     leader, other = history.stable_pair(8)
     other.member_id = ""
     protocols = [MemberProtocol("range", subscription("b")), MemberProtocol("sticky", subscription("b"))]
     assert history.join_as(other, protocols).generation_id == 1
     other.member_id = ""
-    history.join_as(other, [MemberProtocol("sticky", subscription("b"))], is_answered=False)
+    history.join_as(other, [MemberProtocol("sticky", subscription("b"))], has_response=False)
     history.pass_time_by(60_000)
     history.look()
-    history.ask(Heartbeat("orders", 1, leader.member_id, leader.instance_id))
+    history.send(Heartbeat("orders", 1, leader.member_id, leader.instance_id))
 
 
-def test_who_takes_a_static_members_place_fences_it(kafkas_groups: KafkasGroups) -> None:
+def test_replaced_static_member_is_fenced(kafkas_groups: KafkasGroups) -> None:
     history = History(kafkas_groups, random.Random(1))
     _, other = history.stable_pair(9)
     former_id, other.member_id = other.member_id, ""
     history.join_as(other, [MemberProtocol("range", subscription("a"))])
     for member_id in (former_id, other.member_id):
-        history.ask(Heartbeat("orders", 1, member_id, other.instance_id))
-        history.ask(CommitOffsets(9, "orders", 1, member_id, other.instance_id, history.some_offsets()))
-        history.ask(SyncGroup("orders", 1, member_id, other.instance_id, None, None, []))
-        history.ask(LeaveGroup("orders", [LeavingMember(member_id, other.instance_id)]))
+        history.send(Heartbeat("orders", 1, member_id, other.instance_id))
+        history.send(CommitOffsets(9, "orders", 1, member_id, other.instance_id, history.some_offsets()))
+        history.send(SyncGroup("orders", 1, member_id, other.instance_id, None, None, []))
+        history.send(LeaveGroup("orders", [LeavingMember(member_id, other.instance_id)]))
     history.pass_time_by(70_000)
     history.look()
 
@@ -118,7 +118,7 @@ class Client:
         self.group_id = rng.choice(GROUPS)
         self.instance_id = f"static{number}" if rng.random() < 0.35 else None
         self.version = rng.choice([0, 3, 5, 8, 9])
-        # No two sessions are over at once: which is seen first would be up to a hash map's order.
+        # No two sessions expire at once, because the order would depend on a hash map.
         self.session_timeout_ms = rng.choice([6_000, 10_000, 30_000]) + number
         self.rebalance_timeout_ms = rng.choice([5_000, 20_000, 60_000])
         self.member_id = ""
@@ -147,7 +147,7 @@ class History:
         self.next_uuid = UUID(int=0)
         self.ours = CoordinatorHarness(settings, new_uuid=lambda: self.next_uuid, now_ms=START_MS)
         self.clients = [Client(number, rng) for number in range(6)]
-        self.askers: dict[int, Client] = {}
+        self.requesters: dict[int, Client] = {}
         self.token = 0
         self.seen_ids: set[str] = set()
         self.joined: dict[str, JoinResponse] = {}
@@ -180,16 +180,16 @@ class History:
     # ---- scripts
 
     def stable_pair(self, version: int) -> tuple[Client, Client]:
-        """A leader and another, both static, in generation 1."""
+        """A leader and another member, both static, in generation 1."""
         pair = self.clients[0], self.clients[1]
         for number, client in enumerate(pair):
             client.version, client.instance_id, client.group_id = version, f"static{number}", "orders"
             protocols = [MemberProtocol(name, subscription("a")) for name in ("range", "sticky")]
-            self.join_as(client, protocols, is_answered=False)
+            self.join_as(client, protocols, has_response=False)
         self.pass_time_by(10_000)
         for client in reversed(pair):
             assignment = [(member_id, member_id[:7].encode()) for member_id in client.leads]
-            self.ask(
+            self.send(
                 SyncGroup("orders", 1, client.member_id, client.instance_id, "consumer", "range", assignment), client
             )
         self.commit()
@@ -197,7 +197,7 @@ class History:
         assert pair[0].leads
         return pair
 
-    def join_as(self, client: Client, protocols: list[MemberProtocol], *, is_answered: bool = True) -> JoinResponse:
+    def join_as(self, client: Client, protocols: list[MemberProtocol], *, has_response: bool = True) -> JoinResponse:
         command = JoinGroup(
             client.version,
             client.group_id,
@@ -210,16 +210,16 @@ class History:
             "consumer",
             tuple(protocols),
         )
-        self.ask(command, client)
+        self.send(command, client)
         self.commit()
         response = self.joined.pop(client.client_id, None)
-        assert (response is not None) == is_answered
+        assert (response is not None) == has_response
         return response or JoinResponse(ErrorCode.none, "")
 
     # ---- what clients do
 
     def behave(self) -> None:
-        """As a client goes about it."""
+        """Let a client take its next normal step."""
         client = self.rng.choice(self.clients)
         if not client.member_id or client.generation_id < 0:
             self.join(client)
@@ -250,7 +250,7 @@ class History:
         )
         if command.member_id and command.instance_id and command.member_id.startswith("client"):
             return  # A pending dynamic member that becomes static: Kafka fails at it.
-        self.ask(command, client)
+        self.send(command, client)
         if command.instance_id is not None:
             self.commit()
 
@@ -266,17 +266,17 @@ class History:
             self.odd(client.protocol, [None, "nothing"]),
             [(member_id, member_id[:8].encode()) for member_id in client.leads if self.rng.random() < 0.95],
         )
-        self.ask(command, client)
+        self.send(command, client)
 
     def heartbeat(self, client: Client | None = None) -> None:
         client = client or self.rng.choice(self.clients)
         generation_id = self.odd(client.generation_id, [0, client.generation_id - 1, client.generation_id + 1])
         member_id = self.odd(client.member_id, ["", "nobody"])
         instance_id = self.odd(client.instance_id, ["static0"])
-        self.ask(Heartbeat(client.group_id, generation_id, member_id, instance_id), client)
+        self.send(Heartbeat(client.group_id, generation_id, member_id, instance_id), client)
 
     def restart(self) -> None:
-        """As a client that has forgotten everything but its name."""
+        """Restart a client, which keeps only its name."""
         client = self.rng.choice(self.clients)
         client.member_id, client.generation_id, client.is_to_sync = "", -1, False
 
@@ -287,7 +287,7 @@ class History:
             LeavingMember(self.odd(one.member_id, ["", "nobody"]), self.odd(one.instance_id, ["static0", None]))
             for one in [client, *others]
         ]
-        self.ask(LeaveGroup(client.group_id, members))
+        self.send(LeaveGroup(client.group_id, members))
 
     # ---- offsets
 
@@ -298,7 +298,7 @@ class History:
         instance_id = self.odd(client.instance_id, ["static0", None])
         version = self.rng.choice([5, 8, 9])
         group_id = self.odd(client.group_id, ["simple", ""])
-        self.ask(CommitOffsets(version, group_id, generation_id, member_id, instance_id, self.some_offsets()))
+        self.send(CommitOffsets(version, group_id, generation_id, member_id, instance_id, self.some_offsets()))
 
     def commit_in_transaction(self) -> None:
         client = self.rng.choice(self.clients)
@@ -307,7 +307,7 @@ class History:
         instance_id = self.odd(client.instance_id, ["static0", None])
         producer_id = self.rng.randrange(2)
         group_id = self.odd(client.group_id, ["simple"])
-        self.ask(
+        self.send(
             CommitOffsetsInTransaction(
                 group_id, generation_id, member_id, instance_id, producer_id, 0, self.some_offsets()
             )
@@ -333,7 +333,7 @@ class History:
             )
             for topic in self.rng.sample(TOPICS, self.rng.randrange(1, 3))
         ]
-        # A group of which nothing is written is there for Kafka, and for us is not: one offset is always taken.
+        # A group without records exists for Kafka but not for Odradek, so at least one offset is always committed.
         return [*topics, TopicOffsets("always", [PartitionOffset(0, 1)])]
 
     def some_partitions(self) -> list[TopicPartitions]:
@@ -342,13 +342,13 @@ class History:
     def fetch(self) -> None:
         group_id = self.rng.choice([*GROUPS, "simple", "absent"])
         topics = None if self.rng.random() < 0.4 else self.some_partitions()
-        self.ask(FetchOffsets(group_id, topics, require_stable=self.rng.random() < 0.5))
+        self.send(FetchOffsets(group_id, topics, require_stable=self.rng.random() < 0.5))
 
     def delete_offsets(self) -> None:
-        self.ask(DeleteOffsets(self.rng.choice([*GROUPS, "simple", "absent"]), self.some_partitions()))
+        self.send(DeleteOffsets(self.rng.choice([*GROUPS, "simple", "absent"]), self.some_partitions()))
 
     def delete_groups(self) -> None:
-        self.ask(DeleteGroups(self.rng.sample([*GROUPS, "simple", "absent"], 2)))
+        self.send(DeleteGroups(self.rng.sample([*GROUPS, "simple", "absent"], 2)))
 
     def expire(self) -> None:
         expected = self.kafka.expire_offsets(GROUPS[0])
@@ -356,7 +356,7 @@ class History:
         self.compare("expiry", expected)
         self.commit()
 
-    # ---- the rest of the world
+    # ---- environment
 
     def look(self) -> None:
         self.commit()
@@ -364,17 +364,19 @@ class History:
         names = [*GROUPS, "simple", "absent"]
         described = self.kafka.describe_groups(names, version)
         ours = self.ours.coordinator.describe_groups(names, version)
-        assert [one._replace(members=tuple(sorted(one.members))) for one in ours] == list(described), self.told()
+        assert [one._replace(members=tuple(sorted(one.members))) for one in ours] == list(described), (
+            self.recent_story()
+        )
         states = self.rng.choice([[], ["stable"], ["Empty", "preparingrebalance"], ["nonsense"]])
         kinds = self.rng.choice([[], ["classic"], ["Consumer"]])
         listed = self.kafka.list_groups(states, kinds)
-        assert sorted(self.ours.coordinator.list_groups(states, kinds)) == listed, self.told()
+        assert sorted(self.ours.coordinator.list_groups(states, kinds)) == listed, self.recent_story()
 
     def failover(self) -> None:
-        """Another broker leads the partition, and loads what is committed."""
+        """Another broker becomes the leader and loads the committed records."""
         self.kafka.failover()
         self.ours = self.ours.failover()
-        self.askers.clear()
+        self.requesters.clear()
         self.story.append("failover")
         self.look()
 
@@ -403,10 +405,10 @@ class History:
     def odd(self, usual: Any, others: list[Any]) -> Any:
         return self.rng.choice(others) if others and self.rng.random() < 0.06 else usual
 
-    def ask(self, command: Command, client: Client | None = None) -> None:
+    def send(self, command: Command, client: Client | None = None) -> None:
         self.token += 1
         if client is not None:
-            self.askers[self.token] = client
+            self.requesters[self.token] = client
         expected = self.kafka.send(command, self.token)
         if isinstance(command, JoinGroup):
             self.next_uuid = self.new_id(command, expected)
@@ -414,7 +416,7 @@ class History:
         self.compare(f"{self.token}: {command}", expected)
 
     def new_id(self, command: JoinGroup, step: Step) -> UUID:
-        """The one that Kafka has made up for this member, if it has."""
+        """The UUID that Kafka has generated for this member, if any."""
         prefix = f"{command.client_id if command.instance_id is None else command.instance_id}-"
         ids = {response.member_id for response in step.responses.values() if isinstance(response, JoinResponse)}
         new = [one for one in ids | set(step.member_ids) if one.startswith(prefix) and one not in self.seen_ids]
@@ -425,23 +427,23 @@ class History:
         self.story.append(what)
         records, self.ours.appended = self.ours.appended, []
         assert sorted(map(comparable, records), key=str) == sorted(map(comparable, expected.records), key=str), (
-            self.told()
+            self.recent_story()
         )
         responses = {token: sorted_members(response) for token, response in self.ours.take_answers()}
         for token in responses.keys() - expected.responses.keys():
             response = responses.pop(token)
-            assert isinstance(response, JoinResponse | SyncResponse), self.told()
-            assert response.error in (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id), self.told()
+            assert isinstance(response, JoinResponse | SyncResponse), self.recent_story()
+            assert response.error in (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id), self.recent_story()
         assert responses == {token: sorted_members(response) for token, response in expected.responses.items()}, (
-            self.told()
+            self.recent_story()
         )
         for token, response in responses.items():
             self.story.append(f"    {token} <- {response}")
             self.learn_of(token, response)
 
     def learn_of(self, token: int, response: Response) -> None:
-        if token in self.askers:
-            self.learn(self.askers[token], response)
+        if token in self.requesters:
+            self.learn(self.requesters[token], response)
 
     def learn(self, client: Client, response: Response) -> None:
         if isinstance(response, JoinResponse):
@@ -460,12 +462,12 @@ class History:
             client.protocol = response.protocol_name
             client.leads = tuple(member.member_id for member in response.members)
 
-    def told(self) -> str:
+    def recent_story(self) -> str:
         return "\n".join(self.story[-60:])
 
 
 def comparable(record: GroupRecord) -> GroupRecord:
-    """Without the order in which Kafka meets members, topics and partitions."""
+    """The record without the order in which Kafka iterates over members, topics and partitions."""
     if isinstance(record.value, ConsumerGroupTargetAssignmentMemberValue):
         target = sorted(map(_in_order, record.value.topic_partitions), key=str)
         return record._replace(value=ConsumerGroupTargetAssignmentMemberValue(topic_partitions=tuple(target)))
@@ -514,7 +516,7 @@ def sorted_members(response: Response) -> Response:
         return response._replace(members=tuple(sorted(response.members)))
     if isinstance(response, ConsumerGroupHeartbeatResponse):
         if response.error is ErrorCode.unknown_server_error:
-            # What Java says when Kafka has failed at something.
+            # The message of a Java exception, which Odradek does not have.
             return response._replace(error_message=None)
         if response.assignment is None:
             return response

@@ -1,4 +1,4 @@
-"""One metadata log, two brokers: what either has written, the other opens, goes on with, and gives back."""
+"""Odradek and Apache Kafka open, extend and hand back the same metadata log in turn."""
 
 import re
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from tests.wire.plain_requests import until
 
 pytestmark = pytest.mark.kafka
 
-# Snapshots come often, so that both kinds of files are there to be read.
+# Frequent snapshots, so that there are logs and snapshots to read.
 PROPERTIES = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
 
 
 class _Standalone(NodeProcess):
-    """A quorum that can grow later: its voter is known by the log, not by the configuration."""
+    """A quorum with dynamic voters: its voter is in the log, not in the configuration."""
 
     def server_properties(self) -> dict[str, str]:
         properties = super().server_properties()
@@ -40,7 +40,7 @@ class StandaloneKafka(_Standalone, ApacheKafka):
 
 
 class Pair:
-    """Both brokers on one directory, one at a time."""
+    """Both brokers on one directory, run one at a time."""
 
     def __init__(self, libs: Path, directory: Path, *, is_standalone: bool) -> None:
         self.libs = libs
@@ -65,7 +65,7 @@ class Pair:
         return Cluster(parse_bootstrap(self.odradek.bootstrap))
 
     def described(self) -> str:
-        """Topics with ids, partitions and configs; epochs, which every restart moves, are not in it."""
+        """Topics with IDs, partitions and configs, without the epochs that change with every restart."""
         lines = self.tools.topics("--describe").splitlines()
         return "\n".join(sorted(line.strip() for line in lines if "Topic:" in line))
 
@@ -87,7 +87,7 @@ def _fill(admin: Admin, prefix: str) -> None:
     changes = {"cleanup.policy": "compact,delete", "segment.ms": "60000"}
     orders = Resource(ResourceType.TOPIC, f"{prefix}.orders")
     admin.alter_configs(orders, changes=changes)
-    # The controller has answered; the broker may hear of it a moment later.
+    # The controller has responded; the broker may apply the change a moment later.
     until(lambda: {one.name: one.value for one in admin.configs(orders)}.items() >= changes.items(), what="the configs")
 
 
@@ -95,7 +95,7 @@ def _features(tools: KafkaTools) -> list[str]:
     return [re.sub(r"Epoch: \d+", "", line).strip() for line in tools.features("describe").splitlines()]
 
 
-def test_either_goes_on_where_the_other_stopped(pair: Pair) -> None:
+def test_metadata_log_is_continued_by_the_other_broker(pair: Pair) -> None:
     described: list[str] = []
     features: list[list[str]] = []
 
@@ -128,7 +128,7 @@ def test_either_goes_on_where_the_other_stopped(pair: Pair) -> None:
 
 
 def _check_dump(dumped: str, epochs: int) -> None:
-    """Kafka's tool has read every batch and decoded every record."""
+    """Assert that Kafka's tool read every batch and decoded every record."""
     for trouble in ("isvalid: false", "Could not", "Error", "Exception"):
         assert trouble not in dumped
     assert set(re.findall(r'"type":"([A-Z_]+)"', dumped)) >= {
@@ -149,7 +149,7 @@ def _check_dump(dumped: str, epochs: int) -> None:
 
 
 @pytest.mark.parametrize("writer", ["odradek", "kafka"])
-def test_a_snapshot_alone_is_enough(pair: Pair, writer: str) -> None:
+def test_metadata_is_restored_from_a_snapshot_alone(pair: Pair, writer: str) -> None:
     described: list[str] = []
     first, second = (pair.odradek, pair.kafka) if writer == "odradek" else (pair.kafka, pair.odradek)
 
@@ -158,7 +158,7 @@ def test_a_snapshot_alone_is_enough(pair: Pair, writer: str) -> None:
             names = [f"topic-{number}" for number in range(3)]
             for name in names:
                 Admin(cluster).create_topic(name, partitions=40, replication_factor=1, configs={})
-            # The controller has answered; the broker may hear of it a moment later.
+            # The controller has responded; the broker may apply the change a moment later.
             until(lambda: len(cluster.layout(names).topics) == 3, what="all topics")
         described.append(pair.described())
 
@@ -169,7 +169,7 @@ def test_a_snapshot_alone_is_enough(pair: Pair, writer: str) -> None:
             file.unlink()
 
     def compare() -> None:
-        # What came after the last snapshot is gone with the log.
+        # Changes after the last snapshot were deleted with the log.
         found = set(pair.described().splitlines())
         assert found <= set(described[0].splitlines())
         assert len(found) > 40

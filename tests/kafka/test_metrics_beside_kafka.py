@@ -1,4 +1,4 @@
-"""The same requests to both brokers leave the same figures: Kafka's by JMX, ours by the exporter's names for them."""
+"""The same requests give the same metrics: Kafka's through JMX, Odradek's under the names of the JMX exporter."""
 
 import re
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ VALUES = [
 def use(node: NodeProcess) -> None:
     with RawConnection(node.port) as wire:
         assert create_topic(wire, TOPIC, configs={"max.message.bytes": "50000"}) is ErrorCode.none
-        # Not by Produce or Fetch: those are counted.
+        # Not with Produce or Fetch, because those are counted.
         until(lambda: query_offset(wire, TOPIC, -1).error_code is ErrorCode.none, what="a leader")
         stamp = now_ms()
         for size in (1, 1000, 20_000):
@@ -74,7 +74,7 @@ def use(node: NodeProcess) -> None:
 
 
 def ours(found: Scrape, bean: str, *, is_count: bool) -> float:
-    """By the rules of kafka-2_0_0.yml."""
+    """The value of a bean under its exporter name, by the rules of kafka-2_0_0.yml."""
     domain, kind, name, rest = re.fullmatch(r"([\w.]+):type=([\w-]+),name=([\w-]+)(?:,(.+))?", bean).groups()  # type: ignore[union-attr]
     labels = dict(pair.split("=") for pair in rest.split(",")) if rest else {}
     whole = f"{domain}_{kind}_{name}".replace(".", "_").lower()
@@ -125,12 +125,12 @@ def _by_jmx(tools: KafkaTools, port: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("bean", COUNTS)
-def test_counts_are_those_of_kafka(figures: tuple[dict[str, float], Scrape], bean: str) -> None:
+def test_metric_counts_equal_kafkas(figures: tuple[dict[str, float], Scrape], bean: str) -> None:
     by_jmx, found = figures
     assert ours(found, bean, is_count=True) == by_jmx[bean]
 
 
 @pytest.mark.parametrize("bean", VALUES)
-def test_values_are_those_of_kafka(figures: tuple[dict[str, float], Scrape], bean: str) -> None:
+def test_metric_values_equal_kafkas(figures: tuple[dict[str, float], Scrape], bean: str) -> None:
     by_jmx, found = figures
     assert ours(found, bean, is_count=False) == by_jmx[bean]

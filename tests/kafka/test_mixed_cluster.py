@@ -1,7 +1,7 @@
-"""One cluster, nodes of both: brokers of Odradek's and Apache Kafka's under a controller of either.
+"""One cluster with brokers of Odradek and Apache Kafka, under a controller of either product.
 
-Whatever nodes ask of each other to be members (registration, heartbeats, the metadata log, requests in envelopes, the
-controlled way out), the other product answers.
+Each product serves the requests of the other's nodes: registration, heartbeats, the metadata log, forwarded requests
+and controlled shutdown.
 """
 
 from collections.abc import Iterator
@@ -40,31 +40,31 @@ def topic_seen_by(cluster: RealCluster, node_id: int, name: str) -> TopicLayout 
         return client.layout([name]).topics.get(name)
 
 
-@pytest.mark.parametrize("asked", [OURS, THEIRS])
-def test_a_topic_asked_of_one_broker_is_served_by_both(cluster: RealCluster, asked: int) -> None:
-    name = f"asked-of-{asked}"
-    with cluster.client(asked) as client:
+@pytest.mark.parametrize("node_id", [OURS, THEIRS])
+def test_topic_created_through_one_broker_is_served_by_both(cluster: RealCluster, node_id: int) -> None:
+    name = f"created-at-{node_id}"
+    with cluster.client(node_id) as client:
         Admin(client).create_topic(name, partitions=2, replication_factor=1)
 
-    def is_served(node_id: int) -> bool:
-        topic = topic_seen_by(cluster, node_id, name)
+    def is_served_by(broker_id: int) -> bool:
+        topic = topic_seen_by(cluster, broker_id, name)
         return topic is not None and {partition.leader for partition in topic.partitions} == {OURS, THEIRS}
 
-    for node_id in (OURS, THEIRS):
-        wait_for(f"{name} at broker {node_id}", lambda node_id=node_id: is_served(node_id))  # type: ignore[misc]
+    for one in (OURS, THEIRS):
+        wait_for(f"{name} at broker {one}", lambda one=one: is_served_by(one))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("leaving", "staying"), [(OURS, THEIRS), (THEIRS, OURS)])
-def test_a_broker_leaves_and_comes_back(cluster: RealCluster, leaving: int, staying: int) -> None:
+def test_broker_shuts_down_cleanly_and_returns(cluster: RealCluster, leaving: int, staying: int) -> None:
     cluster.nodes[leaving].stop()
-    # Before the session of somebody who only fell silent could have ended.
-    wait_for(f"broker {leaving} to be gone", lambda: cluster.unfenced(staying) == {staying}, seconds_max=8)
+    # Earlier than the session of an unresponsive broker could expire.
+    wait_for(f"broker {leaving} to be fenced", lambda: cluster.unfenced(staying) == {staying}, seconds_max=8)
     cluster.nodes[leaving].start()
     cluster.wait_until_whole()
 
 
-@pytest.mark.parametrize("asked", [OURS, THEIRS])
-def test_the_quorum_counts_both_brokers_among_its_observers(cluster: RealCluster, asked: int) -> None:
-    status = cluster.quorum_status(asked)
+@pytest.mark.parametrize("node_id", [OURS, THEIRS])
+def test_quorum_lists_both_brokers_as_observers(cluster: RealCluster, node_id: int) -> None:
+    status = cluster.quorum_status(node_id)
     assert status.leader_id == CONTROLLER
     assert {observer.id for observer in status.observers} >= {OURS, THEIRS}

@@ -1,7 +1,7 @@
-"""Odradek's nodes and Apache Kafka's in one cluster: each votes for the other, follows it, leads it, forwards to it.
+"""Odradek's and Apache Kafka's nodes in one quorum: each votes for, follows, leads and forwards to the other.
 
-Nothing proves as well that what is said between controllers, and between brokers and controllers, is Kafka's own.
-Clients change metadata through every node all the while, and leaders of both kinds are killed.
+This proves that controllers and brokers speak Kafka's own protocol. Clients change metadata through every node all the
+time, while leaders of both products are killed.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
 from tests.cluster.real_cluster import KafkaMember, Member, OdradekMember, RealCluster, real_cluster, roles_of, wait_for
 
 WHOLE_S_MAX = 90.0
-"""Apache Kafka starts in some seconds, and lets nobody in again before its session is over."""
+"""Apache Kafka takes seconds to start, and rejects a broker's registration until its old session has expired."""
 NODES = (1, 2, 3)
 
 
@@ -38,7 +38,7 @@ def change_through_each(cluster: RealCluster, when: str) -> None:
 
 
 def kill_leader(cluster: RealCluster) -> Member:
-    """Returns it, once another one leads and its changes are acknowledged through every node that is left."""
+    """Kill the active controller and return it, once its successor acknowledges changes through every live node."""
     former, epoch = cluster.leadership()
     former.kill()
     wait_for("another leader", lambda: cluster.active_controller() is not former)
@@ -51,7 +51,9 @@ def kill_leader(cluster: RealCluster) -> Member:
 @pytest.mark.parametrize(
     "kafka_ids", [{3}, pytest.param({2, 3}, marks=pytest.mark.tier("proof"))], ids=["one of Kafka's", "two of Kafka's"]
 )
-def test_both_lead_and_follow_each_other(apache_kafka_libs: Path, tmp_path: Path, kafka_ids: set[int]) -> None:
+def test_odradek_and_kafka_controllers_lead_and_follow_each_other(
+    apache_kafka_libs: Path, tmp_path: Path, kafka_ids: set[int]
+) -> None:
     products_that_led = set()
     with mixed_cluster(tmp_path, apache_kafka_libs, kafka_ids) as cluster:
         with MetadataLoad([node.address for node in cluster.brokers], timeout_s=60.0) as load:
@@ -68,5 +70,5 @@ def test_both_lead_and_follow_each_other(apache_kafka_libs: Path, tmp_path: Path
         assert_holds(view, load.expected)
         assert load.acknowledged > 50
     if len(kafka_ids) == 2:
-        # Of two dead leaders and their heirs at least one is of Apache Kafka, whoever is faster.
+        # Of two killed leaders and their successors, at least one is Apache Kafka.
         assert "kafka" in products_that_led

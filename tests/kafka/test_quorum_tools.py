@@ -1,4 +1,4 @@
-"""Apache Kafka's tools for quorums, and Odradek's own, on both products: what one shows the other must show."""
+"""Apache Kafka's quorum tools and Odradek's commands, run against both products with the same results."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def quorum(
     request: pytest.FixtureRequest, apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[QuorumNodes]:
     directory = tmp_path_factory.mktemp(request.param)
-    # Snapshots come often, so that there is one to be looked at.
+    # Frequent snapshots, so that there is one to read.
     properties = {"metadata.log.max.record.bytes.between.snapshots": "2000", "broker.rack": "cellar"}
     with quorum_nodes(request.param, apache_kafka_libs, directory, properties) as nodes:
         KafkaTools(apache_kafka_libs, nodes.bootstrap).topics("--create", "--topic", TOPIC, "--partitions", "40")
@@ -65,10 +65,10 @@ def wait_for(what: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("asked", ["broker", "active controller", "other controller"])
-def test_the_status_of_the_quorum(quorum: QuorumNodes, tools: KafkaTools, asked: str) -> None:
+@pytest.mark.parametrize("target", ["broker", "active controller", "other controller"])
+def test_kafka_metadata_quorum_describes_the_status(quorum: QuorumNodes, tools: KafkaTools, target: str) -> None:
     addresses = {"active controller": quorum.voter.controller, "other controller": quorum.controller.controller}
-    found = status(tools, addresses.get(asked, ""))
+    found = status(tools, addresses.get(target, ""))
     assert found["ClusterId"] == CLUSTER_ID
     assert found["LeaderId"] == 1
     assert found["LeaderEpoch"] >= 1
@@ -83,7 +83,7 @@ def test_the_status_of_the_quorum(quorum: QuorumNodes, tools: KafkaTools, asked:
     assert found["CurrentObservers"] == [{"id": 2, "directoryId": directory_id(quorum.controller.log_dirs[0])}]
 
 
-def test_the_replicas_of_the_metadata_log(quorum: QuorumNodes, tools: KafkaTools) -> None:
+def test_kafka_metadata_quorum_describes_the_replication(quorum: QuorumNodes, tools: KafkaTools) -> None:
     heading, *rows = tools.metadata_quorum("describe", "--replication").splitlines()
     assert heading.split() == [
         "NodeId",
@@ -104,7 +104,7 @@ def test_the_replicas_of_the_metadata_log(quorum: QuorumNodes, tools: KafkaTools
         assert now_ms - 60_000 < int(row[5]) <= now_ms
 
 
-def test_a_controller_gets_a_vote_and_loses_it(quorum: QuorumNodes, tools: KafkaTools) -> None:
+def test_kafka_metadata_quorum_adds_and_removes_a_controller(quorum: QuorumNodes, tools: KafkaTools) -> None:
     directory = directory_id(quorum.controller.log_dirs[0])
     endpoint = f"CONTROLLER://{quorum.controller.controller}"
 
@@ -131,13 +131,13 @@ def test_a_controller_gets_a_vote_and_loses_it(quorum: QuorumNodes, tools: Kafka
         remove()
 
 
-def test_the_last_vote_stays(quorum: QuorumNodes, tools: KafkaTools) -> None:
+def test_last_voter_cannot_be_removed(quorum: QuorumNodes, tools: KafkaTools) -> None:
     arguments = ("--controller-id", "1", "--controller-directory-id", directory_id(quorum.voter.log_dirs[0]))
     with pytest.raises(ToolFailed):
         tools.metadata_quorum("remove-controller", *arguments)
 
 
-def test_features(quorum: QuorumNodes, tools: KafkaTools) -> None:
+def test_kafka_features_describes_finalized_levels(quorum: QuorumNodes, tools: KafkaTools) -> None:
     lines = tools.features("describe").splitlines()
     levels = dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", "\n".join(lines)))
     assert (levels["kraft.version"], levels["metadata.version"]) == ("1", "4.3-IV0")
@@ -149,7 +149,7 @@ def test_features(quorum: QuorumNodes, tools: KafkaTools) -> None:
     ]
 
 
-def test_the_cluster_and_where_it_is(quorum: QuorumNodes, tools: KafkaTools) -> None:
+def test_kafka_cluster_lists_endpoints(quorum: QuorumNodes, tools: KafkaTools) -> None:
     assert f"Cluster ID: {CLUSTER_ID}" in tools.cluster("cluster-id")
     heading, row = (line.split() for line in tools.cluster("list-endpoints", "--include-fenced-brokers").splitlines())
     assert dict(zip(heading, row, strict=True)) | {"HOST": "127.0.0.1"} == {
@@ -171,7 +171,7 @@ def test_the_cluster_and_where_it_is(quorum: QuorumNodes, tools: KafkaTools) -> 
         tools.cluster("unregister", "--id", "77")
 
 
-def test_formatted_directories_are_known(quorum: QuorumNodes, tools: KafkaTools) -> None:
+def test_kafka_storage_recognizes_formatted_directories(quorum: QuorumNodes, tools: KafkaTools) -> None:
     for node in (quorum.voter, quorum.controller):
         described = tools.storage("info", "--config", str(node.config_file))
         assert f"cluster.id={CLUSTER_ID}, directory.id={directory_id(node.log_dirs[0])}, node.id=" in described
@@ -179,7 +179,9 @@ def test_formatted_directories_are_known(quorum: QuorumNodes, tools: KafkaTools)
             tools.storage("format", "-t", CLUSTER_ID, "-c", str(node.config_file), "--no-initial-controllers")
 
 
-def test_logs_and_snapshots_of_the_metadata(quorum: QuorumNodes, tools: KafkaTools, tmp_path: Path) -> None:
+def test_kafka_dump_log_and_shell_read_metadata_logs_and_snapshots(
+    quorum: QuorumNodes, tools: KafkaTools, tmp_path: Path
+) -> None:
     tools.topics("--create", "--topic", "one-more", "--if-not-exists", "--partitions", "20")
     metadata = quorum.voter.log_dirs[0] / "__cluster_metadata-0"
     wait_for(lambda: max(file.name for file in metadata.glob("*.checkpoint")) > "00000000000000000001")
@@ -187,8 +189,8 @@ def test_logs_and_snapshots_of_the_metadata(quorum: QuorumNodes, tools: KafkaToo
     assert "LeaderChange" in dumped
     assert "KRaftVoters" in dumped
     assert f'"name":"{TOPIC}"' in dumped
-    # The shell wants the directory for itself: it is shown a copy. It waits until the file is read and not until the
-    # image of it is there: on a busy machine it shows an empty one, and is asked again.
+    # The shell locks the directory, so it gets a copy. It waits until the file is read but not until the image is
+    # published: on a busy computer it can show an empty image, so the command is repeated.
     snapshot = Path(shutil.copy(max(metadata.glob("*.checkpoint")), tmp_path))
     dumped = tools.dump_log(snapshot, arguments=["--cluster-metadata-decoder"])
     assert dumped.count("SnapshotHeader") == dumped.count("SnapshotFooter") == 1
@@ -198,23 +200,23 @@ def test_logs_and_snapshots_of_the_metadata(quorum: QuorumNodes, tools: KafkaToo
     wait_for(lambda: "4.3-IV0" in tools.metadata_shell(snapshot, "tree", "/image/features"))
 
 
-@pytest.mark.parametrize("asked", ["broker", "active controller", "other controller"])
-def test_our_own_status_of_the_quorum(quorum: QuorumNodes, cli: Cli, asked: str) -> None:
+@pytest.mark.parametrize("target", ["broker", "active controller", "other controller"])
+def test_odradek_quorum_status_shows_leader_and_observer(quorum: QuorumNodes, cli: Cli, target: str) -> None:
     addresses = {
         "broker": quorum.bootstrap,
         "active controller": quorum.voter.controller,
         "other controller": quorum.controller.controller,
     }
-    found = cli.ok("quorum", "status", "--format", "json", "-b", addresses[asked]).json
+    found = cli.ok("quorum", "status", "--format", "json", "-b", addresses[target]).json
     assert found["leader"] == 1
     assert [(one["node"], one["role"], one["directory_id"], one["endpoints"]) for one in found["replicas"]] == [
         (1, "leader", directory_id(quorum.voter.log_dirs[0]), [f"CONTROLLER://{quorum.voter.controller}"]),
         (2, "observer", directory_id(quorum.controller.log_dirs[0]), []),
     ]
-    assert b"observer" in cli.ok("quorum", "status", "-b", addresses[asked]).output
+    assert b"observer" in cli.ok("quorum", "status", "-b", addresses[target]).output
 
 
-def test_our_own_view_of_the_cluster(quorum: QuorumNodes, cli: Cli) -> None:
+def test_odradek_cluster_shows_nodes_and_rejects_invalid_unregister(quorum: QuorumNodes, cli: Cli) -> None:
     found = cli.ok("cluster", "--format", "json").json
     assert (found["cluster_id"], found["active_controller"]) == (CLUSTER_ID, 1)
     shown = [(node["node"], node["roles"], node["broker"], node["controller"], node["rack"]) for node in found["nodes"]]
@@ -228,7 +230,7 @@ def test_our_own_view_of_the_cluster(quorum: QuorumNodes, cli: Cli) -> None:
     assert "Broker 77 is not registered" in cli.error_line("cluster", "unregister", "77")
 
 
-def test_our_own_votes(quorum: QuorumNodes, cli: Cli) -> None:
+def test_odradek_quorum_adds_and_removes_a_voter(quorum: QuorumNodes, cli: Cli) -> None:
     assert (
         "Controller 2 was added to the voter set"
         in cli.ok("quorum", "add", str(quorum.controller.config_file)).messages

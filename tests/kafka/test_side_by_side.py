@@ -1,7 +1,7 @@
-"""The same requests to Odradek and to Apache Kafka: equal answers but for ids and times.
+"""The same requests to Odradek and to Apache Kafka: equal responses except for IDs and times.
 
-What Kafka answers is kept in `tests/golden/wire`, so that Odradek is compared everywhere, also without Java; where
-Java is, Kafka itself is asked again. Changed scenarios are recorded with
+`tests/golden/wire` contains Kafka's responses, so that Odradek is compared with them also without Java; with Java, the
+requests are sent to Kafka again. Changed scenarios are recorded with
 `make test ARGS="-m kafka -k side_by_side --record-transcripts"`.
 
 Where Odradek differs on purpose, `<scenario>.differences.txt` holds exactly the lines that do, and
@@ -40,7 +40,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("name", sorted(scenarios))
-def test_answers_equal_kafkas(name: str, node: NodeProcess, request: pytest.FixtureRequest) -> None:
+def test_responses_equal_kafkas(name: str, node: NodeProcess, request: pytest.FixtureRequest) -> None:
     talk = Conversation(node)
     try:
         scenarios[name](talk)
@@ -59,17 +59,17 @@ def test_answers_equal_kafkas(name: str, node: NodeProcess, request: pytest.Fixt
         pytest.fail(_explain(found, accepted, node.name), pytrace=False)
 
 
-def _differences(expected: str, answered: str) -> str:
-    """The lines that differ, each group under the question it answers; empty when all is equal."""
+def _differences(expected: str, transcript: str) -> str:
+    """The lines that differ, grouped under their requests; empty if there is no difference."""
     lines: list[str] = []
-    question = last_question = ""
-    for line in difflib.ndiff(expected.splitlines(), answered.splitlines()):
+    request = last_request = ""
+    for line in difflib.ndiff(expected.splitlines(), transcript.splitlines()):
         if line.startswith("  > "):
-            question = line[2:]
+            request = line[2:]
         elif line[0] in "-+":
-            if question != last_question:
-                lines.append(question)
-                last_question = question
+            if request != last_request:
+                lines.append(request)
+                last_request = request
             lines.append(line)
     return "".join(f"{line}\n" for line in lines)
 

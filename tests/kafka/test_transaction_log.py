@@ -1,4 +1,4 @@
-"""`__transaction_state` goes from one broker to the other: each goes on where the other has stopped."""
+"""`__transaction_state` is handed from one broker to the other, which continues its transactions."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.odradek_process import OdradekProcess
 
 NAMES = ("idle", "open", "done", "aborted", "old")
 LONGEST_TIMEOUT_MS = 900_000
-"""No broker aborts what is open while the other one starts."""
+"""Long enough that no open transaction is aborted while the other broker starts."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def tools(kafka: ApacheKafka, apache_kafka_libs: Path) -> KafkaTools:
 
 
 def write(node: NodeProcess) -> dict[str, tuple[int, int]]:
-    """Transactional ids in several states. Returns who their producers are."""
+    """Create transactional IDs in several states. Returns their producer IDs and epochs."""
     talk = Conversation(node)
     until_coordinated(talk)
     talk.create_topic("data", partitions=2)
@@ -58,13 +58,13 @@ def described(node: NodeProcess) -> Any:
         fields = {"transactional_ids": list(NAMES)}
         return list(talk.ask_quietly(Api.DESCRIBE_TRANSACTIONS, fields).transaction_states)
 
-    # Each has a coordinator of its own, which is there when its partition has been read.
+    # Each has its own coordinator, which is available once its partition has been loaded.
     talk.until(lambda: {one.error_code for one in states()} == {ErrorCode.none})
     return sorted(states(), key=lambda one: one.transactional_id)
 
 
 @pytest.mark.parametrize("first", ["kafka", "odradek"])
-def test_transactions_go_on(first: str, kafka: ApacheKafka, odradek: OdradekProcess) -> None:
+def test_transactions_continue_on_the_other_broker(first: str, kafka: ApacheKafka, odradek: OdradekProcess) -> None:
     before, after = (kafka, odradek) if first == "kafka" else (odradek, kafka)
     before.start()
     try:
@@ -81,7 +81,7 @@ def test_transactions_go_on(first: str, kafka: ApacheKafka, odradek: OdradekProc
             fields = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch, "committed": True}
             assert talk.ask_quietly(Api.END_TXN, fields, version=version).error_code is ErrorCode.none
             talk.until(lambda name=name: state_of(talk, name) == "CompleteCommit")  # type: ignore[misc]
-        # Nothing is open any more: what was begun on one broker, the other has ended in the partitions too.
+        # No transaction is open any more: the other broker has written the markers to the partitions too.
         for partition in (0, 1):
             assert _stable(talk, partition) == _end(talk, partition)
         again = Transactor(talk, "done")
@@ -92,11 +92,11 @@ def test_transactions_go_on(first: str, kafka: ApacheKafka, odradek: OdradekProc
 
 
 def _offset(talk: Conversation, partition: int, isolation_level: int) -> int:
-    asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
-    topics = [{"name": "data", "partitions": [asked]}]
+    partition_query = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
+    topics = [{"name": "data", "partitions": [partition_query]}]
     fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
-    answer = talk.ask_quietly(Api.LIST_OFFSETS, fields, version=6)
-    return int(answer.topics[0].partitions[0].offset)
+    response = talk.ask_quietly(Api.LIST_OFFSETS, fields, version=6)
+    return int(response.topics[0].partitions[0].offset)
 
 
 def _stable(talk: Conversation, partition: int) -> int:
@@ -107,7 +107,7 @@ def _end(talk: Conversation, partition: int) -> int:
     return _offset(talk, partition, 0)
 
 
-def test_kafkas_tools_read_the_log(odradek: OdradekProcess, tools: KafkaTools) -> None:
+def test_kafka_dump_log_reads_the_transaction_log(odradek: OdradekProcess, tools: KafkaTools) -> None:
     odradek.start()
     try:
         write(odradek)

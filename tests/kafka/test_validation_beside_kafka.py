@@ -1,4 +1,4 @@
-"""Apache Kafka's validator and ours, shown the same batches under the same topics: the same answers."""
+"""Apache Kafka's validator and Odradek's return the same results for the same batches and topic configs."""
 
 import random
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def kafkas_validator(apache_kafka_libs: Path) -> Iterator[JavaProgram]:
 
 
 class Case:
-    """A batch, perhaps spoilt, and a topic for it."""
+    """A batch, possibly corrupted, and the configs of its topic."""
 
     def __init__(self, rng: random.Random) -> None:
         self.compacted = rng.random() < 0.5
@@ -38,7 +38,7 @@ class Case:
         self.before_ms = rng.choice([LONG_MAX, 1000, 0])
         self.after_ms = rng.choice([3_600_000, 7_200_000, 0])
         self.compression = rng.choice(["producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"])
-        self.data = _spoil(_random_batch(rng), rng)
+        self.data = _corrupt(_random_batch(rng), rng)
 
     @property
     def request(self) -> tuple[object, ...]:
@@ -80,7 +80,7 @@ def _random_batch(rng: random.Random) -> bytes:
     )
 
 
-def _spoil(data: bytes, rng: random.Random) -> bytes:
+def _corrupt(data: bytes, rng: random.Random) -> bytes:
     header = parse_header(data)
     payload = bytearray(records_payload(data, header))
     match rng.choices(["nothing", "cut", "longer", "counts", "flags", "noise"], [60, 8, 8, 8, 8, 8])[0]:
@@ -105,7 +105,7 @@ def _seal(header: BatchHeader, packed: bytes) -> bytes:
     return pack_header(header) + packed
 
 
-def _answer(case: Case) -> list[str]:
+def _validate_ours(case: Case) -> list[str]:
     buffer = bytearray(case.data)
     try:
         valid = validate(
@@ -121,33 +121,33 @@ def _answer(case: Case) -> list[str]:
     return ["OK", bytes(valid.data).hex()]
 
 
-def _meaning(answer: list[str], *, compressed_anew: bool) -> object:
-    """Two codecs' outputs differ in bytes; then the records and what the header says of them have to agree."""
-    if answer[0] != "OK":
-        return answer
-    data = bytearray.fromhex(answer[1])
+def _meaning(result: list[str], *, is_recompressed: bool) -> object:
+    """Compressed bytes may differ between codec implementations; then compare the header fields and the records."""
+    if result[0] != "OK":
+        return result
+    data = bytearray.fromhex(result[1])
     header = parse_header(data)
     patch_offset_and_epoch(data, header, 0, -1)
-    if not compressed_anew:
+    if not is_recompressed:
         return bytes(data)
     fields = (header.attributes, header.max_timestamp, header.producer_id, header.producer_epoch, header.base_sequence)
     return fields, header.last_offset_delta, decode_batch(data, header)
 
 
-def test_both_answer_the_same(kafkas_validator: JavaProgram) -> None:
+def test_batch_validation_equals_kafkas(kafkas_validator: JavaProgram) -> None:
     rng = random.Random(7)
     outcomes = {"OK": 0, "REFUSED": 0, "FAILED": 0}
     for number in range(CASES):
         case = Case(rng)
-        (line,) = kafkas_validator.ask(*case.request)
+        (line,) = kafkas_validator.request(*case.request)
         expected = [word for word in line.split("\t") if word]
-        mine = _answer(case)
+        mine = _validate_ours(case)
         if not must_walk(parse_header(case.data), case.config, NOW_MS) and expected[0] != "OK":
-            # What lies inside such a batch is not looked at, which is a difference we keep on purpose.
+            # Odradek does not inspect the records of such a batch, which is an intentional difference.
             continue
         codec = parse_header(case.data).compression
-        compressed_anew = case.compression not in ("producer", Compression(codec).name.lower())
-        assert _meaning(mine, compressed_anew=compressed_anew) == _meaning(expected, compressed_anew=compressed_anew), (
+        is_recompressed = case.compression not in ("producer", Compression(codec).name.lower())
+        assert _meaning(mine, is_recompressed=is_recompressed) == _meaning(expected, is_recompressed=is_recompressed), (
             f"case {number}: {case.request}"
         )
         outcomes[expected[0]] += 1

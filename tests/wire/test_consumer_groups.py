@@ -141,12 +141,12 @@ class TestJava:
         self, broker: NodeProcess, filled: str, java_members: JavaProgram
     ) -> None:
         where = (broker.bootstrap, filled, filled)
-        assert java_members.ask("read", *where, 2, RECORDS, "consumer") == [f"records {RECORDS} shares 2,2"]
+        assert java_members.request("read", *where, 2, RECORDS, "consumer") == [f"records {RECORDS} shares 2,2"]
         write(broker, filled, 0, 6)
-        assert java_members.ask("read", *where, 1, 6, "consumer") == ["records 6 shares 4"]
+        assert java_members.request("read", *where, 1, 6, "consumer") == ["records 6 shares 4"]
 
     def test_regular_expression_subscription(self, broker: NodeProcess, filled: str, java_members: JavaProgram) -> None:
-        output = java_members.ask("read", broker.bootstrap, filled, f"~{filled[:-1]}.", 1, RECORDS, "consumer")
+        output = java_members.request("read", broker.bootstrap, filled, f"~{filled[:-1]}.", 1, RECORDS, "consumer")
         assert output == [f"records {RECORDS} shares {PARTITIONS}"]
 
     def test_console_consumer_commits_in_a_consumer_protocol_group(

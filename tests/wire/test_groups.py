@@ -246,10 +246,10 @@ class TestJava:
         self, broker: NodeProcess, filled: str, java_members: JavaProgram
     ) -> None:
         where = (broker.bootstrap, f"{filled}-group", filled)
-        assert java_members.ask("read", *where, 2, RECORDS) == [f"records {RECORDS} shares 2,2"]
+        assert java_members.request("read", *where, 2, RECORDS) == [f"records {RECORDS} shares 2,2"]
         assert committed(broker, f"{filled}-group", filled) == dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         write(broker, filled, RECORDS, RECORDS + 6)
-        assert java_members.ask("read", *where, 1, 6) == ["records 6 shares 4"]
+        assert java_members.request("read", *where, 1, 6) == ["records 6 shares 4"]
 
     def test_console_consumer_resumes_from_committed_offsets(
         self, broker: NodeProcess, tools: KafkaTools, filled: str
