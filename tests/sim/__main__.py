@@ -1,4 +1,4 @@
-"""`python -m tests.sim`: looks for the planted bugs again, and writes down the first seed that finds each of them."""
+"""`python -m tests.sim`: searches for the planted bugs, and records the first seed that finds each of them."""
 
 import json
 import re
@@ -12,25 +12,25 @@ from odradek.sim.planted import BUGS
 from odradek.sim.run import UNEXPECTED
 
 FOUND_BY: Final = Path(__file__).parent / "found_by.json"
-"""For every planted bug the first seed that finds it, and the rule that is then seen broken: CI replays these."""
+"""Planted bug -> the first seed that finds it and the violated rule; `test_planted` replays these."""
 SEEDS_MAX: Final = 500
 _MISFIT: Final = re.compile("^(TypeError|AttributeError|NameError): ", re.MULTILINE)
 
 
-class RottenBug(Exception):
-    """What is planted no longer fits the code it was made for: what it breaks now is not what it says."""
+class OutdatedBug(Exception):
+    """The planted bug no longer fits the code that it patches."""
 
 
 def broken_rule(seed: int, bug: str) -> str | None:
     result = run_one(seed, None, bug)
     for violation in result.violations:
         if violation.rule == UNEXPECTED and _MISFIT.search(violation.what):
-            raise RottenBug(violation.what)
+            raise OutdatedBug(violation.what)
     return result.violations[0].rule if result.violations else None
 
 
 def main(names: Sequence[str], *, should_write: bool = True) -> int:
-    """With names: only those bugs, the others staying as they are."""
+    """Searches for all bugs, or only for `names`."""
     missed = []
     for name in names or BUGS:
         found = _first_seed_that_finds(name)
@@ -40,7 +40,7 @@ def main(names: Sequence[str], *, should_write: bool = True) -> int:
         else:
             print(f"{name:34} seed {found[0]:3d}: {found[1]}", flush=True)
         if should_write:
-            _write_down(name, found)
+            _record(name, found)
     return 1 if missed else 0
 
 
@@ -52,8 +52,8 @@ def _first_seed_that_finds(name: str) -> tuple[int, str] | None:
     return None
 
 
-def _write_down(name: str, seed_and_rule: tuple[int, str] | None) -> None:
-    """At once: to look for all of them takes a while."""
+def _record(name: str, seed_and_rule: tuple[int, str] | None) -> None:
+    """Called after each bug, because the whole search takes long."""
     found = json.loads(FOUND_BY.read_text()) if FOUND_BY.exists() else {}
     found[name] = seed_and_rule
     lines = (f"  {json.dumps(one)}: {json.dumps(found[one])}" for one in sorted(found) if one in BUGS and found[one])
@@ -61,6 +61,6 @@ def _write_down(name: str, seed_and_rule: tuple[int, str] | None) -> None:
 
 
 if __name__ == "__main__":
-    # With --no-write the file of the seeds stays as it is.
+    # With --no-write the recorded seeds stay unchanged.
     chosen = [name for name in sys.argv[1:] if name != "--no-write"]
     sys.exit(main(chosen, should_write="--no-write" not in sys.argv))

@@ -1,4 +1,4 @@
-"""`python -m odradek.sim`: as many processes as one likes, the same runs; and what it says of those that fail."""
+"""`python -m odradek.sim`: runs do not depend on the number of processes, and failures are reported."""
 
 import json
 
@@ -18,7 +18,7 @@ def hashes(output: str) -> dict[str, str]:
     return {words[0]: words[1] for words in lines if len(words) == 2}
 
 
-def test_whichever_process_runs_a_seed_the_run_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_does_not_depend_on_the_number_of_processes(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--seeds", "3", "--hashes", "--scenario", "elections"]
     assert main([*arguments, "--jobs", "1"]) == 0
     alone = hashes(capsys.readouterr().out)
@@ -28,7 +28,7 @@ def test_whichever_process_runs_a_seed_the_run_is_the_same(capsys: pytest.Captur
 
 
 @pytest.mark.tier("proof")
-def test_a_failure_is_told_with_what_it_takes_to_see_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_report_names_the_command_that_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
     seed, _ = json.loads(FOUND_BY.read_text())[BUG]
     assert main(["--first", str(seed), "--seeds", "1", "--jobs", "2", "--plant", BUG]) == 1
     output = capsys.readouterr().out
@@ -40,11 +40,11 @@ def test_a_failure_is_told_with_what_it_takes_to_see_it_again(capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_run_that_breaks_is_told_with_its_seed(monkeypatch: pytest.MonkeyPatch, jobs: str) -> None:
+def test_simulator_error_names_the_seed(monkeypatch: pytest.MonkeyPatch, jobs: str) -> None:
     def broken(seed: int, *arguments: object, **options: object) -> None:
         raise ZeroDivisionError
 
-    # Whoever works for it is forked, and has it as well.
+    # Worker processes are forked and inherit the patch.
     monkeypatch.setattr(command, "run_seed", broken)
     with pytest.raises(RunBroke, match=r"seed 7 .*ZeroDivisionError[^$]*--seed 7 "):
         main(["--first", "7", "--seeds", "1", "--jobs", jobs])

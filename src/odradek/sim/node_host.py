@@ -1,4 +1,4 @@
-"""A node on a virtual machine, started and restarted as a service would be: the real `Node`, on virtual ports."""
+"""The real `Node` on a simulated computer, restarted like a service when it exits."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ class NodeHost:
         self.config: Final = NodeConfig.load("", planned.name, planned.properties)
         self.metadata_disk: Final = MetadataDisk(planned.name, self.computer.disk, self.config.metadata_log_dir)
         self.is_ready = False
-        # Whether whoever looks after it starts it again when it exits.
+        # Whether it restarts when it exits.
         self.is_wanted = False
         self._stop: asyncio.Event | None = None
         self._end_listeners: Final[list[Callable[[], None]]] = []
-        # Told when it is started, and when it ends or is asked to: whether it can be counted on.
+        # Called with True when it starts, and with False when it ends or begins to stop.
         self.on_service: Callable[[bool], None] = lambda is_there: None
 
     @property
@@ -44,11 +44,11 @@ class NodeHost:
         ports.process.exit(0)
 
     def add_end_listener(self, listener: Callable[[], None]) -> None:
-        """After every end of its process, before anything else happens; what a loss of power takes, it has not yet."""
+        """Calls `listener` when its process has ended, also before a power loss clears the page cache."""
         self._end_listeners.append(listener)
 
     def start(self) -> None:
-        """If it can be, and is not running: it may have been started by somebody else meanwhile."""
+        """Starts the node unless it is running already or its computer is off."""
         self.is_wanted = True
         if self.computer.is_on and not self.computer.is_running:
             self.computer.run(self._serve, shared_workers=self.config.background_threads)
@@ -58,10 +58,10 @@ class NodeHost:
             self.on_service(True)
 
     def stop(self) -> None:
-        """Politely, as SIGTERM asks for."""
+        """Stops the node as SIGTERM does."""
         self.is_wanted = False
         if self.computer.is_running and self._stop is not None:
-            self.world.trace.major(self.name, "is told to stop")
+            self.world.trace.major(self.name, "receives SIGTERM")
             self.on_service(False)
             assert self.computer.process is not None
             self.computer.process.loop.call_soon(self._stop.set)

@@ -1,6 +1,6 @@
-"""One run of a program on a machine: its event loop, and how it ends, at any await or in the middle of a disk write.
+"""One run of a program on a computer: its event loop, and its end, at any await or during a disk write.
 
-Nothing of a process that has died is ever run again. What it had open is let go by whoever registered with `at_end`.
+No callback of a dead process ever runs again. End listeners release its resources.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ _EXIT_BY_ERROR: Final = 70
 
 
 class ProcessDied(BaseException):
-    """Unwinds whatever the process was doing when it died. Whoever catches it changes nothing."""
+    """Unwinds the stack of a process that died. Catching it has no effect."""
 
 
 class Countdown:
-    """Strikes when so many things have happened: what makes a crash fall between any two of them."""
+    """Runs an action after a number of ticks: a crash can happen between any two steps."""
 
     __slots__ = ("_action", "_left", "is_counting")
 
     def __init__(self) -> None:
         self._left = 0
         self._action: Callable[[], None] | None = None
-        # Looked at before every callback and disk operation, to call nothing where nothing is to strike.
+        # Read before every callback and disk operation, to save a call.
         self.is_counting = False
 
     def start(self, count: int, action: Callable[[], None]) -> None:
@@ -62,9 +62,9 @@ class Process(Runnable):
         self.disk_countdown: Final = Countdown()
         self.sync_countdown: Final = Countdown()
         self.exit_code: int | None = None
-        # Errors that nobody caught, or that the program itself called unexpected.
+        # Uncaught errors, and errors that the node logged with a traceback.
         self.unexpected: Final[list[str]] = []
-        # How much longer than no time the current callback takes.
+        # How long the current callback takes.
         self._overtime = 0.0
         self._end_listeners: Final[list[Callable[[bool], None]]] = []
         self._unfinished: list[asyncio.Task[Any]] = []
@@ -97,11 +97,11 @@ class Process(Runnable):
                 self._overtime = 0.0
 
     def add_delay(self, seconds: float) -> None:
-        """The callback that is just running takes so much longer; nothing else of this process runs meanwhile."""
+        """Makes the current callback take longer and block the process."""
         self._overtime += seconds
 
     def pause(self, seconds: float) -> None:
-        """As SIGSTOP and SIGCONT."""
+        """Like SIGSTOP and SIGCONT."""
         self.paused_until = max(self.paused_until, self.scheduler.now + seconds)
         self.busy_until = max(self.busy_until, self.paused_until)
 
@@ -122,7 +122,7 @@ class Process(Runnable):
         self.scheduler.soon(Turn(self, self.scheduler.now, start, ()))
 
     def add_end_listener(self, listener: Callable[[bool], None]) -> None:
-        """`told` hears whether the machine went down with the process."""
+        """`listener` receives whether the computer lost power."""
         self._end_listeners.append(listener)
 
     def exit(self, code: int) -> None:
@@ -131,7 +131,7 @@ class Process(Runnable):
         self._end(power_lost=False)
 
     def kill(self, *, power_lost: bool = False) -> None:
-        """At once: nothing of it runs any more, not even a `finally`."""
+        """Ends the process at once, without running any `finally`."""
         self._end(power_lost=power_lost)
 
     def _end(self, *, power_lost: bool) -> None:
@@ -145,14 +145,14 @@ class Process(Runnable):
             listener(power_lost)
 
     def close_coroutines(self) -> None:
-        """After the simulation. What the coroutines still do on their way out meets a dead process."""
+        """Closes the coroutines after the simulation; their `finally` blocks see a dead process."""
         for task in self._unfinished:
             coroutine = task.get_coro()
             assert isinstance(coroutine, CoroutineType)
             try:
                 coroutine.close()
             except (RuntimeError, ProcessDied):
-                # It wanted to wait for something, or to use its disk.
+                # It awaited something or used its disk.
                 continue
         self._unfinished.clear()
         self.deferred.clear()

@@ -1,4 +1,4 @@
-"""What the nodes of a quorum told each other, and what their disks held at that moment: all that its checkers know.
+"""Messages between the nodes of a quorum, and the contents of their disks at that time: the input of the checkers.
 
 Times are virtual seconds. "Durable" is what a loss of power at that moment would have left, at least.
 """
@@ -15,7 +15,7 @@ NO_NODE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What a node's disk said of elections at a time: the file `quorum-state`."""
+    """The `quorum-state` file of a node at a time."""
 
     node: str
     seconds: float
@@ -25,7 +25,7 @@ class QuorumState:
 
 
 class LogEnd(NamedTuple):
-    """Ordered as elections order logs: whoever has the later epoch at its end, then the longer one."""
+    """Ordered as in elections: by the last epoch, then by the end offset."""
 
     epoch: int
     offset: int
@@ -39,9 +39,9 @@ class LogBatch(NamedTuple):
     epoch: int
     digest: int
     leader_id: int | None = None
-    """Whose epoch begins with it."""
+    """The leader whose epoch starts with this batch."""
     voter_ids: frozenset[int] | None = None
-    """Who votes from it on."""
+    """The voter set from this batch on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class MetadataCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSeen:
-    """How far a node's log was durable when it said something."""
+    """The durable end of a node's log when it sent a message."""
 
     node: str
     seconds: float
@@ -65,7 +65,7 @@ class DiskSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Part of a node's log was taken away, or made unreadable, behind its back."""
+    """A fault removed or corrupted part of a node's log."""
 
     node: str
     seconds: float
@@ -76,7 +76,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidacy:
-    """A voter asked another for its vote, or, as a pre-vote, whether it would have it."""
+    """A Vote request, possibly a pre-vote."""
 
     candidate: str
     candidate_id: int
@@ -90,14 +90,14 @@ class Candidacy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """A voter told a candidate that it has its vote, or would have it."""
+    """A Vote response that grants the vote or pre-vote."""
 
     voter: str
     voter_id: int
     candidate_id: int
     epoch: int
     voter_epoch: int
-    """In which the voter was when it said so."""
+    """The voter's epoch at that time."""
     seconds: float
     is_pre_vote: bool
     claimed_end: LogEnd
@@ -109,7 +109,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochReported:
-    """A node named an epoch, and perhaps its leader, to another."""
+    """A node reported an epoch, and possibly its leader, to another node."""
 
     node: str
     epoch: int
@@ -120,7 +120,7 @@ class EpochReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimAccepted:
-    """A node took part in what a leader of an epoch wanted of it, being in another epoch itself."""
+    """A node accepted a leader's request although it was in another epoch."""
 
     node: str
     epoch: int
@@ -134,7 +134,7 @@ class ClaimAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """A voter asked for what comes next in the metadata log, and so said that it has everything before it."""
+    """A voter's Fetch of the metadata log, which acknowledges all records before the fetch offset."""
 
     voter: str
     epoch: int
@@ -146,22 +146,22 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HighWatermarkSent:
-    """A leader said that everything below an offset is committed; and what every voter's disk held just before it."""
+    """A leader sent its high watermark; with the contents of every voter's disk at that offset."""
 
     leader: str
     listener: str
-    """Of what others are told, one may come later and have been thought of earlier."""
+    """Responses to different nodes may be sent in another order than they were created."""
     epoch: int
     offset: int
     seconds: float
     voters: frozenset[str]
-    """As the leader's log had them."""
+    """The voter set in the leader's log."""
     former_voters: frozenset[str]
-    """Before their last change: it may have been counted with them."""
+    """The previous voter set, which may have been used for counting."""
     holders: Mapping[str, LogBatch]
     """The batch that ends there, on the disks that had it."""
     covering: frozenset[str]
-    """Those whose snapshot stands for it."""
+    """Nodes whose snapshot covers the offset."""
     snapshot_end: int
     """Where the leader's own newest snapshot ends."""
     is_snapshot_held: bool
@@ -170,7 +170,7 @@ class HighWatermarkSent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLog:
-    """A leader's log when it said for the first time in its epoch what is committed."""
+    """A leader's log when it sent its first high watermark of the epoch."""
 
     leader: str
     epoch: int
@@ -181,7 +181,7 @@ class LeaderLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """A batch was written to a node's metadata log: by the leader of its epoch, if nobody had it before."""
+    """A node wrote a batch to its metadata log; the first node to write it is the leader of its epoch."""
 
     node: str
     batch: LogBatch
@@ -190,7 +190,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterServed:
-    """A leader answered a voter's fetch: it follows."""
+    """A leader served a voter's Fetch."""
 
     leader: str
     epoch: int
@@ -200,7 +200,7 @@ class VoterServed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAnnounced:
-    """A node told another that it leads an epoch."""
+    """A BeginQuorumEpoch request of a leader."""
 
     leader: str
     epoch: int
@@ -212,7 +212,7 @@ class LeaderAnnounced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerChange:
-    """A record about a broker: registered, fenced, or let in."""
+    """A broker record: registered, fenced or unfenced."""
 
     broker_id: int
     broker_epoch: int
@@ -224,7 +224,7 @@ class BrokerChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """What a topic was after a batch; None for what it is not known to have."""
+    """The state of a topic after a batch; None: unknown."""
 
     topic: str
     partitions: int | None
@@ -234,23 +234,23 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedBatch:
-    """Part of what leaders said to be committed, in the order of the log, each offset once."""
+    """A committed batch; each offset is recorded once, in order."""
 
     batch: LogBatch
     leader: str
-    """Who wrote it first."""
+    """The node that wrote it first."""
     appended_seconds: float
     seen_seconds: float
-    """When it was first said to be committed."""
+    """When a leader first reported it as committed."""
     committed_in: int
-    """The epoch of the leader that said so."""
+    """The epoch of that leader."""
     brokers: tuple[BrokerChange, ...] = ()
     topics: tuple[TopicState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A controller took a broker's heartbeat."""
+    """A heartbeat that the controller accepted."""
 
     broker_id: int
     broker_epoch: int
@@ -262,7 +262,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSent:
-    """A broker sent a heartbeat that was not answered: whether it arrived is not known."""
+    """A heartbeat without a response: it may have arrived or not."""
 
     broker_id: int
     broker_epoch: int
@@ -272,7 +272,7 @@ class HeartbeatSent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownRequested:
-    """A broker asked to be let go, whether it was ever answered or not."""
+    """A heartbeat that requests a controlled shutdown, with or without a response."""
 
     broker_id: int
     broker_epoch: int
@@ -284,7 +284,7 @@ class ShutdownRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """Something was wrong with a machine, or between two of them. Where both names are the same: with one."""
+    """A fault of one computer (both names are equal), or of the link between two."""
 
     one: str
     other: str
@@ -294,7 +294,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """A port of a node began or ceased to accept connections."""
+    """A port of a node started or stopped to accept connections."""
 
     node: str
     port: int
@@ -304,19 +304,19 @@ class Listening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
-    """What the nodes were told, as far as rules depend on it."""
+    """The configuration that rules depend on."""
 
     node_ids: Mapping[str, int]
     voters: frozenset[str]
-    """As the cluster begins."""
+    """The initial voters."""
     broker_port: int
-    """At which brokers are reached by others."""
+    """The port of the brokers' listeners."""
     fetch_timeout_seconds: float
     election_timeout_seconds: float
     session_seconds: float
     grace_seconds: float
     idle_seconds: float
-    """After which a leader that has nothing to write writes that."""
+    """After which an idle leader writes a no-op record."""
 
 
 @dataclass(slots=True)
@@ -336,15 +336,15 @@ class QuorumHistory:
     served: Final[list[VoterServed]] = field(default_factory=list)
     announcements: Final[list[LeaderAnnounced]] = field(default_factory=list)
     resigned: Final[list[tuple[int, float]]] = field(default_factory=list)
-    """Epochs that their leader ended itself, and when it said so."""
+    """Epochs that their leader resigned from, and when."""
     committed: Final[list[CommittedBatch]] = field(default_factory=list)
     heartbeats: Final[list[Heartbeat]] = field(default_factory=list)
     unanswered: Final[dict[int, HeartbeatSent]] = field(default_factory=dict)
-    """By what tells the exchanges apart; a heartbeat leaves once it is answered."""
+    """By the identity of the exchange; removed when the response arrives."""
     shutdown_requests: Final[list[ShutdownRequested]] = field(default_factory=list)
     disturbances: Final[list[Disturbance]] = field(default_factory=list)
     listening: Final[list[Listening]] = field(default_factory=list)
     has_fixed_voters: bool = True
-    """Whether nobody ever came to the voters or left them."""
+    """Whether the voter set never changed."""
     is_complete: bool = True
-    """Whether every committed batch was seen; not so where only a snapshot was left of some."""
+    """Whether every committed batch was recorded; False if some exist only in a snapshot."""

@@ -1,6 +1,6 @@
-"""Collected while a run lasts: what nodes tell each other of their quorum, and what their disks hold at that moment.
+"""Records the messages of the quorum, and the contents of the nodes' disks at that time, during a run.
 
-Everything is read off the network as it is sent, and off the disks as it is written. Judging is left to the checkers.
+It reads messages when they are sent, and disks when they are written. The checkers evaluate them.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,11 +61,11 @@ class QuorumRecorder:
             self._history,
         )
         self._voters: Final = frozenset(node.name for node in nodes if node.planned.is_voter)
-        # Requests that are not answered yet, with when they were sent: by identity, as several look the same.
+        # Requests without a response and when they were sent, by identity: several may be equal.
         self._open: Final[dict[int, tuple[Exchange, Message, float]]] = {}
         self._reported_epochs: Final[dict[str, tuple[int, int]]] = {}
         for node in nodes:
-            # Whatever it was doing when it ended, its disk says how far it had come.
+            # Its disk shows how far it had got when it ended.
             node.add_end_listener(lambda node=node: self.record_disk(node.name))  # type: ignore[misc]
             node.computer.disk.write_watcher = self._append_watcher(node)
             node.on_service = self._service_watcher(node.name)
@@ -88,7 +88,7 @@ class QuorumRecorder:
         self._durable_end(node)
 
     def record_all(self, topics: Sequence[str]) -> None:
-        """After healing: every node has the whole log, and so these topics as their author left them."""
+        """After the faults: every node has the whole log and the final state of these topics."""
         now = self._world.now
         for node, disk in self._disks.items():
             self.record_disk(node)
@@ -169,12 +169,12 @@ class QuorumRecorder:
             if not is_pre_vote:
                 self._triggers.fire(VOTE, candidate)
             return
-        answer = _partition(exchange.read_response(response))
-        if answer is None:
+        result = _partition(exchange.read_response(response))
+        if result is None:
             return
         voter = exchange.responder
-        self._record_epoch(voter, answer.leader_epoch, answer.leader_id)
-        if not answer.vote_granted:
+        self._record_epoch(voter, result.leader_epoch, result.leader_id)
+        if not result.vote_granted:
             return
         self._note_state(voter)
         self._history.votes.append(
@@ -183,7 +183,7 @@ class QuorumRecorder:
                 voter_id=self._ids[voter],
                 candidate_id=requested.replica_id,
                 epoch=requested.replica_epoch,
-                voter_epoch=answer.leader_epoch,
+                voter_epoch=result.leader_epoch,
                 seconds=now,
                 is_pre_vote=is_pre_vote,
                 claimed_end=claimed_end,
@@ -209,13 +209,13 @@ class QuorumRecorder:
                 )
                 self._history.announcements.append(announced)
             return
-        answer = _partition(exchange.read_response(response))
-        if answer is None:
+        result = _partition(exchange.read_response(response))
+        if result is None:
             return
-        self._record_epoch(exchange.responder, answer.leader_epoch, answer.leader_id)
-        if answer.error_code is ErrorCode.none:
+        self._record_epoch(exchange.responder, result.leader_epoch, result.leader_id)
+        if result.error_code is ErrorCode.none:
             what = "its beginning" if exchange.api_key == ApiKey.BEGIN_QUORUM_EPOCH else "its end"
-            self._record_claim(exchange.responder, requested.leader_epoch, answer.leader_epoch, what)
+            self._record_claim(exchange.responder, requested.leader_epoch, result.leader_epoch, what)
 
     def _record_epoch(self, node: str, epoch: int, leader_id: int = -1) -> None:
         if epoch < 0 or self._reported_epochs.get(node) == (epoch, leader_id):
@@ -250,7 +250,7 @@ class QuorumRecorder:
 
     def _on_fetch_request(self, exchange: Exchange) -> None:
         if not any(name in exchange.request for name in _METADATA_NAMES):
-            # Most are of other topics, and need not be read.
+            # Most fetch other topics.
             return
         request = exchange.read_request()
         topic = next((one for one in request.topics if _is_metadata(one)), None)
@@ -280,10 +280,10 @@ class QuorumRecorder:
         topic = next(iter(exchange.read_response(response).responses), None)
         if topic is None:
             return
-        (answer,) = topic.partitions
-        leader = answer.current_leader
+        (result,) = topic.partitions
+        leader = result.current_leader
         self._record_epoch(exchange.responder, leader.leader_epoch, leader.leader_id)
-        if answer.error_code is not ErrorCode.none:
+        if result.error_code is not ErrorCode.none:
             return
         self._record_claim(exchange.responder, requested.current_leader_epoch, leader.leader_epoch, "a fetch")
         if exchange.requester in self._voters:
@@ -295,9 +295,9 @@ class QuorumRecorder:
                     seconds=self._world.now,
                 )
             )
-        if answer.high_watermark >= 0:
+        if result.high_watermark >= 0:
             self._commit_recorder.on_high_watermark(
-                exchange.requester, exchange.responder, leader.leader_epoch, answer.high_watermark
+                exchange.requester, exchange.responder, leader.leader_epoch, result.high_watermark
             )
 
     # ---- brokers
@@ -359,5 +359,5 @@ def _is_metadata(topic: Message) -> bool:
 
 
 def _partition(message: Message) -> Message | None:
-    """The one of the metadata log: nothing else is voted on."""
+    """The partition of the metadata log."""
     return next((partition for topic in message.topics for partition in topic.partitions), None)

@@ -1,4 +1,4 @@
-"""Faults that know who leads a partition, and what its copies hold: see `strikes` for all others."""
+"""Faults that depend on the leaders and replicas of partitions; `fault_injection` has all others."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -7,16 +7,16 @@ from odradek.sim.cluster import Cluster
 from odradek.sim.faults import Fault
 from odradek.sim.triggers import SHRINK
 
-# Long enough for whoever is not heard to be fenced, for another one to lead, and for that one to write more.
+# Long enough for the leader to be fenced and for its successor to append records.
 _DEPOSED_SECONDS_MIN: Final = 3.0
 _OUT_OF_SYNC_SECONDS: Final = 2.0
-_LAST_WORDS_SECONDS: Final = 0.05
+_ISOLATED_SECONDS: Final = 0.05
 _LATE_SECONDS: Final = 0.2
 _LATE_FOR_SECONDS: Final = 2.0
 
 
 def _depose(fault: Fault, cluster: Cluster) -> None:
-    """A leader is not heard by the other nodes, and clients still write to it: its log and its successor's part."""
+    """Isolates a leader from the other nodes while clients still write to it: its log and its successor's diverge."""
     leaders = cluster.replicas.leaders() if cluster.replicas is not None else []
     if leaders:
         leader = leaders[int(fault.amount * len(leaders))].leader
@@ -25,9 +25,9 @@ def _depose(fault: Fault, cluster: Cluster) -> None:
         cluster.block_links(links, max(fault.lasts_seconds, _DEPOSED_SECONDS_MIN))
 
 
-def _desert(fault: Fault, cluster: Cluster) -> None:
-    """A follower falls behind and is no longer waited for; what is acknowledged then, the leader tells to nobody else
-    before it dies. Its successor does not know that it is committed, and the follower comes back, slowly."""
+def _crash_after_shrink(fault: Fault, cluster: Cluster) -> None:
+    """Removes a follower from the ISR, then crashes the leader before other nodes receive its new high watermark. Its
+    successor does not know what is committed, and the follower returns over a slow link."""
     followed = [one for one in cluster.replicas.leaders() if one.in_sync] if cluster.replicas is not None else []
     if not followed:
         return
@@ -37,11 +37,11 @@ def _desert(fault: Fault, cluster: Cluster) -> None:
     others = [name for name in cluster.nodes if name not in (leader, follower)]
     cluster.block_links([(leader, follower), (follower, leader)], _OUT_OF_SYNC_SECONDS)
 
-    def left_alone() -> None:
-        cluster.block_links([(leader, other) for other in others], _LAST_WORDS_SECONDS)
-        scheduler.call_after(_LAST_WORDS_SECONDS, die)
+    def isolate_leader() -> None:
+        cluster.block_links([(leader, other) for other in others], _ISOLATED_SECONDS)
+        scheduler.call_after(_ISOLATED_SECONDS, crash)
 
-    def die() -> None:
+    def crash() -> None:
         node = cluster.nodes[leader]
         if not (node.computer.is_running and cluster.may_crash(node)):
             return
@@ -53,15 +53,14 @@ def _desert(fault: Fault, cluster: Cluster) -> None:
                 link.extra_seconds = _LATE_SECONDS
                 scheduler.call_after(_LATE_FOR_SECONDS, link.become_normal)
 
-    cluster.triggers.on_next(SHRINK, leader, left_alone)
+    cluster.triggers.on_next(SHRINK, leader, isolate_leader)
 
 
 def _flip_record(fault: Fault, cluster: Cluster) -> None:
-    """A broker dies, and of what it had not closed yet a bit is another when it comes back.
+    """Crashes a broker and flips a bit in its active segments.
 
-    Only where somebody else who lives has everything: recovery cuts the log there, and what is gone has to be fetched.
-    What was closed is not looked at again by the next start, nor is it by Kafka's: a bit that is lost there is for
-    whoever reads it to find.
+    Only if another live replica has all records: recovery truncates the log, and the broker fetches the rest again.
+    Like Kafka, the next start does not check closed segments: there a flipped bit is found when it is read.
     """
     node, replicas = cluster.nodes[fault.node], cluster.replicas
     if replicas is None or not (node.is_wanted and node.computer.is_running) or not replicas.may_crash(node):
@@ -74,6 +73,6 @@ def _flip_record(fault: Fault, cluster: Cluster) -> None:
 
 REPLICA_FAULTS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "deposed": _depose,
-    "deserted": _desert,
+    "deserted": _crash_after_shrink,
     "flipped-record": _flip_record,
 }

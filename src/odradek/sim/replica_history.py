@@ -1,4 +1,4 @@
-"""What disks held of replicated partitions, and how nodes ended: all that the checkers of replicas know."""
+"""The contents of replicas on disk, and how nodes ended: the input of the replica checkers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from odradek.sim.stored_log import StoredBatch
 
 
 class MetadataEnd(NamedTuple):
-    """Up to where the metadata log went: of the voter whose log went farthest."""
+    """The end of the longest metadata log among the voters."""
 
     epoch: int
     end_offset: int
@@ -21,23 +21,23 @@ class MetadataEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """Every broker's log of one partition at one moment, by its id; those that have none are left out."""
+    """The replicas of one partition at one time, by broker id."""
 
     seconds: float
     partition: TopicPartition
     metadata: MetadataEnd
     logs: Mapping[int, tuple[StoredBatch, ...]]
     high_watermarks: Mapping[int, int]
-    """As brokers had written them down; none where that was not looked at."""
+    """The checkpointed high watermarks; empty if they were not read."""
     unsynced: tuple[Send, frozenset[int]] | None = None
     """Something that was just acknowledged, and the brokers that a loss of power would take it from. None: a topic that
     does not promise to survive that."""
     is_thorough: bool
-    """Whether everything that was acknowledged is to be looked for, not only the latest."""
+    """Whether to check all acknowledged records, not only the latest."""
 
 
 class UncleanEnd(NamedTuple):
-    """A broker's process was ended by something else than itself."""
+    """An unclean shutdown of a broker."""
 
     broker_id: int
     seconds: float
@@ -45,15 +45,15 @@ class UncleanEnd(NamedTuple):
 
 
 class IsrChange(NamedTuple):
-    """What a leader asked for, and the controller agreed to: who is in sync, and in which of its lives."""
+    """An AlterPartition request that the controller accepted: the ISR with broker epochs."""
 
     topic_id: UUID
     partition: int
     partition_epoch: int
-    """That the partition has with the change."""
+    """The partition epoch after the change."""
     broker_epochs: tuple[tuple[int, int], ...]
     seconds: float
-    """When the controller agreed."""
+    """When the controller responded."""
 
 
 class CommittedRecord(NamedTuple):
@@ -62,7 +62,7 @@ class CommittedRecord(NamedTuple):
     record: MetadataRecord
 
     def is_since(self, end: MetadataEnd) -> bool:
-        """A later leader may begin below an end that was never committed: its epoch tells that this is newer."""
+        """A later leader may start below an uncommitted end: its epoch shows that its records are newer."""
         return (self.epoch, self.offset) >= (end.epoch, end.end_offset)
 
 

@@ -1,6 +1,6 @@
-"""Collected while a run lasts: what brokers' disks hold of replicated partitions whenever something is acknowledged.
+"""Records the contents of replicas on disk during a run, whenever records are acknowledged.
 
-Judging is left to the checkers.
+The checkers evaluate them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ _CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
 
 class Led(NamedTuple):
-    """A partition, with its leader and those in sync with it by their names."""
+    """A partition with the names of its leader and of the other ISR members."""
 
     partition: TopicPartition
     leader: str
@@ -44,7 +44,7 @@ class ReplicaRecorder:
         is_synced: bool,
         triggers: Triggers | None = None,
     ) -> None:
-        """`is_synced`: what is acknowledged is to be on disks, not only in memories."""
+        """`is_synced`: acknowledged records must be synced."""
         self._triggers: Final = triggers or Triggers()
         self._world: Final = world
         self._is_synced: Final = is_synced
@@ -63,17 +63,17 @@ class ReplicaRecorder:
         self._seen_end = MetadataEnd(-1, 0)
         world.network.watchers[ApiKey.ALTER_PARTITION] = self._on_isr_change
         for node in self._brokers.values():
-            node.add_end_listener(lambda node=node: self._ended(node))  # type: ignore[misc]
+            node.add_end_listener(lambda node=node: self._on_process_end(node))  # type: ignore[misc]
 
-    # ---- while it lasts
+    # ---- during the run
 
     def on_acknowledged(self, send: Send) -> None:
-        """A producer was answered."""
+        """A producer received an acknowledgement."""
         if send.outcome is Outcome.DONE:
             self._look_at(send.partition, is_thorough=False, acknowledged=send if self._is_synced else None)
 
     def _on_isr_change(self, exchange: Exchange, response: bytes | None) -> None:
-        """Of a controller that is not in the same process."""
+        """Sees only requests to a controller in another process."""
         if response is None:
             return
         requested = {
@@ -82,14 +82,14 @@ class ReplicaRecorder:
             for one in topic.partitions
         }
         for topic in exchange.read_response(response).topics:
-            for answer in topic.partitions:
-                wanted = requested[topic.topic_id, answer.partition_index]
-                if answer.error_code is ErrorCode.none and answer.partition_epoch == wanted.partition_epoch + 1:
+            for result in topic.partitions:
+                wanted = requested[topic.topic_id, result.partition_index]
+                if result.error_code is ErrorCode.none and result.partition_epoch == wanted.partition_epoch + 1:
                     members = getattr(wanted, "new_isr_with_epochs", ())
                     change = IsrChange(
                         topic.topic_id,
-                        answer.partition_index,
-                        answer.partition_epoch,
+                        result.partition_index,
+                        result.partition_epoch,
                         tuple((member.broker_id, member.broker_epoch) for member in members),
                         self._world.now,
                     )
@@ -102,7 +102,7 @@ class ReplicaRecorder:
         return state is not None and len(change.broker_epochs) < len(state.replicas)
 
     def record_periodically(self) -> None:
-        """Often enough to see who may lead soon after that has changed."""
+        """Records all replicas soon after the metadata has changed."""
         end = self._metadata_end()
         if end != self._seen_end:
             self._seen_end = end
@@ -110,10 +110,10 @@ class ReplicaRecorder:
                 self._look_at(partition, is_thorough=False)
         self._world.scheduler.call_after(_INTERVAL_SECONDS, self.record_periodically)
 
-    def _ended(self, node: NodeHost) -> None:
+    def _on_process_end(self, node: NodeHost) -> None:
         process = node.computer.process
         assert process is not None
-        # Killed, or at its end by itself, because its only disk failed: what it had not written down is forgotten.
+        # Killed, or stopped because its only disk failed: its checkpoints are not current.
         if process.exit_code != 0 and not self._stopped_cleanly(node):
             end = UncleanEnd(node.planned.node_id, self._world.now, self._metadata_end())
             self.history.unclean_ends.append(end)
@@ -146,7 +146,7 @@ class ReplicaRecorder:
         )
 
     def may_crash(self, node: NodeHost) -> bool:
-        """As every voter knows the cluster: what only one of them has written may never be committed."""
+        """Checks the metadata of every voter, because records on one voter may never be committed."""
         return node.planned.node_id not in self._brokers or all(
             self._may_crash(node.planned.node_id, _model_of(disk)) for disk in self._metadata
         )
@@ -159,7 +159,7 @@ class ReplicaRecorder:
         return leaves_eligible_replica(model, self._partitions, doubtful)
 
     def leaders(self) -> list[Led]:
-        """Of the partitions that have one, now."""
+        """The partitions that have a leader now."""
         model, names = self._model(), {broker_id: node.name for broker_id, node in self._brokers.items()}
         states = [(partition, model.partition(partition)) for partition in self._partitions]
         return [
@@ -169,7 +169,7 @@ class ReplicaRecorder:
         ]
 
     def flip_bit(self, node: NodeHost, share: float) -> Iterator[str]:
-        """In a batch of the last segment of each of its logs, where its checksum tells. Says where."""
+        """Flips a bit that the CRC covers in the last segment of each log, and describes where."""
         for partition in self._partitions:
             for log in self._logs[node.planned.node_id, partition]:
                 segments = log.segments()
@@ -183,7 +183,7 @@ class ReplicaRecorder:
                     log.files()[-1].flip_bit(place, int(share * 10_000) % 8)
                     yield f"has a bit flipped in {batch} of {partition}"
 
-    # ---- in the end
+    # ---- after the run
 
     def record_metadata(self) -> None:
         farthest = self._farthest()
@@ -191,10 +191,10 @@ class ReplicaRecorder:
         self.history.metadata = tuple(_records(farthest))
 
     def find_difference(self, starts: Callable[[TopicPartition], int]) -> str | None:
-        """What differs between the copies of a partition that the metadata log names; None: nothing does.
+        """The first difference between the replicas of a partition; None: they are equal.
 
-        Below `starts` is what was deleted. Something else may still lie there: so far back a follower does not look
-        for what is not its leader's, in Kafka neither.
+        Below `starts` records were deleted, and may differ: like in Kafka, a follower does not compare its log with the
+        leader's there.
         """
         model = self._model()
         for partition in self._partitions:
@@ -212,7 +212,7 @@ class ReplicaRecorder:
             bytes_of[broker_id] = found[0].data_from(start_offset)
         first, *others = bytes_of.items()
         for broker_id, data in others:
-            # Whole segments that were deleted may be gone at one of them already.
+            # One of them may have deleted whole segments already.
             if not data.endswith(first[1]) and not first[1].endswith(data):
                 return f"brokers {first[0]} and {broker_id} have {len(first[1])} and {len(data)} bytes, not the same"
         return None
@@ -234,7 +234,7 @@ class ReplicaRecorder:
         return _model_of(self._farthest())
 
     def _log(self, broker_id: int, partition: TopicPartition) -> tuple[StoredBatch, ...]:
-        """While it moves to another log dir, there may be two for a moment."""
+        """During a log dir move there may be two logs for a moment."""
         found = (log.batches() for log in self._logs[broker_id, partition])
         return max(found, key=lambda batches: batches[-1].last_offset if batches else -1)
 

@@ -1,4 +1,4 @@
-"""A failed run, told so that somebody can understand it: what was false, which faults it took, and what happened."""
+"""Describes a failed run: the violations, the faults that it needs, and the timeline."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def describe(result: Result, kept: Sequence[int] | None = None) -> Iterator[str]
 
 
 def timeline(events: Sequence[Event], violation: Violation) -> Iterator[str]:
-    """What led to it: faults, the lives of nodes, and what clients asked and heard of the same partition or topic."""
+    """The faults, process events, requests and responses of the same partition or topic before the violation."""
     subjects = set(_SUBJECT.findall(violation.what))
     listener = [event for event in events if event.is_major and _concerns(event, subjects)]
     before = [event for event in listener if event.seconds <= violation.seconds]
@@ -45,7 +45,7 @@ def timeline(events: Sequence[Event], violation: Violation) -> Iterator[str]:
         yield f"  … {len(before) - _LINES_MAX} earlier events: --trace shows all of them"
     for event in before[-_LINES_MAX:]:
         yield f"  {event}".splitlines()[0]
-    yield f"  {violation.seconds:12.6f}  FALSE         {violation.rule}: {violation.what}".splitlines()[0]
+    yield f"  {violation.seconds:12.6f}  VIOLATION                 {violation.rule}: {violation.what}".splitlines()[0]
 
 
 def _concerns(event: Event, subjects: set[str]) -> bool:

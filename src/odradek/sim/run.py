@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients, its faults, then healing, and the question whether anything was false."""
+"""One run: a cluster, its clients and faults, recovery, and the checkers."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Result:
     seed: int
     scenario: str
     faults: tuple[Fault, ...]
-    """All that were drawn, those that were left out as well."""
+    """All faults that were drawn, including those not injected."""
     violations: tuple[Violation, ...]
     trace_hash: str
     simulated_seconds: float
@@ -54,9 +54,9 @@ class Result:
 def run_seed(
     seed: int, scenario: Scenario, *, only_faults: Collection[int] | None = None, keep_trace: bool = False
 ) -> Result:
-    """`only_faults` are the places, in the list of those drawn, of the faults that may strike; None: all."""
+    """`only_faults`: the indexes of the faults to inject; None: all."""
     with simulated_world(seed, keep_trace=keep_trace) as world:
-        # Of the run itself nothing may be held here: what it leaves is collected when the world ends.
+        # No reference to the run may remain here: its objects are collected when the world ends.
         return _run_in(world, scenario, only_faults)
 
 
@@ -173,19 +173,19 @@ class _Run:
         return found
 
     def _play(self) -> list[Violation]:
-        """Returns what did not come to its end."""
+        """Returns the steps that did not complete."""
         world, workload = self._world, self.workload
         for node in self._nodes:
             node.start()
         workload.create_topics()
         if not world.run_for(_START_SECONDS_MAX, lambda: workload.is_finished):
-            return [self._stuck("the cluster does not serve")]
+            return [self._stuck("the cluster does not start")]
         workload.begin()
         if self._replicas is not None:
             self._replicas.record_periodically()
         schedule(self._faults_to_inject, self._cluster)
         world.run_for(self._scenario.fault_seconds)
-        world.trace.major("fault", "everything is healed")
+        world.trace.major("fault", "all faults end")
         self._cluster.heal()
         world.run_for(_AFTER_HEALING_SECONDS)
         workload.finish()
@@ -202,10 +202,10 @@ class _Run:
                 node.start()
         workload.inspect()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
-            return [*stuck, self._stuck(f"the cluster does not become whole: {workload.problem}")]
+            return [*stuck, self._stuck(f"the cluster does not become healthy: {workload.problem}")]
         workload.verify()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
-            return [*stuck, self._stuck("not everything can be read")]
+            return [*stuck, self._stuck("some records cannot be read")]
         self._quorum_recorder.record_all(ADMIN_TOPICS)
         self._is_verified = True
         return [*stuck, *self._compare_copies()]
@@ -217,11 +217,11 @@ class _Run:
         deadline = self._world.now + _RECOVERY_SECONDS_MAX
         starts = self.workload.history.may_be_deleted
         while (difference := replicas.find_difference(starts)) is not None and self._world.now < deadline:
-            # To read all of the copies after every step would take longer than the rest of the run.
+            # Reading all replicas after every step would take longer than the rest of the run.
             self._world.run_for(_BETWEEN_COMPARISONS_SECONDS)
         replicas.record_all()
         replicas.record_metadata()
-        return [] if difference is None else [self._stuck(f"copies differ: {difference}")]
+        return [] if difference is None else [self._stuck(f"replicas differ: {difference}")]
 
     def _stuck(self, what: str) -> Violation:
         return Violation(LIVENESS, what, self._world.now)

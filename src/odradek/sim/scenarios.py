@@ -1,4 +1,4 @@
-"""Kinds of runs: which faults may strike, and what topics promise to survive."""
+"""Scenarios: which faults are injected, and which guarantee must hold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,32 +19,32 @@ class Scenario:
     name: str
     promise: str
     fault_kinds: Sequence[str]
-    """Drawn from evenly; a kind named twice comes twice as often."""
+    """Drawn uniformly; a kind listed twice is twice as likely."""
     layout: Layout = ONE_NODE
     topic_configs: tuple[tuple[str, str], ...] = ()
     fault_seconds: float = 8.0
     fault_mean_seconds: float = 0.8
-    """How long a fault lasts, where that has a meaning."""
+    """The mean duration of faults that have one."""
     faults_min: int = 0
     faults_max: int = 8
     leader_share: float = 0.0
-    """How many of the faults strike whoever leads the quorum at that time."""
+    """The share of faults that affect the current leader of the quorum."""
     has_records: bool = True
-    """Whether anybody writes and reads; else there are administrators only."""
+    """Whether producers and consumers run; otherwise only admin clients do."""
     admin_seconds: Sequence[float] = (0.2, 1.0)
-    """Between two changes of an administrator: one of these is drawn."""
+    """The interval between two changes of an admin client, drawn from these."""
     changes_voters: bool = False
-    """Whether voters are taken out and added, where they are known by their directories."""
+    """Whether voters are removed and added, if the quorum is dynamic."""
     replication: Sequence[tuple[int, int]] = ()
-    """Replication factors of topics with min.insync.replicas, of which one is drawn. None: topics have one replica."""
+    """(replication factor, min.insync.replicas), of which one is drawn. Empty: topics have one replica."""
     node_properties: Sequence[tuple[str, Sequence[str]]] = ()
-    """Of all nodes, one value of each is drawn."""
+    """Node configs and the values to draw from."""
     has_transactions: bool = False
-    """Whether there are transactional producers, and readers of what they commit."""
+    """Whether transactional producers and read_committed consumers run."""
     has_groups: bool = False
-    """Whether there are groups, which commit offsets."""
+    """Whether consumer groups run."""
     keeps_eligible_replica: bool = False
-    """Whether a node dies only while another one that lives has everything that was committed."""
+    """Whether a node crashes only while another live replica has all committed records."""
 
 
 _NETWORK: Final = ("block", "block-back", "reset", "reset", "delay")
@@ -60,20 +60,20 @@ _PROCESS: Final = (
 
 PROCESS_CRASHES: Final = Scenario(
     name="process-crashes",
-    promise="A: processes die, the page cache survives",
+    promise="A: processes crash; the page cache survives",
     fault_kinds=(*_PROCESS, *_NETWORK, "clock-jump", "slow-disk", "full-disk", "failing-disk"),
 )
 POWER_LOSS: Final = Scenario(
     name="power-loss",
-    promise="C: power is lost, for topics that are synced before they acknowledge",
-    # No syncs that fail: what such a disk holds after a later loss of power is nobody's promise.
+    promise="C: power loss, for topics with flush.messages=1",
+    # Without failing fsyncs: nothing is guaranteed about such a disk after a later power loss.
     fault_kinds=(
         *("power-loss-at-step", "power-loss-at-disk", "power-loss-at-disk", "power-loss-at-sync", "power-loss-at-sync"),
         *("crash-at-step", "crash-at-disk", "crash-at-sync", "restart", "reset", "block", "delay", "slow-disk"),
     ),
     topic_configs=(("flush.messages", "1"),),
 )
-# Between nodes, and between them and clients. Longer than elections and sessions take.
+# Between nodes, and between nodes and clients; longer than elections and session timeouts.
 _PARTITIONS: Final = (
     "isolated",
     "isolated",
@@ -90,7 +90,7 @@ _POWER: Final = ("power-loss-at-step", "power-loss-at-disk", "power-loss-at-sync
 
 THREE_NODES: Final = Scenario(
     name="three-nodes",
-    promise="19 and 23: three voters, which are brokers too, lose power, connections and patience",
+    promise="19 and 23: three combined nodes with power loss, network faults and crashes",
     layout=THREE_COMBINED,
     fault_kinds=(
         *(*_PARTITIONS, *_POWER, *_PROCESS, "slow-disk", "clock-jump", "stalled"),
@@ -110,7 +110,7 @@ FIVE_NODES: Final = replace(
 )
 ELECTIONS: Final = Scenario(
     name="elections",
-    promise="19 and 23: three voters that change metadata all the time, and mostly the leader is struck",
+    promise="19 and 23: three voters under constant metadata changes; faults mostly affect the leader",
     layout=THREE_COMBINED,
     fault_kinds=(
         *("isolated", "isolated", "isolated-at-append", "isolated-at-append", "torn-off", "torn-off", "torn-off"),
@@ -140,11 +140,10 @@ ELECTIONS: Final = Scenario(
 VOTERS_CHANGE: Final = replace(
     ELECTIONS,
     name="voters-change",
-    promise="19 and 23: as elections, while voters are taken out and added again",
+    promise="19 and 23: as elections, while voters are removed and added",
     changes_voters=True,
 )
-# Sessions and lags so short that a fault of a second or two has its consequences; and the whole metadata log is kept,
-# for whoever wants to know how everything came about.
+# Timeouts so short that a fault of a second or two has consequences; the checkers need the whole metadata log.
 _REPLICA_PROPERTIES: Final = (
     ("broker.session.timeout.ms", ("1000", "2000")),
     ("broker.heartbeat.interval.ms", ("200", "500")),
@@ -159,7 +158,7 @@ _REPLICA_PROPERTIES: Final = (
 )
 REPLICAS_CRASH: Final = Scenario(
     name="replicas-crash",
-    promise="A: any of three brokers die, any number at a time, while partitions move; the page cache survives",
+    promise="A: any number of three brokers crash during reassignments; the page cache survives",
     layout=THREE_COMBINED,
     fault_kinds=(*_PARTITIONS, *_PROCESS, *_PROCESS, "restart-in-turn", "slow-disk", "full-disk", "failing-disk"),
     replication=((3, 2), (3, 2), (2, 2), (2, 1)),
@@ -171,7 +170,7 @@ REPLICAS_CRASH: Final = Scenario(
 REPLICAS_POWER_LOSS: Final = replace(
     REPLICAS_CRASH,
     name="replicas-power-loss",
-    promise="B: of four brokers fewer lose power than min.insync.replicas says, while partitions move",
+    promise="B: fewer of four brokers than min.insync.replicas lose power during reassignments",
     layout=THREE_COMBINED_ONE_BROKER,
     fault_kinds=(*_PARTITIONS, *_POWER, *_POWER, *_PROCESS, "restart-in-turn", "slow-disk"),
     replication=((3, 2), (3, 2), (2, 2)),
@@ -180,21 +179,21 @@ REPLICAS_POWER_LOSS: Final = replace(
 REPLICAS_FLUSHED: Final = replace(
     REPLICAS_CRASH,
     name="replicas-flushed",
-    promise="C: any of three brokers lose power, for topics that are synced before they acknowledge",
+    promise="C: any of three brokers lose power, for topics with flush.messages=1",
     fault_kinds=REPLICAS_POWER_LOSS.fault_kinds,
     topic_configs=(("flush.messages", "1"),),
 )
 REPLICAS_APART: Final = replace(
     REPLICAS_CRASH,
     name="replicas-apart",
-    promise="A: as replicas-crash, of three brokers with three controllers elsewhere",
+    promise="A: as replicas-crash, with three brokers and three separate controllers",
     layout=THREE_CONTROLLERS_THREE_BROKERS,
     replication=((3, 2), (2, 2), (2, 2), (3, 3), (2, 1)),
 )
 REPLICAS_DEPOSED: Final = replace(
     REPLICAS_APART,
     name="replicas-deposed",
-    promise="A: as replicas-apart; leaders that clients still reach are deposed, or die with what only they know",
+    promise="A: as replicas-apart; reachable leaders are replaced, or crash before their high watermark is known",
     fault_kinds=(
         *("deposed", "deposed", "deposed", "deserted", "deserted", "deserted"),
         *("crash-at-step", "crash-at-disk", "isolated", "flapping", "pause", "delay"),
@@ -210,14 +209,14 @@ REPLICAS_DEPOSED: Final = replace(
 REPLICAS_DAMAGED: Final = replace(
     REPLICAS_POWER_LOSS,
     name="replicas-damaged",
-    promise="B: as replicas-power-loss, and what a broker that died had not closed may have lost a bit",
+    promise="B: as replicas-power-loss; active segments of crashed brokers may have a flipped bit",
     fault_kinds=(*_PARTITIONS, *_POWER, *_PROCESS, *("flipped-record",) * 10),
     faults_min=3,
 )
 TRANSACTIONS: Final = replace(
     REPLICAS_CRASH,
     name="transactions",
-    promise="9 to 13: any of three brokers die, coordinators among them, while transactions run",
+    promise="9 to 13: any of three brokers crash, also coordinators, during transactions",
     has_records=False,
     has_transactions=True,
     replication=((3, 2),),
@@ -234,7 +233,7 @@ TRANSACTIONS: Final = replace(
 GROUPS: Final = replace(
     REPLICAS_CRASH,
     name="groups",
-    promise="14 and 15: groups go on, whoever of three brokers dies, and what they have committed stays",
+    promise="14 and 15: groups keep running and committed offsets stay when brokers crash",
     fault_kinds=(*_PARTITIONS, *_PROCESS, *_PROCESS, "restart-in-turn", "slow-disk", "clock-jump"),
     replication=((3, 2),),
     has_groups=True,
@@ -267,7 +266,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         GROUPS,
     )
 }
-# Where a seed is to choose. What one has chosen it goes on choosing when kinds of runs are added.
+# The default scenario of a seed does not change when scenarios are added.
 _IN_TURN: Final = (
     *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS),
     *(REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART),

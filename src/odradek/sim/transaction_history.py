@@ -1,4 +1,4 @@
-"""What transactional clients asked and heard, and what readers of committed records saw."""
+"""Requests and responses of transactional producers, and what read_committed consumers read."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,10 +13,10 @@ class Fate(Enum):
     """Of a transaction, as its producer knows it."""
 
     NEVER_COMMITTED = "never committed"
-    """Nobody asked for it, or an abort was acknowledged."""
+    """No commit was requested, or an abort was acknowledged."""
     COMMITTED = "committed"
     UNKNOWN = "unknown"
-    """A commit was asked for, and not acknowledged."""
+    """A commit was requested, and not acknowledged."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Attempt:
 
 
 class ProducerInitialized(NamedTuple):
-    """An instance was given an epoch of its own."""
+    """An InitProducerId response."""
 
     transactional_id: str
     instance: str

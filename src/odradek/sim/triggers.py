@@ -1,17 +1,17 @@
-"""Moments of a node's life that a fault may wait for: right after a vote was given, or a batch was written."""
+"""Events of a node that a fault can wait for, e.g. right after it granted a vote or wrote a batch."""
 
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
 VOTE: Final = "vote"
-"""It gave its vote away, or asked for another's."""
+"""It granted or requested a vote."""
 APPEND: Final = "append"
 """It wrote to its metadata log."""
 LEAD: Final = "lead"
-"""It wrote the first record of its epoch, of which nobody has heard yet."""
+"""It wrote the first record of its epoch, which no other node has received yet."""
 SHRINK: Final = "shrink"
-"""It is about to hear who is in sync with it now, as it wanted: not everybody."""
+"""The controller has accepted its ISR shrink, and the response is on its way."""
 
 
 class Triggers:

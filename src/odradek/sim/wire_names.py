@@ -1,6 +1,4 @@
-"""Requests and responses read off the frames as they are written to a connection: named for the timeline, and shown
-to whoever watches what nodes tell each other.
-"""
+"""Decodes the requests and responses written to a connection, for the timeline and for the watchers of an API."""
 
 from collections.abc import Callable, Iterator
 from struct import Struct
@@ -47,12 +45,12 @@ class Exchange(NamedTuple):
         return f"{api_key_map.get(self.api_key, self.api_key)} v{self.version} #{self.correlation_id}"
 
 
-# Told of a request when it is sent, and again, with the response's frame, when it is answered.
+# Called with each request, and again with the frame of its response.
 Watcher = Callable[[Exchange, bytes | None], None]
 
 
 class WireNames:
-    """Of one connection: what was asked, by correlation id, so that the answers have a name as well."""
+    """The pending requests of one connection by correlation id, so that responses can be named."""
 
     def __init__(self, client: SocketEnd) -> None:
         self._client: Final = client
@@ -81,7 +79,7 @@ class WireNames:
         exchange = Exchange(end.host, end.remote_host, api_key, version, correlation_id, request)
         if len(self._asked) < _PENDING_MAX:
             self._asked[correlation_id] = exchange
-        end.note(f"asks {end.remote_host} {exchange}, {len(frame) + _LENGTH.size} bytes")
+        end.note(f"requests {end.remote_host} {exchange}, {len(frame) + _LENGTH.size} bytes")
         if watcher is not None:
             watcher(exchange, None)
 
@@ -91,7 +89,7 @@ class WireNames:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         exchange = self._asked.pop(correlation_id, None)
         name = f"#{correlation_id}" if exchange is None else exchange
-        end.note(f"answers {end.remote_host} {name}, {len(frame) + _LENGTH.size} bytes")
+        end.note(f"responds to {end.remote_host} {name}, {len(frame) + _LENGTH.size} bytes")
         if exchange is not None and (watcher := end.watcher(exchange.api_key)) is not None:
             watcher(exchange, frame)
 

@@ -1,4 +1,4 @@
-"""The clients of one run: producers, readers, somebody who sends rubbish, an administrator; and the final reader."""
+"""The clients of one run: producers, consumers, admin clients, and the final reader."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -38,7 +38,7 @@ INSPECTOR: Final = "inspector"
 _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta")}
 ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
 
-# Who comes to an end once he is told to finish, by the beginning of his name.
+# Clients that return after `is_finishing` is set, by the prefix of their name.
 _ENDING: Final = (
     "producer",
     "transactional-producer",
@@ -54,7 +54,7 @@ Work = Callable[[ClusterClient], Awaitable[None]]
 
 
 class _Finishing(Protocol):
-    """A client that begins nothing new once it is told to finish."""
+    """A client that starts nothing new once `is_finishing` is set."""
 
     is_finishing: bool
 
@@ -74,7 +74,7 @@ class Workload:
         changes_voters: bool = False,
         has_groups: bool = False,
     ) -> None:
-        """`log_dirs` by the name of the broker; `has_records`: whether anybody writes and reads."""
+        """`log_dirs` by the name of the broker; `has_records`: whether producers and consumers run."""
         self._world: Final = world
         self._plan: Final = plan
         self._bootstrap: Final = tuple((node.name, CLIENT_PORT) for node in plan.brokers)
@@ -92,7 +92,7 @@ class Workload:
         self._finishing: Final[list[_Finishing]] = []
         self._followers: Final[list[tuple[TopicPartition, Reader]]] = []
         self._inspector: Inspector | None = None
-        # Clients that come to an end, and have not yet.
+        # Clients that must return and have not yet.
         self._busy: Final[set[str]] = set()
         self._works: Final[dict[str, Work]] = {}
         self.transactions: Final = TransactionHistory()
@@ -188,7 +188,7 @@ class Workload:
             self._run(name, work, ends=name.startswith(_ENDING))
 
     def finish(self) -> None:
-        """Nobody begins anything new; what was begun is brought to its end."""
+        """Lets all clients complete what they have started."""
         for client in self._finishing:
             client.is_finishing = True
 
@@ -202,7 +202,7 @@ class Workload:
 
     @property
     def behind(self) -> list[str]:
-        """Readers that have not come to the end of what was acknowledged."""
+        """Readers that have not read all acknowledged records."""
         ends = dict.fromkeys(self.partitions, 0)
         for send in self.history.sends:
             if send.ended is not None and send.offset >= 0:
@@ -210,7 +210,7 @@ class Workload:
         return [str(partition) for partition, reader in self._followers if reader.position < ends[partition]]
 
     def inspect(self) -> None:
-        """Waits until the cluster is whole again; `complaint` says what is missing."""
+        """Waits until the cluster is healthy; `problem` describes what is missing."""
 
         async def work(client: ClusterClient) -> None:
             self._inspector = Inspector(client, self._plan, self._replication_factor)
@@ -220,10 +220,10 @@ class Workload:
 
     @property
     def problem(self) -> str:
-        return "nobody could ask" if self._inspector is None else self._inspector.problem
+        return "no broker could be queried" if self._inspector is None else self._inspector.problem
 
     def verify(self) -> None:
-        """Reads everything once more, and looks at every topic."""
+        """Reads all records once more and describes every topic."""
 
         async def work(client: ClusterClient) -> None:
             for partition in self.transactional_partitions:

@@ -1,4 +1,4 @@
-"""One simulation: virtual time, the network, the machines on it, and where all chance comes from."""
+"""One simulation: virtual time, the network, its computers, and the sources of randomness."""
 
 import gc
 import logging
@@ -26,7 +26,7 @@ class World:
         self.computers: Final[dict[str, Computer]] = {}
 
     def random(self, purpose: str) -> Random:
-        """One source for each purpose: a fault less must not change what clients write."""
+        """One source per purpose, so that leaving out a fault does not change what clients write."""
         return Random(f"{self.seed}/{purpose}")
 
     @property
@@ -43,7 +43,7 @@ class World:
 
     @property
     def unexpected(self) -> list[tuple[str, str]]:
-        """Errors that no program should make, by machine."""
+        """Unexpected errors by computer."""
         return [
             (computer.name, what)
             for computer in self.computers.values()
@@ -52,7 +52,7 @@ class World:
         ]
 
     def close(self) -> None:
-        """Ends everything, and lets go of it: whoever still holds the world holds nothing else."""
+        """Ends all processes and drops all references to them."""
         for computer in self.computers.values():
             for process in computer.past_processes:
                 process.kill()
@@ -63,7 +63,7 @@ class World:
 
 
 class _TraceHandler(logging.Handler):
-    """What nodes log becomes part of the trace; an exception in it is one that nobody expected."""
+    """Adds log records to the trace; a record with a traceback is an unexpected error."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.INFO)
@@ -76,9 +76,9 @@ class _TraceHandler(logging.Handler):
         if record.exc_info:
             running.note_unexpected(logging.Formatter().format(record))
         elif record.levelno >= logging.WARNING:
-            running.trace.major(running.name, f"says: {record.getMessage()}")
+            running.trace.major(running.name, f"logs: {record.getMessage()}")
         else:
-            running.trace.minor(running.name, f"says: {record.getMessage()}")
+            running.trace.minor(running.name, f"logs: {record.getMessage()}")
 
 
 def _warned(
