@@ -1,4 +1,4 @@
-"""What stands before a REST catalog: asks for a token, and lets commits and their answers get lost."""
+"""A proxy in front of a REST catalog: requires a token, and drops commits or their responses."""
 
 import http.client
 import json
@@ -17,13 +17,13 @@ _TOKENS: Final = "/v1/oauth/tokens"
 
 
 class Fault(Enum):
-    """Of a commit."""
+    """A fault of one commit."""
 
-    UNHEARD = "the connection ends before the catalog has heard of it"
-    ANSWER_LOST = "it is done, and the connection ends without an answer"
-    ERROR_AFTER = "it is done, and the answer is an error of a server on the way"
-    UNAVAILABLE = "it is not done, since there is no time for it now"
-    LATE = "the connection ends, and it is done when `deliver_late` says so"
+    UNHEARD = "the connection ends before the catalog receives the commit"
+    ANSWER_LOST = "the commit is applied, and the connection ends without a response"
+    ERROR_AFTER = "the commit is applied, and a gateway responds with an error"
+    UNAVAILABLE = "the commit is not applied, and the response is 503"
+    LATE = "the connection ends, and `deliver_late` applies the commit"
 
 
 class CatalogFront:
@@ -31,18 +31,18 @@ class CatalogFront:
         self._port: Final = port
         self.address = ""
         self.token: str | None = None
-        """Who does not have it is refused."""
+        """Requests without this token are rejected."""
         self.credential: str | None = None
-        """CLIENT:SECRET, which the catalog's token is given for."""
+        """CLIENT:SECRET, for which the catalog returns its token."""
         self.faults: list[Fault] = []
-        """Of the next commits."""
+        """The faults of the next commits."""
         self.before_commit: Callable[[], None] = lambda: None
         self.after_commit: Callable[[], None] = lambda: None
         self.commits = 0
         self._late: list[Callable[[], None]] = []
 
     def refusal(self, path: str, body: bytes, authorization: str | None) -> dict[str, Any] | None:
-        """What is said to who may not ask. It repeats what was sent, as a careless server does."""
+        """The error of an unauthorized request. It repeats the credentials, as a careless server does."""
         if path.startswith(_TOKENS) and self.credential is not None:
             form = parse_qs(body.decode())
             given = f"{form['client_id'][0]}:{form['client_secret'][0]}"
@@ -57,15 +57,15 @@ class CatalogFront:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
             connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            response = connection.getresponse()
+            return response.status, response.read()
         finally:
             connection.close()
 
-    def commit(self, ask: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes] | None:
-        """The answer, or None if there is none."""
+    def commit(self, forward: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes] | None:
+        """Return the response, or None to close the connection without one."""
         self.commits += 1
-        # First: who is told of it may bring the next one.
+        # Take the fault first, because `before_commit` may cause the next commit.
         fault = self.faults.pop(0) if self.faults else None
         self.before_commit()
         match fault:
@@ -75,18 +75,18 @@ class CatalogFront:
                 error = {"message": "later", "type": "ServiceUnavailableException", "code": 503}
                 return 503, json.dumps({"error": error}).encode()
             case Fault.LATE:
-                self._late.append(ask)
+                self._late.append(forward)
                 return None
-        answer = ask()
+        response = forward()
         self.after_commit()
         if fault is Fault.ERROR_AFTER:
             return 502, b"<html>Bad Gateway</html>"
-        return None if fault is Fault.ANSWER_LOST else answer
+        return None if fault is Fault.ANSWER_LOST else response
 
     def deliver_late(self) -> list[int]:
-        """The statuses that nobody waits for any more."""
+        """Forward the late commits and return their statuses."""
         late, self._late = self._late, []
-        return [ask()[0] for ask in late]
+        return [forward()[0] for forward in late]
 
 
 @contextmanager
@@ -98,20 +98,20 @@ def catalog_front(port: int) -> Iterator[CatalogFront]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             refused = front.refusal(self.path, body, self.headers.get("Authorization"))
             if refused is not None:
-                self.answer(401, json.dumps(refused).encode())
+                self.respond(401, json.dumps(refused).encode())
                 return
             kept = {name: value for name, value in self.headers.items() if name in ("Content-Type", "Content-type")}
 
-            def ask() -> tuple[int, bytes]:
+            def forward() -> tuple[int, bytes]:
                 return front.forward(self.command, self.path, body, kept)
 
             is_commit = self.command == "POST" and _COMMIT.search(self.path) is not None
-            answer = front.commit(ask) if is_commit else ask()
-            if answer is None:
+            response = front.commit(forward) if is_commit else forward()
+            if response is None:
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
-            self.answer(*answer)
+            self.respond(*response)
 
         do_GET = do_POST = do_HEAD = do_DELETE = _pass
 

@@ -1,4 +1,4 @@
-"""Certificates for servers of tests, by openssl."""
+"""Certificates for test servers, created by openssl."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests import components
 
 
 def make_certificate(directory: Path) -> Path:
-    """A key and a certificate of its own for 127.0.0.1, both in the file that is returned."""
+    """Create a key and a self-signed certificate for 127.0.0.1 and return the file with both."""
     openssl = components.require("openssl", lambda: components.find_program("openssl"))
     key, made, both = directory / "key.pem", directory / "certificate.pem", directory / "both.pem"
     kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"

@@ -1,4 +1,4 @@
-"""What some tests need besides Python: found once, and named in the summary where it is missing.
+"""External components that some tests need: looked up once, and listed in the summary if missing.
 
 A missing component skips the tests that need it. With CI=true it fails them instead: there, everything must be proven.
 """
@@ -21,7 +21,7 @@ QUIX_STREAMS_REQUIREMENTS = Path(__file__).with_name("quix_streams_requirements.
 
 
 class ComponentMissing(Exception):
-    """Says what is not there and how to get it."""
+    """States which component is missing and how to install it."""
 
 
 # Component name -> why it is missing.
@@ -34,7 +34,7 @@ def required_in_ci() -> bool:
 
 
 def require(name: str, resolve: Callable[[], T]) -> T:
-    """What `resolve` finds, looked for once per run; its ComponentMissing skips or fails the calling test."""
+    """The result of `resolve`, called once per run; its ComponentMissing skips or fails the calling test."""
     if name not in _found and name not in missing:
         try:
             _found[name] = resolve()
@@ -62,12 +62,12 @@ def find_program(name: str) -> str:
 
 
 def cache_directory() -> Path:
-    """Where downloads that outlive a test run are kept."""
+    """The directory for downloads that are kept between test runs."""
     return Path(os.environ.get("ODRADEK_CACHE", ROOT / ".cache"))
 
 
 def kafkajs_modules() -> Path:
-    """A node_modules directory with kafkajs in it, installed on first need."""
+    """A node_modules directory with kafkajs, installed on first use."""
     find_program("node")
     directory = cache_directory() / f"kafkajs-{KAFKAJS_VERSION}"
     modules = directory / "node_modules"
@@ -81,7 +81,7 @@ def kafkajs_modules() -> Path:
 
 
 def quix_streams_python() -> Path:
-    """An interpreter that has Quix Streams, in an environment of its own: it asks for older clients than ours."""
+    """An interpreter with Quix Streams in its own environment, because it requires older clients."""
     directory = cache_directory() / "quix-streams"
     python, complete = directory / "bin" / "python", directory / ".complete"
     wanted = QUIX_STREAMS_REQUIREMENTS.read_text()

@@ -1,4 +1,4 @@
-"""How all tests run: what they need besides Python, what they measure, and which of them run side by side.
+"""Configuration of all tests: required components, measurements, and which tests run in parallel.
 
 The summary of a run lists missing components and measurements. Tiers of tests and reruns: tests/tiers.
 """
@@ -20,11 +20,11 @@ from tests.tiers.folders import folder_of, is_deterministic, lane_of
 
 pytest_plugins = ["tests.tiers.selection", "tests.tiers.summary", "tests.tiers.flaky", "pytester"]
 
-# The duration of one example depends on the machine, not on the code under test.
+# The duration of one example depends on the computer, not on the code under test.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", settings.get_profile("odradek"), max_examples=25)
 
-# A test that asks for one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
+# A test that uses one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
 _MARKER_OF_FIXTURE = {
     "apache_kafka_libs": "kafka",
     "streams_libs": "kafka",
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--reference", action="store_true", help="run tests against Apache Kafka too, where they are about Odradek"
     )
     parser.addoption(
-        "--record-transcripts", action="store_true", help="write down what Apache Kafka answers as tests/golden/wire"
+        "--record-transcripts", action="store_true", help="record Apache Kafka's responses in tests/golden/wire"
     )
 
 
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--reference"):
-        # What Apache Kafka 4.3.1 does is known once a test was written, and takes minutes to be seen again.
+        # The behaviour of Apache Kafka 4.3.1 does not change, and checking it again takes minutes.
         left_out = [item for item in items if item.get_closest_marker("reference")]
         items[:] = [item for item in items if not item.get_closest_marker("reference")]
         config.hook.pytest_deselected(items=left_out)
@@ -124,7 +124,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Takes what is to be read at the end of the run, whether or not the test passes."""
+    """Records a line for the summary of the run, whether or not the test passes."""
     return lambda text: record_property(_MEASURED, text)
 
 
@@ -157,5 +157,5 @@ def quix_streams_python() -> Path:
 
 @pytest.fixture(scope="session")
 def namespaces() -> None:
-    """Networks of one's own may be made here."""
+    """Skips the test if network namespaces cannot be created."""
     components.require("network namespaces", find_namespaces)

@@ -1,4 +1,4 @@
-"""A broker that leases its closed segments, which it rolls and forgets quickly."""
+"""A broker that leases its closed segments, and rolls and deletes segments quickly."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,9 @@ from tests.node_process import free_ports
 from tests.odradek_process import OdradekProcess
 
 SPARK: Final = ("spark", "a-secret-of-spark")
-"""May read all topics."""
+"""Credentials for all topics."""
 OTHER: Final = ("other", "another-secret-of-all")
-"""May read some."""
+"""Credentials for some topics."""
 
 
 class LeasingProcess(OdradekProcess):
@@ -41,5 +41,5 @@ class LeasingProcess(OdradekProcess):
         return sorted(one for one in self.log_dirs[0].iterdir() if one.name.startswith(".lease-"))
 
     def closed_end(self, topic: str) -> int:
-        """Where the active segment of the first partition begins."""
+        """The base offset of the first partition's active segment."""
         return max(int(one.stem) for one in (self.log_dirs[0] / f"{topic}-0").glob("*.log"))

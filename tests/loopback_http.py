@@ -1,4 +1,4 @@
-"""HTTP servers of tests, on the loopback."""
+"""HTTP servers for tests on the loopback interface."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    def answer(self, status: int, body: bytes) -> None:
+    def respond(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -21,7 +21,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(handler: type[QuietHandler]) -> Iterator[str]:
-    """The address, without a scheme."""
+    """Serve with this handler and yield the address without a scheme."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=lambda: server.serve_forever(poll_interval=0.05), daemon=True).start()
         try:

@@ -1,4 +1,4 @@
-"""Jars with all that they need, fetched once with Maven into the cache."""
+"""Jars and their dependencies, downloaded once with Maven into the cache."""
 
 import subprocess
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ _ROW = re.compile(r"\| `([^`]+)` \| (.+) \|")
 
 
 def _rows(heading: str) -> dict[str, str]:
-    """Of the table with this heading."""
+    """The rows of the table with this heading."""
     text = DOCUMENT.read_text()
     table = text[text.index(heading) :].split("\n\n")[0]
     return {match[1]: match[2] for line in table.splitlines() if (match := _ROW.fullmatch(line))}

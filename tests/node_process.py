@@ -27,22 +27,22 @@ POLL_INTERVAL_S = 0.005
 LISTENING_PORTS = range(12_000, 32_000)
 WORKERS_MAX = 8
 
-# Half a minute after its start a broker looks for what is past its retention: batches that tests made for good are.
+# Half a minute after its start a broker deletes expired segments, and the fixed timestamps of test batches are expired.
 KEEPS_OLD_RECORDS = {"log.initial.task.delay.ms": str(24 * 60 * 60 * 1000)}
 
-# Metadata v1 for no topic at all: the smallest question whose answer names the brokers.
+# Metadata v1 for no topic: the smallest request whose response lists the brokers.
 _METADATA_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 7, -1, 0)
 
 
 class NodeFailed(Exception):
-    """A node did not start, or ended by itself; the message ends with the last lines of its log."""
+    """A node did not start, or exited; the message ends with the last lines of its log."""
 
 
 def _own_ports() -> Iterator[int]:
-    """One after the other, so that none comes again before all others were used; other workers have others.
+    """Cycle through this worker's own ports, so that a port is reused as late as possible.
 
-    None of those that the system gives to whoever connects: the port of a node that is down would be taken, or a
-    connection attempt to it would meet itself.
+    They are outside the ephemeral range: a client could otherwise take the port of a node that is down, or connect to
+    itself.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS_MAX
     size = len(LISTENING_PORTS) // WORKERS_MAX
@@ -55,7 +55,7 @@ _PORTS = _own_ports()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now, in a row if nobody has one of those."""
+    """Ports that are not in use now, consecutive if possible."""
     found: list[int] = []
     while len(found) < count:
         with socket.socket() as probe:
@@ -68,7 +68,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Not gone, nor waiting to be taken note of; it may go while it is looked at."""
+    """Whether the process exists and is not a zombie; it may exit during the check."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -76,14 +76,14 @@ def is_alive(pid: int) -> bool:
 
 
 def serves(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether the node on this port answers Metadata and counts at least one broker alive."""
+    """Whether the node on this port responds to Metadata and lists at least one live broker."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             connection.sendall(_METADATA_REQUEST)
-            answer = connection.recv(12, socket.MSG_WAITALL)
+            response = connection.recv(12, socket.MSG_WAITALL)
     except OSError:
         return False
-    return len(answer) == 12 and struct.unpack_from(">i", answer, 8)[0] > 0
+    return len(response) == 12 and struct.unpack_from(">i", response, 8)[0] > 0
 
 
 class NodeProcess(ABC):
@@ -135,11 +135,11 @@ class NodeProcess(ABC):
         return dict(os.environ)
 
     def start(self) -> Self:
-        """Returns once the node answers clients; `started_in_s` then says how long that took."""
+        """Start the node and wait until it serves clients; `started_in_s` is the time that took."""
         return self.spawn().wait_until_ready()
 
     def spawn(self) -> Self:
-        """Formats the directories where that was not done, starts the process and returns at once."""
+        """Format unformatted directories, start the process and return at once."""
         self.prepare()
         self._spawned_at = time.monotonic()
         with self.output_file.open("ab") as output:
@@ -149,7 +149,7 @@ class NodeProcess(ABC):
         return self
 
     def prepare(self) -> None:
-        """All that has to be done before the process is started."""
+        """Do everything that must precede the start of the process."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config_file.write_text("".join(f"{key}={value}\n" for key, value in self.server_properties().items()))
         if not (self.log_dirs[0] / "meta.properties").exists():
@@ -163,7 +163,7 @@ class NodeProcess(ABC):
                 raise NodeFailed(f"{self.name} ended with {self.process.returncode}\n{self._last_output()}")
             if patience.is_over():
                 self.kill()
-                raise NodeFailed(f"{self.name} did not answer in {START_TIMEOUT_S:.0f} s\n{self._last_output()}")
+                raise NodeFailed(f"{self.name} did not respond in {START_TIMEOUT_S:.0f} s\n{self._last_output()}")
             time.sleep(POLL_INTERVAL_S)
         self.started_in_s = time.monotonic() - self._spawned_at
         return self
@@ -172,7 +172,7 @@ class NodeProcess(ABC):
         return serves(self.port, self.host)
 
     def stop(self) -> None:
-        """A clean stop, as an operator's; asserts that the node obeys."""
+        """Stop cleanly with SIGTERM and assert that the node exits."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()

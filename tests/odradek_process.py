@@ -16,7 +16,7 @@ class OdradekProcess(NodeProcess):
         return [str(ODRADEK), "format", "--cluster-id", self.cluster_id, "--config", str(self.config_file)]
 
     def environment(self) -> dict[str, str]:
-        # Compiled modules are kept between runs, as they are for everybody who installs the package.
+        # Compiled modules are kept between runs, as after an installation of the package.
         return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start_command(self) -> list[str]:

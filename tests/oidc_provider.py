@@ -1,4 +1,4 @@
-"""A provider of OpenID Connect that lets everybody in as whom it is told to, over HTTP."""
+"""A fake OpenID Connect provider over HTTP that authenticates every user with configurable claims."""
 
 import hashlib
 import json
@@ -29,16 +29,16 @@ class Provider:
         self.signing_key = self.own_key
         self.refuses = False
         self.claims: dict[str, Any] = {}
-        """What it says of people besides, or instead."""
-        self._asked: dict[str, str] = {}
+        """Claims added to, or replacing, the default claims."""
+        self._authorization: dict[str, str] = {}
 
     def authorize(self, query: str) -> str:
-        """Where the browser goes next, with the code."""
-        self._asked = {name: values[0] for name, values in parse_qs(query).items()}
-        back = urlencode({"code": CODE, "state": self._asked["state"]})
-        return f"{self._asked['redirect_uri']}?{back}"
+        """Return the redirect URL with the code."""
+        self._authorization = {name: values[0] for name, values in parse_qs(query).items()}
+        back = urlencode({"code": CODE, "state": self._authorization["state"]})
+        return f"{self._authorization['redirect_uri']}?{back}"
 
-    def answer(self, path: str, form: dict[str, list[str]], authorization: str) -> dict[str, Any] | None:
+    def respond(self, path: str, form: dict[str, list[str]], authorization: str) -> dict[str, Any] | None:
         if path == "/.well-known/openid-configuration":
             names = {"authorization_endpoint": "/authorize", "token_endpoint": "/token", "jwks_uri": "/keys"}
             return {"issuer": self.issuer} | {name: self.issuer + place for name, place in names.items()}
@@ -50,7 +50,7 @@ class Provider:
 
     def _token(self, form: dict[str, list[str]], authorization: str) -> dict[str, Any] | None:
         digest = hashlib.sha256(form["code_verifier"][0].encode()).digest()
-        is_same = urlsafe_b64encode(digest).rstrip(b"=").decode() == self._asked["code_challenge"]
+        is_same = urlsafe_b64encode(digest).rstrip(b"=").decode() == self._authorization["code_challenge"]
         is_known = b64decode(authorization.removeprefix("Basic ")) == b"odradek:se%2Fcret-word"
         if not is_same or not is_known or form["code"] != [CODE]:
             return None
@@ -59,7 +59,7 @@ class Provider:
             "aud": CLIENT,
             "sub": "7",
             "exp": int(time.time()) + 300,
-            "nonce": self._asked["nonce"],
+            "nonce": self._authorization["nonce"],
             "email": "Ann@example.org",
             "email_verified": True,
         } | self.claims
@@ -68,7 +68,7 @@ class Provider:
 
 @contextmanager
 def oidc_provider(host: str = "127.0.0.1") -> Iterator[Provider]:
-    """`host`: its name; another one than the console's makes it another site."""
+    """`host`: its host name; one that differs from the console's makes it another site."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -80,12 +80,12 @@ def oidc_provider(host: str = "127.0.0.1") -> Iterator[Provider]:
                 self.end_headers()
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            told = provider.answer(parts.path, parse_qs(body), self.headers.get("Authorization", ""))
-            answer = json.dumps(told).encode()
-            self.send_response(400 if told is None else 200)
-            self.send_header("Content-Length", str(len(answer)))
+            response = provider.respond(parts.path, parse_qs(body), self.headers.get("Authorization", ""))
+            encoded = json.dumps(response).encode()
+            self.send_response(400 if response is None else 200)
+            self.send_header("Content-Length", str(len(encoded)))
             self.end_headers()
-            self.wfile.write(answer)
+            self.wfile.write(encoded)
 
         do_POST = do_GET
 

@@ -1,7 +1,6 @@
-"""How long a test waits, in time in which the machine works.
+"""Timeouts of tests that do not count the time in which the computer was paused.
 
-Virtual machines are stopped and moved now and then, for a minute and more: nobody whom a test waits for could have done
-anything meanwhile.
+Virtual machines are sometimes paused or migrated for a minute or more, and no process makes progress meanwhile.
 """
 
 import os
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _STEP_S_MAX: Final = 1.0
-"""Whoever looks less often than that was not let to."""
+"""A longer gap between two checks means that the process was paused."""
 
 
 class Patience:
@@ -20,7 +19,7 @@ class Patience:
         self._looked_at = time.monotonic()
 
     def is_over(self) -> bool:
-        """To be asked every few milliseconds."""
+        """Must be called every few milliseconds."""
         now = time.monotonic()
         self._used_s += min(now - self._looked_at, _STEP_S_MAX)
         self._looked_at = now
@@ -28,12 +27,12 @@ class Patience:
 
 
 def withheld_seconds() -> float:
-    """For how long, since the machine started, somebody who wanted to compute or to reach the disk was kept waiting."""
+    """Seconds since boot in which some process waited for CPU or disk."""
     return sum(_stalled_seconds(Path("/proc/pressure", resource)) for resource in ("cpu", "io")) + _stolen_seconds()
 
 
 def _stalled_seconds(pressure: Path) -> float:
-    """Kernels that do not count it have withheld nothing that could be excused."""
+    """Stall time of one resource; 0 if the kernel does not report it."""
     if not pressure.exists():
         return 0.0
     some = pressure.read_text().splitlines()[0]
@@ -41,7 +40,7 @@ def _stalled_seconds(pressure: Path) -> float:
 
 
 def _stolen_seconds() -> float:
-    """Which the processors of a virtual machine were not given; whoever runs on one then does not count as waiting."""
+    """Time stolen by the hypervisor, which the kernel does not count as waiting."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0.0

@@ -1,11 +1,11 @@
-"""What a process has cost with all that it has started: where others work too, clocks alone say little."""
+"""CPU time of a process and its descendants, because wall clock time says little on a shared computer."""
 
 import os
 from pathlib import Path
 
 
 def processor_seconds(*leaving_out: int) -> float:
-    """Of this process and all below it, save those that are left out and what is below them."""
+    """CPU seconds of this process and its descendants, without `leaving_out` and their descendants."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
@@ -15,7 +15,7 @@ def processor_seconds(*leaving_out: int) -> float:
             continue
         process = int(file.parent.name)
         parents[process] = int(fields[1])
-        # Its own and those of children that have ended.
+        # Its own ticks and those of its exited children.
         ticks[process] = sum(map(int, fields[11:15]))
     total = 0
     for process in parents:

@@ -1,4 +1,4 @@
-"""What a user of confluent-kafka sets who wants to hear of a new leader soon."""
+"""confluent-kafka settings that find a new leader quickly."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Nodes of a quorum whose voters may change: the first of them, and a controller that is started beside it.
+"""Nodes of a quorum with dynamic voters: a first node and a second controller.
 
-What both products have in common; a product is mixed in below. Node 1 is broker and only voter, node 2 a controller
-that has no vote until it is given one.
+The base classes serve both products, which are mixed in below. Node 1 is a broker and the only voter; node 2 is a
+controller that is not a voter until it is added.
 """
 
 import socket
@@ -51,7 +51,7 @@ class _JoiningController(NodeProcess):
         }
 
     def wait_until_ready(self) -> Self:
-        """Until it listens: a controller has no broker's port to ask."""
+        """Ready once it listens, because a controller has no broker listener to query."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             try:
@@ -89,7 +89,7 @@ class QuorumNodes(NamedTuple):
 
 @contextmanager
 def quorum_nodes(product: str, libs: Path, directory: Path, properties: dict[str, str]) -> Iterator[QuorumNodes]:
-    """Both of them running."""
+    """Run both nodes."""
     first, second = directory / "first", directory / "second"
     if product == "kafka":
         voter: OdradekVoter | KafkaVoter = KafkaVoter(libs, first, properties=properties)

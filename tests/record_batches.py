@@ -121,7 +121,7 @@ def batch(
     crc: int | None = None,
     body: bytes | None = None,
 ) -> bytes:
-    """A batch of version 2; whatever is given replaces what would be right."""
+    """A batch of version 2; given fields replace the correct values."""
     if body is None:
         body = compress(codec, b"".join(encode_record(record, delta) for delta, record in enumerate(records)))
     if max_timestamp is None:
@@ -144,7 +144,7 @@ def batch(
 
 
 def parse_batches(data: bytes) -> list[BatchFields]:
-    """Every whole batch in a fetched records field; a last one cut short is passed over, as clients do."""
+    """Every complete batch in a fetched records field; a truncated last batch is skipped, as clients do."""
     found = []
     position = 0
     while position + HEADER_SIZE <= len(data):

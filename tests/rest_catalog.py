@@ -1,6 +1,6 @@
 """A real REST catalog: the server that Apache Iceberg tests its own clients with, as a process.
 
-It knows nobody by name; who may ask is decided by the front that tests put before it (`tests/catalog_front.py`).
+It does not authenticate clients; the proxy in front of it does (`tests/catalog_front.py`).
 """
 
 import subprocess
@@ -40,13 +40,13 @@ def require_rest_catalog() -> str:
 def _class_path() -> str:
     require_java()
     libs = fetched_jars(_NAME, _ARTIFACTS)
-    # Its files are reached by Hadoop's classes, which come with PySpark.
+    # It accesses files through Hadoop's classes, which come with PySpark.
     hadoop = sorted((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-*.jar"))
     return ":".join([f"{libs}/*", *map(str, hadoop)])
 
 
 class RestCatalogServer:
-    """Keeps what it knows in `directory`, so that it may be started again."""
+    """Keeps its state in `directory`, so that it can be restarted."""
 
     def __init__(self, class_path: str, directory: Path) -> None:
         self._class_path: Final = class_path
@@ -77,7 +77,7 @@ class RestCatalogServer:
 
     def _serves(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.address}/v1/config", timeout=5) as answer:
-                return bool(answer.status == 200)
+            with urllib.request.urlopen(f"{self.address}/v1/config", timeout=5) as response:
+                return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False

@@ -1,4 +1,4 @@
-"""A schema registry that says what it is told to, over HTTP."""
+"""A fake schema registry over HTTP with configurable responses."""
 
 import json
 import time
@@ -10,17 +10,17 @@ from tests.loopback_http import QuietHandler, served
 
 
 class FakeRegistry:
-    """`answers`: what there is at each path; JSON, or bytes as they are. Of others it says that it has none."""
+    """`responses`: JSON or raw bytes by path; other paths respond with 404."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Any] = {}
-        self.asked: list[tuple[str, str | None]] = []
-        """Paths, and who asked by `Authorization`."""
+        self.responses: dict[str, Any] = {}
+        self.requests: list[tuple[str, str | None]] = []
+        """Path and `Authorization` header of each request."""
         self.address = ""
         self.trouble: int | None = None
-        """The status of all its answers, if it has any."""
+        """The status of all responses, if set."""
         self.pause_s = 0.0
-        """Before each answer."""
+        """The delay before each response."""
 
 
 @contextmanager
@@ -29,16 +29,16 @@ def fake_registry() -> Iterator[FakeRegistry]:
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:
-            registry.asked.append((self.path, self.headers.get("Authorization")))
+            registry.requests.append((self.path, self.headers.get("Authorization")))
             time.sleep(registry.pause_s)
-            answer = registry.answers.get(self.path)
-            if answer is None:
-                answer = {"error_code": 40403, "message": "Schema not found"}
+            response = registry.responses.get(self.path)
+            if response is None:
+                response = {"error_code": 40403, "message": "Schema not found"}
                 status = 404
             else:
                 status = 200
-            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.answer(registry.trouble or status, body)
+            body = response if isinstance(response, bytes) else json.dumps(response).encode()
+            self.respond(registry.trouble or status, body)
 
     with served(Handler) as registry.address:
         yield registry

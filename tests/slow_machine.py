@@ -1,4 +1,4 @@
-"""A machine that lets everybody wait, made on purpose: tests that trust in its speed fail here, and not some day in CI.
+"""Simulates a slow computer: tests that depend on its speed fail here, and not some day in CI.
 
     make test-slow ARGS="tests/wire"
 
@@ -73,7 +73,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         pytest.skip("it watches for stalls")
 
 
-# In a process of its own, which nobody stops
+# In a separate process that is never stopped
 
 
 def _descendants(ancestor: int) -> Iterator[int]:
@@ -81,7 +81,7 @@ def _descendants(ancestor: int) -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             state, parent = stat.read_text().rsplit(") ", 1)[1].split()[:2]
-            # Whom a test has stopped itself is not for us to wake.
+            # A process that the test itself has stopped must not be woken.
             if state not in "TtZ":
                 children[int(parent)].append(int(stat.parent.name))
     found = [ancestor]
@@ -119,6 +119,6 @@ def stop_now_and_then(ancestor: int) -> None:
 
 
 if __name__ == "__main__":
-    # Or the end of pytest would leave somebody stopped.
+    # Run the cleanup on SIGTERM, so that no process stays stopped after pytest ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     stop_now_and_then(int(sys.argv[1]))

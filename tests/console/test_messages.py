@@ -176,12 +176,12 @@ def test_avro_and_protobuf_are_decoded_by_schema_and_other_values_shown_as_text(
     at_desk: Visitor, registry: FakeRegistry, new_topic: Callable[..., str]
 ) -> None:
     schema = {"type": "record", "name": "Order", "fields": [{"name": "note", "type": "string"}]}
-    registry.answers["/schemas/ids/7"] = {"schema": json.dumps(schema)}
+    registry.responses["/schemas/ids/7"] = {"schema": json.dumps(schema)}
     note = b"<script>document.title='owned'</script>\x1b"
     framed = b"\x00\x00\x00\x00\x07" + bytes([2 * len(note)]) + note
     serialized = {"schema": protobuf_schema(), "schemaType": "PROTOBUF"}
-    registry.answers["/schemas/ids/9"] = {"schema": 'syntax = "proto3"; …', "schemaType": "PROTOBUF"}
-    registry.answers["/schemas/ids/9?format=serialized"] = serialized
+    registry.responses["/schemas/ids/9"] = {"schema": 'syntax = "proto3"; …', "schemaType": "PROTOBUF"}
+    registry.responses["/schemas/ids/9?format=serialized"] = serialized
     # The index of the first message type, then field 1 of the message.
     message = b"\x00\x00\x00\x00\x09" + b"\x00" + b"\x0a" + bytes([len(note)]) + note
     topic = new_topic("by-schema", framed, b"plain", b"\x00\x00\x00\x00\x08x", message)

@@ -257,7 +257,7 @@ def test_records_by_a_registrys_schemas(
     # The id of a schema, and a number; of one there is no schema.
     framed.put(b"\0\0\0\0\1\x02", None, b"\0\0\0\0\2\x02", b"\0\0\0\0\1\x04")
     with fake_registry() as registry:
-        registry.answers = {"/schemas/ids/1": {"schema": json.dumps(order)}}
+        registry.responses = {"/schemas/ids/1": {"schema": json.dumps(order)}}
         settings = {"topic": "framed", "table": tmp_path / "table", "dead_letters": "framed-dead"}
         address = f"http://{registry.address}"
         job = Ingest(spark, broker, cluster, values=ValueKind.REGISTRY, registry=address, **settings)
@@ -536,7 +536,7 @@ def test_a_pipeline_with_a_schema_registry(
     named.put(b"{}", framed(1, orders.avro(3)[:-1]), framed(2, second + b"\xff"))
     nothing = dict.fromkeys(orders.row(0))
     with fake_registry() as registry:
-        registry.answers = {
+        registry.responses = {
             "/schemas/ids/1": {"schema": json.dumps(AVRO_ORDER)},
             "/schemas/ids/2": {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3";'},
             "/schemas/ids/2?format=serialized": {
@@ -558,7 +558,7 @@ def test_a_pipeline_with_a_schema_registry(
         with pytest.raises(UserError, match="schema 9 of a record: not found in the schema registry") as refused:
             run(registry)
         assert "ungeziefer" not in str(refused.value)
-        registry.answers["/schemas/ids/9"] = registry.answers["/schemas/ids/1"]
+        registry.responses["/schemas/ids/9"] = registry.responses["/schemas/ids/1"]
         assert run(registry).state == "done"
         assert rows() == [*map(orders.row, range(3)), nothing, orders.row(4), orders.row(5)]
         assert len(dead.records()) == 3

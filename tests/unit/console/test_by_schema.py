@@ -127,7 +127,7 @@ def test_schemas_are_requested_once_with_their_references(registry: FakeRegistry
     line = {"type": "record", "name": "Line", "fields": [{"name": "n", "type": "int"}]}
     basket = {"type": "record", "name": "Basket", "fields": [{"name": "line", "type": "Line"}]}
     named = [{"name": "Line", "subject": "a/line", "version": 2}]
-    registry.answers = {
+    registry.responses = {
         "/base/schemas/ids/1": {"schema": json.dumps(basket), "references": named},
         "/base/subjects/a%2Fline/versions/2": {"schema": json.dumps(line)},
         "/base/schemas/ids/2": {"schema": "syntax …", "schemaType": "PROTOBUF"},
@@ -144,11 +144,11 @@ def test_schemas_are_requested_once_with_their_references(registry: FakeRegistry
     for number, why in ((4, "not return a JSON object"), (5, "invalid response"), (6, "not found")):
         with pytest.raises(Undecodable, match=f"schema {number}: .*{why}"):
             decode_framed(framed(number, b""), decoders)
-    count = len(registry.asked)
+    count = len(registry.requests)
     client.decoders({1, 2, 3, 4, 5, 6})
-    assert len(registry.asked) == count
+    assert len(registry.requests) == count
     expected = base64.b64encode(b"ann:se cret").decode()
-    assert {authorization for _, authorization in registry.asked} == {f"Basic {expected}"}
+    assert {authorization for _, authorization in registry.requests} == {f"Basic {expected}"}
 
 
 def test_unreachable_schema_registry_is_reported_per_message() -> None:

@@ -139,7 +139,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     monkeypatch.setattr(ingest_module, "TopicRange", lambda *arguments, **options: Range(records))
     with fake_registry() as registry:
         for schema_id, schema in ((1, ORDER), (2, NOTED), (3, BOMB)):
-            registry.answers[f"/schemas/ids/{schema_id}"] = {"schema": json.dumps(schema)}
+            registry.responses[f"/schemas/ids/{schema_id}"] = {"schema": json.dumps(schema)}
         made = Job(tmp_path, records, registry)
 
         def send(spark: object, files: list[str], options: object, *, sink: Any, origin: object) -> None:
@@ -159,7 +159,7 @@ def test_ingest_decodes_with_registry_schemas_and_adds_columns(job: Job) -> None
     file.message_type.add(name="Order").field.add(name="id", number=1, type=5, label=1)
     text = base64.b64encode(file.SerializeToString()).decode()
     for form in ("", "?format=serialized"):
-        job.registry.answers[f"/schemas/ids/4{form}"] = {"schema": text, "schemaType": "PROTOBUF"}
+        job.registry.responses[f"/schemas/ids/4{form}"] = {"schema": text, "schemaType": "PROTOBUF"}
     job.records.values = [framed(1, b"\x02"), None, framed(4, b"\x00\x08\x05")]
     progress = job.run()
     assert (progress.batches, progress.rows, progress.dead_letters, progress.lag) == (1, 3, 0, 0)
@@ -172,7 +172,7 @@ def test_ingest_decodes_with_registry_schemas_and_adds_columns(job: Job) -> None
         (3, 2, "abc"),
         (4, 3, None),
     ]
-    asked = [path for path, _ in job.registry.asked]
+    asked = [path for path, _ in job.registry.requests]
     assert len(asked) == len(set(asked)) == 4
     stored = [one.read_bytes() for one in job.table.rglob("*") if one.is_file()]
     assert not any(b"secret" in one or job.registry.address.encode() in one for one in stored)
@@ -190,7 +190,7 @@ def test_a_repeated_batch_has_the_same_dead_letters(job: Job, monkeypatch: pytes
         planted.setattr(ParquetTable, "commit", raise_crash)
         job.run()
     # When the driver is back, the registry has what it had not when the letters were sent.
-    job.registry.answers["/schemas/ids/9"] = {"schema": json.dumps(ORDER)}
+    job.registry.responses["/schemas/ids/9"] = {"schema": json.dumps(ORDER)}
     assert job.run().dead_letters == 4
     first, again = job.letters
     assert (
@@ -229,7 +229,7 @@ def test_without_dead_letters_a_schema_may_be_registered_later(job: Job) -> None
         UserError, match=r"orders-0 \(schema 9: not found in the schema registry\)\. Nothing of this batch"
     ):
         job.run(dead_letters=None)
-    job.registry.answers["/schemas/ids/9"] = {"schema": json.dumps(ORDER)}
+    job.registry.responses["/schemas/ids/9"] = {"schema": json.dumps(ORDER)}
     assert job.run(dead_letters=None).rows == 1
 
 

@@ -59,14 +59,14 @@ def test_records_by_a_schema_in_a_file(tmp_path: Path) -> None:
 def test_tasks_decode_with_a_schema_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
     with fake_registry() as registry:
-        registry.answers = {"/schemas/ids/1": {"schema": json.dumps(ORDER)}}
+        registry.responses = {"/schemas/ids/1": {"schema": json.dumps(ORDER)}}
         monkeypatch.setenv("ODRADEK_SCHEMA_REGISTRY", f"http://me:ungeziefer@{registry.address}")
         values = source(tmp_path, values="registry", schema_file=["7=order.avsc"])
         assert "ungeziefer" not in repr(values)
         rows = decoded(values, b"\0\0\0\0\1\x02", b"\0\0\0\0\1\x04", b"\0\0\0\0\7\x06", b"{}")
         assert rows[:3] == [(1, None), (2, None), (3, None)]
         assert rows[3] == (None, "does not start with a schema ID")
-        assert len(registry.asked) == 1, "once for each schema"
+        assert len(registry.requests) == 1, "once for each schema"
         # Not a dead letter: whoever registers it late has lost nothing.
         with pytest.raises(SchemaMissing, match="schema 2 of a record: not found in the schema registry"):
             decoded(values, b"\0\0\0\0\2\x02")

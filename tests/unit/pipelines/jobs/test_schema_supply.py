@@ -19,7 +19,7 @@ pytestmark = pytest.mark.needs("pyarrow")
 @pytest.fixture
 def registry() -> Iterator[FakeRegistry]:
     with fake_registry() as running:
-        running.answers = {"/schemas/ids/7": {"schema": json.dumps(LONG)}}
+        running.responses = {"/schemas/ids/7": {"schema": json.dumps(LONG)}}
         yield running
 
 
@@ -41,7 +41,7 @@ def test_missing_schemas_are_stored_for_one_batch(tmp_path: Path, registry: Fake
     asked.fetch_missing(3, {7, 8})
     assert asked.values(3).unknown == {8: "not found in the schema registry"}
     # Meanwhile there is one, and the driver is another: the batch may have sent its dead letters.
-    registry.answers["/schemas/ids/8"] = {"schema": json.dumps(LONG)}
+    registry.responses["/schemas/ids/8"] = {"schema": json.dumps(LONG)}
     again = supply(tmp_path, registry=f"http://{registry.address}")
     assert again.values(3).unknown == {8: "not found in the schema registry"}
     assert again.values(4).unknown == {}
@@ -51,7 +51,7 @@ def test_missing_schemas_are_stored_for_one_batch(tmp_path: Path, registry: Fake
     without = supply(tmp_path / "without", registry=f"http://{registry.address}", stores_unknown=False)
     without.fetch_missing(3, {9})
     assert 9 in without.values(3).unknown
-    registry.answers["/schemas/ids/9"] = {"schema": json.dumps(LONG)}
+    registry.responses["/schemas/ids/9"] = {"schema": json.dumps(LONG)}
     assert supply(tmp_path / "without", files=(), registry=f"http://{registry.address}").values(3).unknown == {}
 
 
@@ -71,7 +71,7 @@ def test_an_unavailable_registry_stops_the_job(tmp_path: Path, registry: FakeReg
 def test_too_many_unknown_schemas_are_an_error(tmp_path: Path, registry: FakeRegistry) -> None:
     with pytest.raises(UserError, match="Check that the records were written with a schema registry"):
         supply(tmp_path, registry=f"http://{registry.address}").fetch_missing(0, range(WANTED_MAX + 1))
-    assert not registry.asked
+    assert not registry.requests
 
 
 def test_schema_files_take_precedence_and_cannot_change(tmp_path: Path, registry: FakeRegistry) -> None:

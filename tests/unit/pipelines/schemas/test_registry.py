@@ -22,7 +22,7 @@ def client(registry: FakeRegistry) -> RegistryClient:
 
 
 def test_known_and_unknown_schemas(registry: FakeRegistry, client: RegistryClient) -> None:
-    registry.answers = {
+    registry.responses = {
         "/schemas/ids/1": {"schema": '"int"'},
         "/schemas/ids/2": {"schema": '"X"', "references": [{"name": "X", "subject": "x", "version": 1}]},
     }
@@ -39,7 +39,7 @@ def test_other_http_errors_mean_an_unavailable_registry(
     registry: FakeRegistry, client: RegistryClient, status: int
 ) -> None:
     """Also 404, by a server that is no registry."""
-    registry.answers = {"/schemas/ids/1": {"message": "no"}}
+    registry.responses = {"/schemas/ids/1": {"message": "no"}}
     registry.trouble = status
     with pytest.raises(RegistryUnavailable, match=f"returned HTTP {status}") as raised:
         client.schema(1)
@@ -50,14 +50,14 @@ def test_other_http_errors_mean_an_unavailable_registry(
     "answer", [b"<html>", b"[]", {}, {"schema": "x", "references": 5}, {"schema": "x", "references": [{"name": "a"}]}]
 )
 def test_invalid_registry_responses(registry: FakeRegistry, client: RegistryClient, answer: object) -> None:
-    registry.answers = {"/schemas/ids/1": answer}
+    registry.responses = {"/schemas/ids/1": answer}
     with pytest.raises(RegistryUnavailable):
         client.schema(1)
 
 
 def test_protobuf_source_from_a_registry_is_rejected(registry: FakeRegistry, client: RegistryClient) -> None:
     told = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A {}'}
-    registry.answers = {"/schemas/ids/1": told, "/schemas/ids/1?format=serialized": told}
+    registry.responses = {"/schemas/ids/1": told, "/schemas/ids/1?format=serialized": told}
     with pytest.raises(RegistryUnavailable, match="format=serialized"):
         client.schema(1)
 
@@ -65,10 +65,10 @@ def test_protobuf_source_from_a_registry_is_rejected(registry: FakeRegistry, cli
 def test_registry_requests_time_out(
     registry: FakeRegistry, client: RegistryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry.answers = {"/schemas/ids/1": {"schema": "x" * json_over_http.RESPONSE_BYTES_MAX}}
+    registry.responses = {"/schemas/ids/1": {"schema": "x" * json_over_http.RESPONSE_BYTES_MAX}}
     with pytest.raises(RegistryUnavailable, match="returned HTTP 200"):
         client.schema(1)
-    registry.answers = {"/schemas/ids/1": {"schema": '"int"'}}
+    registry.responses = {"/schemas/ids/1": {"schema": '"int"'}}
     monkeypatch.setattr(json_over_http, "TIMEOUT_S", 0.2)
     registry.pause_s = 0.5
     with pytest.raises(RegistryUnavailable, match="does not respond"):
