@@ -56,7 +56,7 @@ def described(node: NodeProcess) -> Any:
 
     def states() -> list[Any]:
         fields = {"transactional_ids": list(NAMES)}
-        return list(talk.ask_quietly(Api.DESCRIBE_TRANSACTIONS, fields).transaction_states)
+        return list(talk.request_quietly(Api.DESCRIBE_TRANSACTIONS, fields).transaction_states)
 
     # Each has its own coordinator, which is available once its partition has been loaded.
     talk.until(lambda: {one.error_code for one in states()} == {ErrorCode.none})
@@ -79,7 +79,7 @@ def test_transactions_continue_on_the_other_broker(first: str, kafka: ApacheKafk
         for name, version in (("open", 5), ("old", 3)):
             producer_id, epoch = producers[name]
             fields = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch, "committed": True}
-            assert talk.ask_quietly(Api.END_TXN, fields, version=version).error_code is ErrorCode.none
+            assert talk.request_quietly(Api.END_TXN, fields, version=version).error_code is ErrorCode.none
             talk.until(lambda name=name: state_of(talk, name) == "CompleteCommit")  # type: ignore[misc]
         # No transaction is open any more: the other broker has written the markers to the partitions too.
         for partition in (0, 1):
@@ -95,7 +95,7 @@ def _offset(talk: Conversation, partition: int, isolation_level: int) -> int:
     partition_query = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
     topics = [{"name": "data", "partitions": [partition_query]}]
     fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
-    response = talk.ask_quietly(Api.LIST_OFFSETS, fields, version=6)
+    response = talk.request_quietly(Api.LIST_OFFSETS, fields, version=6)
     return int(response.topics[0].partitions[0].offset)
 
 

@@ -36,7 +36,7 @@ def init(talk: Conversation, *, keep_prepared: bool, in_two_phases: bool = True)
         "enable2_pc": in_two_phases,
         "keep_prepared_txn": keep_prepared,
     }
-    return talk.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=6)
+    return talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=6)
 
 
 def end(talk: Conversation, producer: tuple[int, int], *, commits: bool) -> Any:
@@ -46,7 +46,7 @@ def end(talk: Conversation, producer: tuple[int, int], *, commits: bool) -> Any:
         "producer_epoch": producer[1],
         "committed": commits,
     }
-    return talk.ask_quietly(Api.END_TXN, fields, version=5)
+    return talk.request_quietly(Api.END_TXN, fields, version=5)
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -58,7 +58,7 @@ def test_restarted_producer_ends_its_prepared_transaction(node: OdradekProcess, 
     response = init(talk, keep_prepared=False)
     first.become(response.producer_id, response.producer_epoch)
     first.send("is prepared", "data")
-    (described,) = talk.ask_quietly(Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["sink"]}).transaction_states
+    (described,) = talk.request_quietly(Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["sink"]}).transaction_states
     assert described.transaction_timeout.total_seconds() * 1000 == NO_TIMEOUT_MS
     node.kill()
     node.start()

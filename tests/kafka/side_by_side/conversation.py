@@ -1,4 +1,4 @@
-"""One scenario with one broker: asks, waits for effects, and writes down every answer."""
+"""One scenario with one broker: sends requests, waits for effects, and records every response."""
 
 import itertools
 import time
@@ -15,7 +15,7 @@ from tests.node_process import NodeProcess
 from tests.raw_wire import ConnectionClosed, RawConnection, decode_response, framed
 
 SETTLE_TIMEOUT_S = 60.0
-ANSWER_TIMEOUT_S = 30.0
+RESPONSE_TIMEOUT_S = 30.0
 
 Fields = Mapping[str, Any]
 Scenario = Callable[["Conversation"], None]
@@ -43,46 +43,48 @@ class Conversation:
         self._producer_numbers = itertools.count(1)
         self._created: list[str] = []
 
-    # Asking
+    # Requests
 
-    def ask(self, label: str, api: Api, fields: Fields | None = None, *, version: int | None = None) -> Any:
-        """Sends one request and writes the answer down; None when the broker hung up."""
+    def request(self, label: str, api: Api, fields: Fields | None = None, *, version: int | None = None) -> Any:
+        """Sends one request and records the response; None if the broker closed the connection."""
         version = latest(api) if version is None else version
         response, lines = self._exchange(api, version, fields or {})
         self._write(f"{api.name.lower()} v{version}: {label}", lines)
         return response
 
-    def ask_each_version(self, label: str, api: Api, fields: Fields | Callable[[int], Fields], start: int = 0) -> None:
-        """The same question in every version from `start`; versions that answer alike share one entry."""
-        answers = []
+    def request_each_version(
+        self, label: str, api: Api, fields: Fields | Callable[[int], Fields], start: int = 0
+    ) -> None:
+        """The same request in every version from `start`; versions with equal responses share one entry."""
+        responses = []
         for version in versions(api):
             if version >= start:
                 _, lines = self._exchange(api, version, fields(version) if callable(fields) else fields)
-                answers.append((version, lines))
-        for lines, group in itertools.groupby(answers, key=lambda answer: answer[1]):
+                responses.append((version, lines))
+        for lines, group in itertools.groupby(responses, key=lambda one: one[1]):
             same = [version for version, _ in group]
             span = f"v{same[0]}" if len(same) == 1 else f"v{same[0]}-v{same[-1]}"
             self._write(f"{api.name.lower()} {span}: {label}", lines)
 
-    def ask_quietly(self, api: Api, fields: Fields | None = None, *, version: int | None = None) -> Any:
-        """For what a scenario needs and does not compare."""
+    def request_quietly(self, api: Api, fields: Fields | None = None, *, version: int | None = None) -> Any:
+        """Sends a request whose response is not recorded."""
         return self._connected().request(api, latest(api) if version is None else version, fields)
 
-    def ask_bytes(
-        self, label: str, frame: bytes, *, length_in_front: bool = True, answered_as: tuple[Api, int] | None = None
+    def send_bytes(
+        self, label: str, frame: bytes, *, length_in_front: bool = True, decoded_as: tuple[Api, int] | None = None
     ) -> None:
-        """Sends bytes as they are on a connection of their own; the answer is read as that API and version, or raw."""
-        self._write(label, self._raw_exchange(framed(frame) if length_in_front else frame, answered_as))
+        """Sends raw bytes on a new connection; the response is decoded as `decoded_as`, or recorded raw."""
+        self._write(label, self._raw_exchange(framed(frame) if length_in_front else frame, decoded_as))
 
     def write(self, title: str, response: Any) -> None:
-        """For an answer of which only a part is compared."""
+        """Records a response of which only a part is compared."""
         self._write(title, render(response, self.names))
 
     # State
 
     def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> UUID:
         """Creates a topic and waits until the broker leads its partitions."""
-        response = self.ask_quietly(
+        response = self.request_quietly(
             Api.CREATE_TOPICS,
             {
                 "topics": [
@@ -111,32 +113,32 @@ class Conversation:
 
     def new_producer(self) -> tuple[int, int]:
         """A producer id and its epoch. Kafka has none to give in its first second."""
-        answers: list[Any] = []
+        responses: list[Any] = []
 
         def given() -> bool:
             fields = {"transactional_id": None, "transaction_timeout": 60_000}
-            answers.append(self.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=4))
-            return answers[-1].error_code is ErrorCode.none
+            responses.append(self.request_quietly(Api.INIT_PRODUCER_ID, fields, version=4))
+            return responses[-1].error_code is ErrorCode.none
 
         self.until(given)
-        answer = answers[-1]
+        answer = responses[-1]
         self.names.producer(answer.producer_id, f"<producer {next(self._producer_numbers)}>")
         return answer.producer_id, answer.producer_epoch
 
     def produce(self, topic: str, data: bytes, *, partition: int = 0) -> int:
         """Appends without writing it down; the offset it got."""
-        response = self.ask_quietly(Api.PRODUCE, produce_fields(topic, data, partition=partition), version=9)
+        response = self.request_quietly(Api.PRODUCE, produce_fields(topic, data, partition=partition), version=9)
         answer = response.responses[0].partition_responses[0]
         assert answer.error_code is ErrorCode.none, answer
         return int(answer.base_offset)
 
     def topic_metadata(self, names: Sequence[str]) -> Any:
-        return self.ask_quietly(
+        return self.request_quietly(
             Api.METADATA, {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}, version=9
         )
 
     def until(self, settled: Callable[[], bool]) -> None:
-        """Kafka answers before every part of it has seen a change: waits for the part a scenario looks at."""
+        """Kafka responses before every part of it has seen a change: waits for the part a scenario looks at."""
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while not settled():
             assert time.monotonic() < deadline, f"{self.node.name} did not settle"
@@ -150,10 +152,10 @@ class Conversation:
 
     def end(self) -> None:
         """Deletes what the scenario created, so that the next one sees a clean broker."""
-        existing = {topic.name for topic in self.ask_quietly(Api.METADATA, {"topics": None}, version=9).topics}
+        existing = {topic.name for topic in self.request_quietly(Api.METADATA, {"topics": None}, version=9).topics}
         doomed = [name for name in self._created if name in existing]
         if doomed:
-            self.ask_quietly(Api.DELETE_TOPICS, {"topic_names": doomed, "timeout": 10_000}, version=4)
+            self.request_quietly(Api.DELETE_TOPICS, {"topic_names": doomed, "timeout": 10_000}, version=4)
             for name in doomed:
                 self.until_gone(name)
         if self._connection is not None:
@@ -180,7 +182,7 @@ class Conversation:
                 }
             ],
         }
-        answer = self.ask_quietly(Api.LIST_OFFSETS, fields, version=6)
+        answer = self.request_quietly(Api.LIST_OFFSETS, fields, version=6)
         return all(partition.error_code is ErrorCode.none for partition in answer.topics[0].partitions)
 
     def _exchange(self, api: Api, version: int, fields: Fields) -> tuple[Any, list[str]]:
@@ -194,14 +196,14 @@ class Conversation:
             return None, ["(no answer)"]
         return response, render(response, self.names)
 
-    def _raw_exchange(self, data: bytes, answered_as: tuple[Api, int] | None) -> list[str]:
+    def _raw_exchange(self, data: bytes, decoded_as: tuple[Api, int] | None) -> list[str]:
         self._hang_up()
         connection = self._connected()
         try:
             with suppress(ConnectionClosed):
                 connection.send_bytes(data)
             answer = connection.receive()
-            return render(decode_response(*answered_as, answer), self.names) if answered_as else [answer.hex()]
+            return render(decode_response(*decoded_as, answer), self.names) if decoded_as else [answer.hex()]
         except ConnectionClosed:
             return ["(connection closed)"]
         except TimeoutError:
@@ -211,7 +213,7 @@ class Conversation:
 
     def _connected(self) -> RawConnection:
         if self._connection is None:
-            self._connection = RawConnection(self.node.port, timeout_s=ANSWER_TIMEOUT_S)
+            self._connection = RawConnection(self.node.port, timeout_s=RESPONSE_TIMEOUT_S)
         return self._connection
 
     def _hang_up(self) -> None:

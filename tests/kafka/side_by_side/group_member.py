@@ -42,7 +42,7 @@ class Member:
         self._talk.write(f"{api.name.lower()} v{version}: {self._name} {label}", response)
         return response
 
-    def ask(self, label: str, api: Api, fields: Mapping[str, Any], version: int | None = None) -> Any:
+    def request(self, label: str, api: Api, fields: Mapping[str, Any], version: int | None = None) -> Any:
         self.send(label, api, fields, version)
         return self.receive()
 
@@ -82,11 +82,11 @@ class Member:
         return self.receive()
 
     def beat(self, label: str = "lives", version: int | None = None, **others: Any) -> Any:
-        return self.ask(label, Api.HEARTBEAT, others, version)
+        return self.request(label, Api.HEARTBEAT, others, version)
 
     def leave(self, label: str = "leaves", version: int | None = None) -> Any:
         me = {"member_id": self.member_id, "group_instance_id": self.instance_id}
-        return self.ask(label, Api.LEAVE_GROUP, {"members": [me]}, version)
+        return self.request(label, Api.LEAVE_GROUP, {"members": [me]}, version)
 
     def close(self) -> None:
         self._connection.close()

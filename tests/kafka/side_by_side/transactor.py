@@ -17,11 +17,11 @@ def until_coordinated(talk: Conversation) -> None:
     """Until the internal topic is there, and its coordinators have loaded."""
 
     def found() -> bool:
-        answer = talk.ask_quietly(Api.FIND_COORDINATOR, {"key_type": 1, "coordinator_keys": ["any"]})
+        answer = talk.request_quietly(Api.FIND_COORDINATOR, {"key_type": 1, "coordinator_keys": ["any"]})
         return answer.coordinators[0].error_code is ErrorCode.none
 
     def loaded() -> bool:
-        answer = talk.ask_quietly(Api.LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": []})
+        answer = talk.request_quietly(Api.LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": []})
         return answer.error_code is ErrorCode.none and state_of(talk, "any") is None
 
     talk.until(found)
@@ -31,7 +31,7 @@ def until_coordinated(talk: Conversation) -> None:
 
 def state_of(talk: Conversation, name: str) -> str | None:
     """None: it is unknown. Empty: its coordinator is."""
-    (one,) = talk.ask_quietly(Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": [name]}).transaction_states
+    (one,) = talk.request_quietly(Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": [name]}).transaction_states
     if one.error_code is ErrorCode.transactional_id_not_found:
         return None
     return str(one.transaction_state)
@@ -53,7 +53,7 @@ class Transactor:
         fields = {"transactional_id": self.name, "transaction_timeout": timeout_ms, **others}
         # Kafka may have no producer id to give in its first second.
         self.talk.until(self._has_ids)
-        answer = self._named(lambda: self.talk.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=version))
+        answer = self._named(lambda: self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=version))
         self.talk.write(f"init_producer_id v{version}: {self.name} {label}", answer)
         if answer.error_code is ErrorCode.none:
             self.become(answer.producer_id, answer.producer_epoch)
@@ -65,7 +65,7 @@ class Transactor:
         answers: list[Any] = []
 
         def done() -> bool:
-            answers.append(self.talk.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=5))
+            answers.append(self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=5))
             return answers[-1].error_code is not ErrorCode.concurrent_transactions
 
         self.talk.until(done)
@@ -94,12 +94,12 @@ class Transactor:
             request = {f"v3_and_below_{name}": value for name, value in fields.items()}
         else:
             request = {"transactions": [{"verify_only": False, **fields}]}
-        self.talk.ask(f"{self.name} {label}", Api.ADD_PARTITIONS_TO_TXN, request, version=version)
+        self.talk.request(f"{self.name} {label}", Api.ADD_PARTITIONS_TO_TXN, request, version=version)
 
     def end(self, label: str, *, commits: bool, version: int | None = None, **others: Any) -> Any:
         version = self.versions[Api.END_TXN] if version is None else version
         fields = self.identity(committed=commits, **others)
-        answer = self._named(lambda: self.talk.ask_quietly(Api.END_TXN, fields, version=version))
+        answer = self._named(lambda: self.talk.request_quietly(Api.END_TXN, fields, version=version))
         self.talk.write(f"end_txn v{version}: {self.name} {label}", answer)
         if answer.error_code is ErrorCode.none and getattr(answer, "producer_id", -1) >= 0:
             self.become(answer.producer_id, answer.producer_epoch)
@@ -109,7 +109,7 @@ class Transactor:
         self.talk.until(lambda: state_of(self.talk, self.name) == state)
 
     def describe(self, label: str) -> None:
-        self.talk.ask(f"{self.name} {label}", Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": [self.name]})
+        self.talk.request(f"{self.name} {label}", Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": [self.name]})
 
     # ---- partitions
 
@@ -133,7 +133,7 @@ class Transactor:
         fields = produce_fields(topic, data, partition=partition)
         fields["transactional_id"] = self.name if transactional_id == "" else transactional_id
         version = self.versions[Api.PRODUCE] if version is None else version
-        answer = self.talk.ask(f"{self.name} {label}", Api.PRODUCE, fields, version=version)
+        answer = self.talk.request(f"{self.name} {label}", Api.PRODUCE, fields, version=version)
         if answer.responses[0].partition_responses[0].error_code is ErrorCode.none:
             self._sequences[at] = number + 1
 
@@ -141,7 +141,7 @@ class Transactor:
 
     def _has_ids(self) -> bool:
         fields = {"transactional_id": None, "transaction_timeout": 60_000}
-        return self.talk.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=4).error_code is ErrorCode.none
+        return self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=4).error_code is ErrorCode.none
 
     def _named(self, ask: Any) -> Any:
         answer = ask()
@@ -157,4 +157,4 @@ class Transactor:
 def read(talk: Conversation, label: str, topic: str, *, committed: bool = True, partition: int = 0) -> None:
     fields = fetch_fields(topic, partition=partition)
     fields["isolation_level"] = int(committed)
-    talk.ask(label, Api.FETCH, fields, version=12)
+    talk.request(label, Api.FETCH, fields, version=12)

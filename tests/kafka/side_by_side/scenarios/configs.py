@@ -30,7 +30,7 @@ def _change(kind: int, name: str, *changes: tuple[str, int, str | None], **other
 
 def _until_config(talk: Conversation, kind: int, name: str, key: str, value: str) -> None:
     def seen() -> bool:
-        answer = talk.ask_quietly(Api.DESCRIBE_CONFIGS, _describe(kind, name, [key]))
+        answer = talk.request_quietly(Api.DESCRIBE_CONFIGS, _describe(kind, name, [key]))
         return bool(answer.results[0].configs[0].value == value)
 
     talk.until(seen)
@@ -39,22 +39,22 @@ def _until_config(talk: Conversation, kind: int, name: str, key: str, value: str
 @scenario
 def describe_topic_configs(talk: Conversation) -> None:
     talk.create_topic("configured", configs={"retention.ms": "60000", "cleanup.policy": "compact,delete"})
-    talk.ask_each_version("every config", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured"))
+    talk.request_each_version("every config", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured"))
     keys = ["retention.ms", "segment.bytes", "no.such.config", "log.retention.ms"]
-    talk.ask_each_version("some configs", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured", keys))
-    talk.ask("no config", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured", []))
-    talk.ask("with synonyms", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured", include_synonyms=True))
+    talk.request_each_version("some configs", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured", keys))
+    talk.request("no config", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured", []))
+    talk.request("with synonyms", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "configured", include_synonyms=True))
     documented = _describe(TOPIC, "configured", ["retention.ms"], include_documentation=True)
-    talk.ask("with documentation", Api.DESCRIBE_CONFIGS, documented)
+    talk.request("with documentation", Api.DESCRIBE_CONFIGS, documented)
 
 
 @scenario
 def describe_broker_configs(talk: Conversation) -> None:
     """Every config a broker has: value, source, type, and whether it can be changed."""
-    talk.ask("every config", Api.DESCRIBE_CONFIGS, _describe(BROKER, BROKER_NAME, include_synonyms=True))
-    talk.ask("the default of the cluster", Api.DESCRIBE_CONFIGS, _describe(BROKER, ""))
+    talk.request("every config", Api.DESCRIBE_CONFIGS, _describe(BROKER, BROKER_NAME, include_synonyms=True))
+    talk.request("the default of the cluster", Api.DESCRIBE_CONFIGS, _describe(BROKER, ""))
     keys = ["log.retention.hours", "log.retention.ms", "node.id", "no.such.config"]
-    talk.ask_each_version("some configs", Api.DESCRIBE_CONFIGS, _describe(BROKER, BROKER_NAME, keys))
+    talk.request_each_version("some configs", Api.DESCRIBE_CONFIGS, _describe(BROKER, BROKER_NAME, keys))
 
 
 @scenario
@@ -74,8 +74,8 @@ def describe_configs_refused(talk: Conversation) -> None:
         ("kind 0", 0, "anything"),
         ("kind 3", 3, "anything"),
     ):
-        talk.ask(label, Api.DESCRIBE_CONFIGS, _describe(kind, name))
-    talk.ask("nothing", Api.DESCRIBE_CONFIGS, {"resources": []})
+        talk.request(label, Api.DESCRIBE_CONFIGS, _describe(kind, name))
+    talk.request("nothing", Api.DESCRIBE_CONFIGS, {"resources": []})
 
 
 @scenario
@@ -84,20 +84,20 @@ def alter_configs(talk: Conversation) -> None:
     api = Api.ALTER_CONFIGS
     for version in range(3):
         value = str(1000 + version)
-        talk.ask("another config", api, _alter(TOPIC, "altered", {"max.message.bytes": value}), version=version)
+        talk.request("another config", api, _alter(TOPIC, "altered", {"max.message.bytes": value}), version=version)
         _until_config(talk, TOPIC, "altered", "max.message.bytes", value)
     keys = ["retention.ms", "max.message.bytes"]
-    talk.ask("the rest went back to defaults", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "altered", keys))
-    talk.ask("only validated", api, _alter(TOPIC, "altered", {"retention.ms": "5"}, validate_only=True))
-    talk.ask("validated and refused", api, _alter(TOPIC, "altered", {"retention.ms": "x"}, validate_only=True))
-    talk.ask("a topic that is not there", api, _alter(TOPIC, "nowhere", {"retention.ms": "5"}))
-    talk.ask("an unknown config", api, _alter(TOPIC, "altered", {"no.such.config": "5"}))
-    talk.ask("no value", api, _alter(TOPIC, "altered", {"retention.ms": None}))
-    talk.ask("another broker", api, _alter(BROKER, "7", {"log.retention.ms": "5"}, validate_only=True))
-    talk.ask("a read-only broker config", api, _alter(BROKER, BROKER_NAME, {"node.id": "7"}))
-    talk.ask("kind 3", api, _alter(3, "anything", {"a": "b"}))
-    talk.ask("a logger", api, _alter(LOGGER, BROKER_NAME, {"no.such.logger": "INFO"}))
-    talk.ask("nothing", api, {"resources": []})
+    talk.request("the rest went back to defaults", Api.DESCRIBE_CONFIGS, _describe(TOPIC, "altered", keys))
+    talk.request("only validated", api, _alter(TOPIC, "altered", {"retention.ms": "5"}, validate_only=True))
+    talk.request("validated and refused", api, _alter(TOPIC, "altered", {"retention.ms": "x"}, validate_only=True))
+    talk.request("a topic that is not there", api, _alter(TOPIC, "nowhere", {"retention.ms": "5"}))
+    talk.request("an unknown config", api, _alter(TOPIC, "altered", {"no.such.config": "5"}))
+    talk.request("no value", api, _alter(TOPIC, "altered", {"retention.ms": None}))
+    talk.request("another broker", api, _alter(BROKER, "7", {"log.retention.ms": "5"}, validate_only=True))
+    talk.request("a read-only broker config", api, _alter(BROKER, BROKER_NAME, {"node.id": "7"}))
+    talk.request("kind 3", api, _alter(3, "anything", {"a": "b"}))
+    talk.request("a logger", api, _alter(LOGGER, BROKER_NAME, {"no.such.logger": "INFO"}))
+    talk.request("nothing", api, {"resources": []})
 
 
 @scenario
@@ -107,7 +107,7 @@ def incremental_alter_topic_configs(talk: Conversation) -> None:
     for version in (0, 1):
         value = str(2000 + version)
         fields = _change(TOPIC, "changed", ("max.message.bytes", SET, value))
-        talk.ask("set", api, fields, version=version)
+        talk.request("set", api, fields, version=version)
         _until_config(talk, TOPIC, "changed", "max.message.bytes", value)
     for label, *changes in (
         ("append to a list", ("cleanup.policy", APPEND, "compact")),
@@ -134,13 +134,13 @@ def incremental_alter_topic_configs(talk: Conversation) -> None:
         ("remote storage without the system", ("remote.storage.enable", SET, "true")),
     ):
         fields = _change(TOPIC, "changed", *changes, validate_only=True)
-        talk.ask(f"{label}, only validated", api, fields)
-    talk.ask("no change", api, _change(TOPIC, "changed"))
-    talk.ask("a topic that is not there", api, _change(TOPIC, "nowhere", ("retention.ms", SET, "5")))
-    talk.ask("an illegal topic name", api, _change(TOPIC, "no/slash", ("retention.ms", SET, "5")))
-    talk.ask("an empty topic name", api, _change(TOPIC, "", ("retention.ms", SET, "5")))
+        talk.request(f"{label}, only validated", api, fields)
+    talk.request("no change", api, _change(TOPIC, "changed"))
+    talk.request("a topic that is not there", api, _change(TOPIC, "nowhere", ("retention.ms", SET, "5")))
+    talk.request("an illegal topic name", api, _change(TOPIC, "no/slash", ("retention.ms", SET, "5")))
+    talk.request("an empty topic name", api, _change(TOPIC, "", ("retention.ms", SET, "5")))
     twice = _change(TOPIC, "changed", ("retention.ms", SET, "5"))
-    talk.ask("one resource twice", api, {**twice, "resources": twice["resources"] * 2})
+    talk.request("one resource twice", api, {**twice, "resources": twice["resources"] * 2})
 
 
 @scenario
@@ -161,13 +161,13 @@ def incremental_alter_broker_configs(talk: Conversation) -> None:
             ("message.max.bytes", ("message.max.bytes", SET, "2000000")),
         ):
             fields = _change(BROKER, name, change, validate_only=True)
-            talk.ask(f"{label}, {where}, only validated", api, fields)
-    talk.ask("another broker", api, _change(BROKER, "7", ("log.retention.ms", SET, "5"), validate_only=True))
-    talk.ask("a broker that is no number", api, _change(BROKER, "first", ("log.retention.ms", SET, "5")))
-    talk.ask("kind 3", api, _change(3, "anything", ("a", SET, "b")))
+            talk.request(f"{label}, {where}, only validated", api, fields)
+    talk.request("another broker", api, _change(BROKER, "7", ("log.retention.ms", SET, "5"), validate_only=True))
+    talk.request("a broker that is no number", api, _change(BROKER, "first", ("log.retention.ms", SET, "5")))
+    talk.request("kind 3", api, _change(3, "anything", ("a", SET, "b")))
     for label, name in (("an unknown logger", BROKER_NAME), ("another's", "7"), ("that of no broker", "first")):
-        talk.ask(label, api, _change(LOGGER, name, ("no.such.logger", SET, "INFO")))
-    talk.ask("nothing", api, {"resources": []})
+        talk.request(label, api, _change(LOGGER, name, ("no.such.logger", SET, "INFO")))
+    talk.request("nothing", api, {"resources": []})
 
 
 @scenario
@@ -180,21 +180,21 @@ def broker_configs_by_level(talk: Conversation) -> None:
     def look(label: str) -> None:
         for kind, name, wanted in ((BROKER, BROKER_NAME, key), (BROKER, "", key), (TOPIC, "levels", topic_key)):
             fields = _describe(kind, name, [wanted], include_synonyms=True)
-            talk.ask(f"{label}: kind {kind} {name!r}", Api.DESCRIBE_CONFIGS, fields)
+            talk.request(f"{label}: kind {kind} {name!r}", Api.DESCRIBE_CONFIGS, fields)
 
     try:
-        talk.ask("set for the cluster", api, _change(BROKER, "", (key, SET, "50000000")))
+        talk.request("set for the cluster", api, _change(BROKER, "", (key, SET, "50000000")))
         _until_config(talk, BROKER, BROKER_NAME, key, "50000000")
         look("cluster default")
-        talk.ask("set for the broker", api, _change(BROKER, BROKER_NAME, (key, SET, "60000000")))
+        talk.request("set for the broker", api, _change(BROKER, BROKER_NAME, (key, SET, "60000000")))
         _until_config(talk, BROKER, BROKER_NAME, key, "60000000")
         look("broker's own")
-        talk.ask("set for the topic", api, _change(TOPIC, "levels", (topic_key, SET, "70000000")))
+        talk.request("set for the topic", api, _change(TOPIC, "levels", (topic_key, SET, "70000000")))
         _until_config(talk, TOPIC, "levels", topic_key, "70000000")
         look("topic's own")
     finally:
         for name in (BROKER_NAME, ""):
-            talk.ask_quietly(api, _change(BROKER, name, (key, DELETE, None)))
+            talk.request_quietly(api, _change(BROKER, name, (key, DELETE, None)))
     _until_config(talk, BROKER, BROKER_NAME, key, "1073741824")
     look("deleted again")
 
@@ -203,7 +203,7 @@ def broker_configs_by_level(talk: Conversation) -> None:
 def list_config_resources(talk: Conversation) -> None:
     talk.create_topic("listed")
     api = Api.LIST_CONFIG_RESOURCES
-    talk.ask_each_version("everything", api, {"resource_types": []})
+    talk.request_each_version("everything", api, {"resource_types": []})
     for kind in (TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP, 0, 3, 99):
-        talk.ask(f"kind {kind}", api, {"resource_types": [kind]})
-    talk.ask("topics and brokers", api, {"resource_types": [TOPIC, BROKER]})
+        talk.request(f"kind {kind}", api, {"resource_types": [kind]})
+    talk.request("topics and brokers", api, {"resource_types": [TOPIC, BROKER]})

@@ -21,15 +21,15 @@ JOINING = {
 
 
 def beat(talk: Conversation, what: str, version: int = 1, **others: Any) -> Any:
-    return talk.ask(what, Api.CONSUMER_GROUP_HEARTBEAT, {**JOINING, **others}, version=version)
+    return talk.request(what, Api.CONSUMER_GROUP_HEARTBEAT, {**JOINING, **others}, version=version)
 
 
 def until_assigned(talk: Conversation) -> None:
     """Kafka's coordinators hear of a new topic later than those who ask for metadata."""
     looking = {**JOINING, "group_id": "looking"}
-    talk.until(lambda: bool(talk.ask_quietly(Api.CONSUMER_GROUP_HEARTBEAT, looking).assignment.topic_partitions))
-    talk.ask_quietly(Api.CONSUMER_GROUP_HEARTBEAT, {**looking, "member_epoch": -1})
-    talk.ask_quietly(Api.DELETE_GROUPS, {"groups_names": ["looking"]})
+    talk.until(lambda: bool(talk.request_quietly(Api.CONSUMER_GROUP_HEARTBEAT, looking).assignment.topic_partitions))
+    talk.request_quietly(Api.CONSUMER_GROUP_HEARTBEAT, {**looking, "member_epoch": -1})
+    talk.request_quietly(Api.DELETE_GROUPS, {"groups_names": ["looking"]})
 
 
 @scenario
@@ -45,14 +45,14 @@ def consumer_group_of_one(talk: Conversation) -> None:
         beat(talk, "comes again without anything", version, group_id=group_id)
         for describing in versions(Api.CONSUMER_GROUP_DESCRIBE):
             asked = {"group_ids": [group_id], "include_authorized_operations": True}
-            talk.ask("the group", Api.CONSUMER_GROUP_DESCRIBE, asked, version=describing)
+            talk.request("the group", Api.CONSUMER_GROUP_DESCRIBE, asked, version=describing)
         beat(talk, "leaves", version, **{**again, "member_epoch": -1}, subscribed_topic_names=None)
-        talk.ask("the group that it has left", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group_id]})
-    talk.ask("both, by kind", Api.LIST_GROUPS, {"types_filter": ["Consumer"]})
-    talk.ask("groups that are not there", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": ["nobody", "", "nobody"]})
-    talk.ask("none", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": []})
-    talk.ask("as a classic group", Api.DESCRIBE_GROUPS, {"groups": ["consumers-1"]})
-    talk.ask("in the end", Api.DELETE_GROUPS, {"groups_names": ["consumers-0", "consumers-1"]})
+        talk.request("the group that it has left", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group_id]})
+    talk.request("both, by kind", Api.LIST_GROUPS, {"types_filter": ["Consumer"]})
+    talk.request("groups that are not there", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": ["nobody", "", "nobody"]})
+    talk.request("none", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": []})
+    talk.request("as a classic group", Api.DESCRIBE_GROUPS, {"groups": ["consumers-1"]})
+    talk.request("in the end", Api.DELETE_GROUPS, {"groups_names": ["consumers-0", "consumers-1"]})
 
 
 @scenario
@@ -93,20 +93,20 @@ def configs_of_consumer_groups(talk: Conversation) -> None:
     talk.until(lambda: beat_quietly(talk).heartbeat_interval.total_seconds() == 6)
     beat(talk, "of a group with configs of its own")
     asked = {"resource_type": GROUP_RESOURCE, "resource_name": "consumers", "configuration_keys": [HEARTBEAT_INTERVAL]}
-    talk.ask("one of them", Api.DESCRIBE_CONFIGS, {"resources": [asked], "include_synonyms": True})
+    talk.request("one of them", Api.DESCRIBE_CONFIGS, {"resources": [asked], "include_synonyms": True})
     for name in ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"):
         set_config(talk, name, None)
     talk.until(lambda: beat_quietly(talk).heartbeat_interval.total_seconds() == 5)
     beat(talk, "of who goes", member_epoch=-1)
-    talk.ask("in the end", Api.DELETE_GROUPS, {"groups_names": ["consumers"]})
+    talk.request("in the end", Api.DELETE_GROUPS, {"groups_names": ["consumers"]})
 
 
 def beat_quietly(talk: Conversation) -> Any:
-    return talk.ask_quietly(Api.CONSUMER_GROUP_HEARTBEAT, JOINING)
+    return talk.request_quietly(Api.CONSUMER_GROUP_HEARTBEAT, JOINING)
 
 
 def set_config(talk: Conversation, name: str, value: str | None, group_id: str = "consumers") -> None:
     operation = {"name": name, "config_operation": SET if value is not None else DELETE, "value": value}
     resource = {"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configs": [operation]}
     asked = {"resources": [resource], "validate_only": False}
-    talk.ask(f"{name} of {group_id or 'all'} to {value}", Api.INCREMENTAL_ALTER_CONFIGS, asked)
+    talk.request(f"{name} of {group_id or 'all'} to {value}", Api.INCREMENTAL_ALTER_CONFIGS, asked)

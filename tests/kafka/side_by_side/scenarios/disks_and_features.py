@@ -11,7 +11,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 def _holding(talk: Conversation, topic: str) -> str:
     """The log dir of the topic's first partition; a copy on its way to another dir does not count."""
-    results = talk.ask_quietly(Api.DESCRIBE_LOG_DIRS, {"topics": [{"topic": topic, "partitions": [0]}]}).results
+    results = talk.request_quietly(Api.DESCRIBE_LOG_DIRS, {"topics": [{"topic": topic, "partitions": [0]}]}).results
     return next(
         str(result.log_dir)
         for result in results
@@ -39,24 +39,24 @@ def log_dirs(talk: Conversation) -> None:
     def move(path: str, topic: str = "stored", partition: int = 0) -> dict[str, Any]:
         return {"dirs": [{"path": path, "topics": [{"name": topic, "partitions": [partition]}]}]}
 
-    talk.ask_each_version("everything", Api.DESCRIBE_LOG_DIRS, {"topics": None})
-    talk.ask_each_version("one topic", Api.DESCRIBE_LOG_DIRS, about("stored", 0))
-    talk.ask("a topic that is not there", Api.DESCRIBE_LOG_DIRS, about("nowhere", 0))
-    talk.ask("a partition that is not there", Api.DESCRIBE_LOG_DIRS, about("stored", 7))
-    talk.ask("an empty list", Api.DESCRIBE_LOG_DIRS, {"topics": []})
-    talk.ask("a topic without partitions", Api.DESCRIBE_LOG_DIRS, about("stored"))
+    talk.request_each_version("everything", Api.DESCRIBE_LOG_DIRS, {"topics": None})
+    talk.request_each_version("one topic", Api.DESCRIBE_LOG_DIRS, about("stored", 0))
+    talk.request("a topic that is not there", Api.DESCRIBE_LOG_DIRS, about("nowhere", 0))
+    talk.request("a partition that is not there", Api.DESCRIBE_LOG_DIRS, about("stored", 7))
+    talk.request("an empty list", Api.DESCRIBE_LOG_DIRS, {"topics": []})
+    talk.request("a topic without partitions", Api.DESCRIBE_LOG_DIRS, about("stored"))
 
     api = Api.ALTER_REPLICA_LOG_DIRS
-    talk.ask("a topic that is not there", api, move(second, "nowhere"))
-    talk.ask("a partition that is not there", api, move(second, partition=7))
-    talk.ask("an unknown dir", api, move("/no/such/dir"))
-    talk.ask("a relative dir", api, move("data"))
-    talk.ask("where it is", api, move(first))
-    talk.ask("nothing", api, {"dirs": []})
+    talk.request("a topic that is not there", api, move(second, "nowhere"))
+    talk.request("a partition that is not there", api, move(second, partition=7))
+    talk.request("an unknown dir", api, move("/no/such/dir"))
+    talk.request("a relative dir", api, move("data"))
+    talk.request("where it is", api, move(first))
+    talk.request("nothing", api, {"dirs": []})
     for version, target in ((1, second), (2, first)):
-        talk.ask("to the other dir", api, move(target), version=version)
+        talk.request("to the other dir", api, move(target), version=version)
         _until_held_by(talk, "stored", target)
-        talk.ask("and there it is", Api.DESCRIBE_LOG_DIRS, about("stored", 0))
+        talk.request("and there it is", Api.DESCRIBE_LOG_DIRS, about("stored", 0))
 
 
 @scenario
@@ -82,9 +82,9 @@ def update_features(talk: Conversation) -> None:
         ("the KRaft version", change("kraft.version", 1)),
         ("an unknown upgrade type", change("group.version", 1, 7)),
     ):
-        talk.ask_each_version(label, api, fields, start=1)
+        talk.request_each_version(label, api, fields, start=1)
     plain = change("transaction.version", 2, validate_only=False)
-    talk.ask_each_version("the level it has, in earnest", api, plain)
+    talk.request_each_version("the level it has, in earnest", api, plain)
     twice = change("group.version", 1)
-    talk.ask("one feature twice", api, {**twice, "feature_updates": twice["feature_updates"] * 2})
-    talk.ask("nothing", api, {**twice, "feature_updates": []})
+    talk.request("one feature twice", api, {**twice, "feature_updates": twice["feature_updates"] * 2})
+    talk.request("nothing", api, {**twice, "feature_updates": []})

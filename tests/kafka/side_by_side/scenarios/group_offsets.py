@@ -36,38 +36,40 @@ def offset_commits(talk: Conversation) -> None:
         topic = {"name": "committed", "topic_id": topic_id, "partitions": partitions((0, version), (7, 1))}
         return commit("simple", topic, retention_time=-1)
 
-    talk.ask_each_version("without a member", Api.OFFSET_COMMIT, by_version)
+    talk.request_each_version("without a member", Api.OFFSET_COMMIT, by_version)
     everything = [{"name": "committed", "topic_id": topic_id, "partition_indexes": [0, 1, 7]}]
-    talk.ask_each_version("what was committed", Api.OFFSET_FETCH, wanted("simple", everything))
-    talk.ask_each_version("everything", Api.OFFSET_FETCH, wanted("simple", None), start=2)
-    talk.ask_each_version("of nobody", Api.OFFSET_FETCH, wanted("nobody", everything))
-    talk.ask_each_version("all of nobody", Api.OFFSET_FETCH, wanted("nobody", None), start=2)
+    talk.request_each_version("what was committed", Api.OFFSET_FETCH, wanted("simple", everything))
+    talk.request_each_version("everything", Api.OFFSET_FETCH, wanted("simple", None), start=2)
+    talk.request_each_version("of nobody", Api.OFFSET_FETCH, wanted("nobody", everything))
+    talk.request_each_version("all of nobody", Api.OFFSET_FETCH, wanted("nobody", None), start=2)
     topic = {"name": "committed", "partitions": partitions((1, 5), metadata="a" * 4096)}
-    talk.ask("long metadata", Api.OFFSET_COMMIT, commit("simple", topic), version=9)
+    talk.request("long metadata", Api.OFFSET_COMMIT, commit("simple", topic), version=9)
     topic = {"name": "committed", "partitions": partitions((0, 9), (1, 6), metadata="a" * 4097)}
-    talk.ask("too long metadata", Api.OFFSET_COMMIT, commit("simple", topic), version=9)
+    talk.request("too long metadata", Api.OFFSET_COMMIT, commit("simple", topic), version=9)
     topic = {"name": "committed", "partitions": partitions((2, -1))}
-    talk.ask("a negative offset", Api.OFFSET_COMMIT, commit("simple", topic), version=9)
-    talk.ask("no partition", Api.OFFSET_COMMIT, commit("simple", {"name": "committed", "partitions": []}), version=9)
-    talk.ask("no topic", Api.OFFSET_COMMIT, commit("simple"), version=9)
+    talk.request("a negative offset", Api.OFFSET_COMMIT, commit("simple", topic), version=9)
+    talk.request(
+        "no partition", Api.OFFSET_COMMIT, commit("simple", {"name": "committed", "partitions": []}), version=9
+    )
+    talk.request("no topic", Api.OFFSET_COMMIT, commit("simple"), version=9)
     missing = {"name": "missing", "partitions": partitions((0, 1))}
     known = {"name": "committed", "partitions": partitions((2, 3))}
-    talk.ask("one topic that is not there", Api.OFFSET_COMMIT, commit("simple", missing, known), version=9)
+    talk.request("one topic that is not there", Api.OFFSET_COMMIT, commit("simple", missing, known), version=9)
     strange = {"topic_id": STRANGE_ID, "partitions": partitions((0, 1))}
     known = {"topic_id": topic_id, "partitions": partitions((2, 4), (9, 1))}
-    talk.ask("an id that nobody knows", Api.OFFSET_COMMIT, commit("simple", strange, known))
-    talk.ask("only an id that nobody knows", Api.OFFSET_COMMIT, commit("simple", strange))
+    talk.request("an id that nobody knows", Api.OFFSET_COMMIT, commit("simple", strange, known))
+    talk.request("only an id that nobody knows", Api.OFFSET_COMMIT, commit("simple", strange))
     zero = {"topic_id": None, "partitions": partitions((0, 1))}
-    talk.ask("no id", Api.OFFSET_COMMIT, commit("simple", zero))
-    talk.ask("an empty group", Api.OFFSET_COMMIT, commit("", known))
-    talk.ask("everything of the empty group", Api.OFFSET_FETCH, wanted("", None))
-    talk.ask("all in the end", Api.OFFSET_FETCH, wanted("simple", None))
+    talk.request("no id", Api.OFFSET_COMMIT, commit("simple", zero))
+    talk.request("an empty group", Api.OFFSET_COMMIT, commit("", known))
+    talk.request("everything of the empty group", Api.OFFSET_FETCH, wanted("", None))
+    talk.request("all in the end", Api.OFFSET_FETCH, wanted("simple", None))
     topics = [{"topic_id": topic_id, "partition_indexes": [0]}, {"topic_id": STRANGE_ID, "partition_indexes": [0, 1]}]
     groups = [{"group_id": "simple", "topics": topics}, {"group_id": "nobody", "topics": topics[:1]}]
-    talk.ask("of several groups", Api.OFFSET_FETCH, {"groups": groups})
-    talk.ask("of several groups, stable", Api.OFFSET_FETCH, {"groups": groups, "require_stable": True})
-    talk.ask("of no group", Api.OFFSET_FETCH, {"groups": []})
-    talk.ask("no topics", Api.OFFSET_FETCH, wanted("simple", []))
+    talk.request("of several groups", Api.OFFSET_FETCH, {"groups": groups})
+    talk.request("of several groups, stable", Api.OFFSET_FETCH, {"groups": groups, "require_stable": True})
+    talk.request("of no group", Api.OFFSET_FETCH, {"groups": []})
+    talk.request("no topics", Api.OFFSET_FETCH, wanted("simple", []))
 
 
 @scenario
@@ -77,7 +79,7 @@ def offset_commits_of_members(talk: Conversation) -> None:
     member = Member(talk, "member", "committing")
     join_anew(member)
     member.sync()
-    talk.ask("a member", Api.OFFSET_COMMIT, commit_of(member, "by-members"), version=9)
+    talk.request("a member", Api.OFFSET_COMMIT, commit_of(member, "by-members"), version=9)
     for label, others in (
         ("from the future", {"generation_id_or_member_epoch": 9}),
         ("from the past", {"generation_id_or_member_epoch": 0}),
@@ -89,15 +91,15 @@ def offset_commits_of_members(talk: Conversation) -> None:
     ):
         for version in (5, 8, 9):
             fields = {**commit_of(member, "by-members"), **others}
-            talk.ask(label, Api.OFFSET_COMMIT, fields, version=version)
+            talk.request(label, Api.OFFSET_COMMIT, fields, version=version)
     member.leave()
-    talk.ask(
+    talk.request(
         "nobody, when all have left",
         Api.OFFSET_COMMIT,
         commit("committing", {"name": "by-members", "partitions": partitions((0, 5))}),
         version=9,
     )
-    talk.ask("what is left", Api.OFFSET_FETCH, wanted("committing", None), version=9)
+    talk.request("what is left", Api.OFFSET_FETCH, wanted("committing", None), version=9)
     member.close()
 
 
@@ -106,17 +108,17 @@ def offset_deletion(talk: Conversation) -> None:
     talk.create_topic("forgotten", partitions=2)
     until_coordinated(talk)
     topic = {"name": "forgotten", "partitions": partitions((0, 5), (1, 6))}
-    talk.ask("committed", Api.OFFSET_COMMIT, commit("forgetful", topic), version=9)
+    talk.request("committed", Api.OFFSET_COMMIT, commit("forgetful", topic), version=9)
     asked = {"name": "forgotten", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}
     missing = {"name": "missing", "partitions": [{"partition_index": 0}]}
-    talk.ask("one of two", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [asked, missing]})
-    talk.ask("again", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [asked]})
-    talk.ask("nothing", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": []})
-    talk.ask("of nobody", Api.OFFSET_DELETE, {"group_id": "nobody", "topics": [asked, missing]})
-    talk.ask("of the empty group", Api.OFFSET_DELETE, {"group_id": "", "topics": [asked]})
-    talk.ask("what is left", Api.OFFSET_FETCH, wanted("forgetful", None), version=9)
-    talk.ask("the group", Api.DELETE_GROUPS, {"groups_names": ["forgetful"]})
-    talk.ask("when all is gone", Api.OFFSET_FETCH, wanted("forgetful", None), version=9)
+    talk.request("one of two", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [asked, missing]})
+    talk.request("again", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [asked]})
+    talk.request("nothing", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": []})
+    talk.request("of nobody", Api.OFFSET_DELETE, {"group_id": "nobody", "topics": [asked, missing]})
+    talk.request("of the empty group", Api.OFFSET_DELETE, {"group_id": "", "topics": [asked]})
+    talk.request("what is left", Api.OFFSET_FETCH, wanted("forgetful", None), version=9)
+    talk.request("the group", Api.DELETE_GROUPS, {"groups_names": ["forgetful"]})
+    talk.request("when all is gone", Api.OFFSET_FETCH, wanted("forgetful", None), version=9)
 
 
 @scenario
@@ -124,11 +126,11 @@ def offsets_of_deleted_topics(talk: Conversation) -> None:
     talk.create_topic("doomed-topic")
     until_coordinated(talk)
     topic = {"name": "doomed-topic", "partitions": partitions((0, 5))}
-    talk.ask("committed", Api.OFFSET_COMMIT, commit("bereft", topic), version=9)
-    talk.ask_quietly(Api.DELETE_TOPICS, {"topic_names": ["doomed-topic"], "timeout": 10_000}, version=4)
+    talk.request("committed", Api.OFFSET_COMMIT, commit("bereft", topic), version=9)
+    talk.request_quietly(Api.DELETE_TOPICS, {"topic_names": ["doomed-topic"], "timeout": 10_000}, version=4)
     talk.until_gone("doomed-topic")
-    talk.until(lambda: not talk.ask_quietly(Api.OFFSET_FETCH, wanted("bereft", None), version=9).groups[0].topics)
+    talk.until(lambda: not talk.request_quietly(Api.OFFSET_FETCH, wanted("bereft", None), version=9).groups[0].topics)
     asked = [{"name": "doomed-topic", "partition_indexes": [0]}]
-    talk.ask("of a topic that is gone", Api.OFFSET_FETCH, wanted("bereft", asked), version=9)
-    talk.ask("to a topic that is gone", Api.OFFSET_COMMIT, commit("bereft", topic), version=9)
-    talk.ask("the group is left", Api.DESCRIBE_GROUPS, {"groups": ["bereft"]})
+    talk.request("of a topic that is gone", Api.OFFSET_FETCH, wanted("bereft", asked), version=9)
+    talk.request("to a topic that is gone", Api.OFFSET_COMMIT, commit("bereft", topic), version=9)
+    talk.request("the group is left", Api.DESCRIBE_GROUPS, {"groups": ["bereft"]})

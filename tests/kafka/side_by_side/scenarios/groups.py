@@ -15,11 +15,11 @@ def until_coordinated(talk: Conversation, key_type: int = 0) -> None:
     """Until the internal topic is there, and its coordinator has loaded."""
 
     def found() -> bool:
-        answer = talk.ask_quietly(Api.FIND_COORDINATOR, {"key_type": key_type, "coordinator_keys": ["any"]})
+        answer = talk.request_quietly(Api.FIND_COORDINATOR, {"key_type": key_type, "coordinator_keys": ["any"]})
         return answer.coordinators[0].error_code is ErrorCode.none
 
     def loaded() -> bool:
-        answer = talk.ask_quietly(Api.DESCRIBE_GROUPS, {"groups": ["any"]}, version=5)
+        answer = talk.request_quietly(Api.DESCRIBE_GROUPS, {"groups": ["any"]}, version=5)
         return answer.groups[0].error_code is ErrorCode.none
 
     talk.until(found)
@@ -40,19 +40,19 @@ def join_anew(member: Member, version: int | None = None, **others: Any) -> Any:
 def find_coordinator(talk: Conversation) -> None:
     for key_type in (0, 1):
         until_coordinated(talk, key_type)
-        talk.ask_each_version(
+        talk.request_each_version(
             f"a key of type {key_type}",
             Api.FIND_COORDINATOR,
             {"key_type": key_type, "key": "somebody", "coordinator_keys": ["somebody"]},
         )
-    talk.ask("many keys", Api.FIND_COORDINATOR, {"coordinator_keys": ["a", "b", "a", ""]})
-    talk.ask("no key", Api.FIND_COORDINATOR, {"coordinator_keys": []})
-    talk.ask("an empty key", Api.FIND_COORDINATOR, {"key": ""}, version=3)
+    talk.request("many keys", Api.FIND_COORDINATOR, {"coordinator_keys": ["a", "b", "a", ""]})
+    talk.request("no key", Api.FIND_COORDINATOR, {"coordinator_keys": []})
+    talk.request("an empty key", Api.FIND_COORDINATOR, {"key": ""}, version=3)
     for version in (3, 4):
         fields = {"key": "somebody", "coordinator_keys": ["somebody", "else"]}
-        talk.ask("share groups, too early", Api.FIND_COORDINATOR, {**fields, "key_type": 2}, version=version)
-        talk.ask("a type that nobody knows", Api.FIND_COORDINATOR, {**fields, "key_type": 9}, version=version)
-        talk.ask("a negative type", Api.FIND_COORDINATOR, {**fields, "key_type": -1}, version=version)
+        talk.request("share groups, too early", Api.FIND_COORDINATOR, {**fields, "key_type": 2}, version=version)
+        talk.request("a type that nobody knows", Api.FIND_COORDINATOR, {**fields, "key_type": 9}, version=version)
+        talk.request("a negative type", Api.FIND_COORDINATOR, {**fields, "key_type": -1}, version=version)
 
 
 @scenario
@@ -68,7 +68,7 @@ def group_of_two(talk: Conversation) -> None:
     talk.until(lambda: state_of(talk, "two") == "PreparingRebalance")
     alice.beat("lives while others join")
     alice.sync("syncs too early")
-    talk.ask("the offset of alice", Api.OFFSET_COMMIT, commit_of(alice), version=9)
+    talk.request("the offset of alice", Api.OFFSET_COMMIT, commit_of(alice), version=9)
     alice.send_join("joins again")
     alice.receive()
     bob.receive()
@@ -81,7 +81,7 @@ def group_of_two(talk: Conversation) -> None:
     bob.receive()
     alice.sync("syncs again")
     describe(talk, "stable", "two")
-    talk.ask("with filters", Api.LIST_GROUPS, {"states_filter": ["Stable"], "types_filter": ["classic"]})
+    talk.request("with filters", Api.LIST_GROUPS, {"states_filter": ["Stable"], "types_filter": ["classic"]})
     bob.leave()
     alice.beat("lives when another has left")
     alice.join("joins alone")
@@ -107,11 +107,11 @@ def group_versions(talk: Conversation) -> None:
     member = Member(talk, "member", "described")
     join_anew(member)
     member.sync("syncs", {member.member_id: b"share"})
-    talk.ask_each_version("a group with a member", Api.DESCRIBE_GROUPS, {"groups": ["described", "not there"]})
+    talk.request_each_version("a group with a member", Api.DESCRIBE_GROUPS, {"groups": ["described", "not there"]})
     asked = {"groups": ["described"], "include_authorized_operations": True}
-    talk.ask_each_version("what may be done with it", Api.DESCRIBE_GROUPS, asked, start=3)
+    talk.request_each_version("what may be done with it", Api.DESCRIBE_GROUPS, asked, start=3)
     for version in versions(Api.LIST_GROUPS):
-        listed = talk.ask_quietly(Api.LIST_GROUPS, {"states_filter": [], "types_filter": []}, version=version)
+        listed = talk.request_quietly(Api.LIST_GROUPS, {"states_filter": [], "types_filter": []}, version=version)
         for group in listed.groups:
             if group.group_id == "described":
                 talk.write(f"list_groups v{version}", group)
@@ -140,8 +140,8 @@ def group_refused(talk: Conversation) -> None:
     nobody.sync("names no type", protocol_type=None)
     nobody.leave("leaves what it is not in")
     nobody.leave("leaves what it is not in", 2)
-    nobody.ask("takes nobody with it", Api.LEAVE_GROUP, {"members": []})
-    nobody.ask("leaves without a group", Api.LEAVE_GROUP, {"group_id": "", "members": [{"member_id": "x"}]})
+    nobody.request("takes nobody with it", Api.LEAVE_GROUP, {"members": []})
+    nobody.request("leaves without a group", Api.LEAVE_GROUP, {"group_id": "", "members": [{"member_id": "x"}]})
     somebody = Member(talk, "somebody", "taken")
     join_anew(somebody)
     somebody.sync()
@@ -156,7 +156,7 @@ def group_refused(talk: Conversation) -> None:
     somebody.sync("is of another type", protocol_type="connect")
     somebody.sync("goes by another protocol", protocol_name="other")
     somebody.beat("has an instance id that nobody knows", group_instance_id="x")
-    somebody.ask(
+    somebody.request(
         "leaves with strangers",
         Api.LEAVE_GROUP,
         {"members": [{"member_id": "stranger"}, {"member_id": "", "group_instance_id": "x"}]},
@@ -178,9 +178,9 @@ def group_static_members(talk: Conversation) -> None:
     first.beat("was fenced")
     first.sync("was fenced")
     first.join("was fenced")
-    talk.ask("by who was fenced", Api.OFFSET_COMMIT, commit_of(first), version=9)
+    talk.request("by who was fenced", Api.OFFSET_COMMIT, commit_of(first), version=9)
     describe(talk, "static", "static")
-    second.ask("is sent away", Api.LEAVE_GROUP, {"members": [{"member_id": "", "group_instance_id": "one"}]})
+    second.request("is sent away", Api.LEAVE_GROUP, {"members": [{"member_id": "", "group_instance_id": "one"}]})
     second.beat("was sent away")
     for member in (first, second):
         member.close()
@@ -193,23 +193,23 @@ def group_deletion(talk: Conversation) -> None:
     join_anew(member)
     member.sync()
     asked = {"groups_names": ["doomed", "not there", "doomed", ""]}
-    talk.ask_each_version("with a member", Api.DELETE_GROUPS, asked)
+    talk.request_each_version("with a member", Api.DELETE_GROUPS, asked)
     member.leave()
-    talk.ask("empty", Api.DELETE_GROUPS, asked)
-    talk.ask("gone", Api.DELETE_GROUPS, asked)
-    talk.ask("nothing", Api.DELETE_GROUPS, {"groups_names": []})
+    talk.request("empty", Api.DELETE_GROUPS, asked)
+    talk.request("gone", Api.DELETE_GROUPS, asked)
+    talk.request("nothing", Api.DELETE_GROUPS, {"groups_names": []})
     describe(talk, "deleted", "doomed")
-    talk.ask("of a state that there is not", Api.LIST_GROUPS, {"states_filter": ["Nowhere"]})
-    talk.ask("of a kind that there is not", Api.LIST_GROUPS, {"types_filter": ["nothing"]})
+    talk.request("of a state that there is not", Api.LIST_GROUPS, {"states_filter": ["Nowhere"]})
+    talk.request("of a kind that there is not", Api.LIST_GROUPS, {"types_filter": ["nothing"]})
     member.close()
 
 
 def describe(talk: Conversation, label: str, group_id: str) -> None:
-    talk.ask(label, Api.DESCRIBE_GROUPS, {"groups": [group_id]})
+    talk.request(label, Api.DESCRIBE_GROUPS, {"groups": [group_id]})
 
 
 def state_of(talk: Conversation, group_id: str) -> str:
-    return str(talk.ask_quietly(Api.DESCRIBE_GROUPS, {"groups": [group_id]}).groups[0].group_state)
+    return str(talk.request_quietly(Api.DESCRIBE_GROUPS, {"groups": [group_id]}).groups[0].group_state)
 
 
 def commit_of(member: Member, topic: str = "not there") -> dict[str, Any]:

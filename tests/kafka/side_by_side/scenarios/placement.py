@@ -18,16 +18,16 @@ def _elect(topics: Mapping[str, Sequence[int]] | None, kind: int = PREFERRED) ->
 def elect_leaders(talk: Conversation) -> None:
     talk.create_topic("led", partitions=2)
     for kind, name in ((PREFERRED, "preferred"), (UNCLEAN, "unclean")):
-        talk.ask_each_version(f"{name}, of a partition that is led", Api.ELECT_LEADERS, _elect({"led": [0]}, kind))
-        talk.ask_each_version(f"{name}, of all", Api.ELECT_LEADERS, _elect(None, kind))
-        talk.ask(f"{name}, one twice", Api.ELECT_LEADERS, _elect({"led": [0, 1, 0]}, kind))
-        talk.ask(f"{name}, of none", Api.ELECT_LEADERS, _elect({}, kind))
-        talk.ask(f"{name}, of no partition", Api.ELECT_LEADERS, _elect({"led": []}, kind))
-        talk.ask(f"{name}, of what is not there", Api.ELECT_LEADERS, _elect({"led": [2, -1], "nowhere": [0]}, kind))
+        talk.request_each_version(f"{name}, of a partition that is led", Api.ELECT_LEADERS, _elect({"led": [0]}, kind))
+        talk.request_each_version(f"{name}, of all", Api.ELECT_LEADERS, _elect(None, kind))
+        talk.request(f"{name}, one twice", Api.ELECT_LEADERS, _elect({"led": [0, 1, 0]}, kind))
+        talk.request(f"{name}, of none", Api.ELECT_LEADERS, _elect({}, kind))
+        talk.request(f"{name}, of no partition", Api.ELECT_LEADERS, _elect({"led": []}, kind))
+        talk.request(f"{name}, of what is not there", Api.ELECT_LEADERS, _elect({"led": [2, -1], "nowhere": [0]}, kind))
     for kind in (2, -1, 127):
-        talk.ask_each_version(f"of kind {kind}", Api.ELECT_LEADERS, _elect({"led": [0]}, kind), start=1)
-        talk.ask(f"of kind {kind}, of all", Api.ELECT_LEADERS, _elect(None, kind))
-        talk.ask(f"of kind {kind}, of none", Api.ELECT_LEADERS, _elect({}, kind))
+        talk.request_each_version(f"of kind {kind}", Api.ELECT_LEADERS, _elect({"led": [0]}, kind), start=1)
+        talk.request(f"of kind {kind}, of all", Api.ELECT_LEADERS, _elect(None, kind))
+        talk.request(f"of kind {kind}, of none", Api.ELECT_LEADERS, _elect({}, kind))
 
 
 def _move(topics: Mapping[str, Mapping[int, Sequence[int] | None]], *, resize: bool = True) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def move_partitions(talk: Conversation) -> None:
         "nothing": {},
     }
     for label, topics in asked.items():
-        talk.ask_each_version(label, api, _move(topics))
-        talk.ask(f"{label}, with as many replicas as before", api, _move(topics, resize=False))
+        talk.request_each_version(label, api, _move(topics))
+        talk.request(f"{label}, with as many replicas as before", api, _move(topics, resize=False))
 
 
 @scenario
@@ -77,4 +77,4 @@ def list_moves(talk: Conversation) -> None:
         ("of no partition", {"still": []}),
         ("of what is not there", {"still": [2, -1], "nowhere": [0]}),
     ):
-        talk.ask_each_version(label, api, _list(topics))
+        talk.request_each_version(label, api, _list(topics))

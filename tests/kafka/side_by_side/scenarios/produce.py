@@ -27,53 +27,53 @@ HOUR_MS = 3600 * 1000
 @scenario
 def produce_versions(talk: Conversation) -> None:
     topic_id = talk.create_topic("versions")
-    talk.ask_each_version("two records", Api.PRODUCE, produce_fields("versions", PLAIN, topic_id=topic_id))
+    talk.request_each_version("two records", Api.PRODUCE, produce_fields("versions", PLAIN, topic_id=topic_id))
     for acks in (1, -1):
         fields = produce_fields("versions", PLAIN, acks=acks, topic_id=topic_id)
-        talk.ask(f"acks={acks}", Api.PRODUCE, fields)
-    talk.ask("all of it", Api.FETCH, fetch_fields("versions", topic_id=topic_id))
+        talk.request(f"acks={acks}", Api.PRODUCE, fields)
+    talk.request("all of it", Api.FETCH, fetch_fields("versions", topic_id=topic_id))
 
 
 @scenario
 def produce_unknown_places(talk: Conversation) -> None:
     topic_id = talk.create_topic("places")
-    talk.ask_each_version(
+    talk.request_each_version(
         "a partition that is not there", Api.PRODUCE, produce_fields("places", PLAIN, partition=5, topic_id=topic_id)
     )
-    talk.ask_each_version(
+    talk.request_each_version(
         "a topic that is not there", Api.PRODUCE, produce_fields("nowhere", PLAIN, topic_id=UNKNOWN_ID)
     )
     for version in (9, 12, 13):
-        talk.ask(
+        talk.request(
             "a negative partition",
             Api.PRODUCE,
             produce_fields("places", PLAIN, partition=-1, topic_id=topic_id),
             version=version,
         )
-    talk.ask("an id of zero", Api.PRODUCE, produce_fields("places", PLAIN, topic_id=None))
-    talk.ask("an illegal topic name", Api.PRODUCE, produce_fields("no/slash", PLAIN), version=9)
-    talk.ask("an empty topic name", Api.PRODUCE, produce_fields("", PLAIN), version=9)
+    talk.request("an id of zero", Api.PRODUCE, produce_fields("places", PLAIN, topic_id=None))
+    talk.request("an illegal topic name", Api.PRODUCE, produce_fields("no/slash", PLAIN), version=9)
+    talk.request("an empty topic name", Api.PRODUCE, produce_fields("", PLAIN), version=9)
     both = produce_fields("places", PLAIN)
     both["topic_data"].append(produce_fields("nowhere", PLAIN)["topic_data"][0])
-    talk.ask("one topic that is there and one that is not", Api.PRODUCE, both, version=9)
-    talk.ask("no topic at all", Api.PRODUCE, {**both, "topic_data": []}, version=9)
+    talk.request("one topic that is there and one that is not", Api.PRODUCE, both, version=9)
+    talk.request("no topic at all", Api.PRODUCE, {**both, "topic_data": []}, version=9)
 
 
 @scenario
 def produce_acks(talk: Conversation) -> None:
     topic_id = talk.create_topic("acks")
     for acks in (2, -2, 100):
-        talk.ask_each_version(
+        talk.request_each_version(
             f"acks={acks}", Api.PRODUCE, produce_fields("acks", PLAIN, acks=acks, topic_id=topic_id), start=9
         )
-    talk.ask("acks=2 and an unknown topic", Api.PRODUCE, produce_fields("nowhere", PLAIN, acks=2), version=9)
+    talk.request("acks=2 and an unknown topic", Api.PRODUCE, produce_fields("nowhere", PLAIN, acks=2), version=9)
 
 
 @scenario
 def produce_too_few_in_sync(talk: Conversation) -> None:
     talk.create_topic("in-sync", configs={"min.insync.replicas": "2"})
-    talk.ask("acks=all below min.insync.replicas", Api.PRODUCE, produce_fields("in-sync", PLAIN), version=9)
-    talk.ask("acks=1 below min.insync.replicas", Api.PRODUCE, produce_fields("in-sync", PLAIN, acks=1), version=9)
+    talk.request("acks=all below min.insync.replicas", Api.PRODUCE, produce_fields("in-sync", PLAIN), version=9)
+    talk.request("acks=1 below min.insync.replicas", Api.PRODUCE, produce_fields("in-sync", PLAIN, acks=1), version=9)
 
 
 @scenario
@@ -114,8 +114,8 @@ def produce_broken_batches(talk: Conversation) -> None:
         "an unknown attribute": batch(record, attributes=0x100),
     }
     for label, data in refused.items():
-        talk.ask(label, Api.PRODUCE, produce_fields("broken", data), version=9)
-    talk.ask("what was kept", Api.FETCH, fetch_fields("broken"), version=12)
+        talk.request(label, Api.PRODUCE, produce_fields("broken", data), version=9)
+    talk.request("what was kept", Api.FETCH, fetch_fields("broken"), version=12)
 
 
 @scenario
@@ -126,27 +126,29 @@ def produce_codecs(talk: Conversation) -> None:
         talk.create_topic(name, configs={"compression.type": topic_codec})
         for codec, codec_name in CODEC_NAMES.items():
             fields = produce_fields(name, batch(*records, codec=codec))
-            talk.ask(f"{codec_name} into a topic of {topic_codec}", Api.PRODUCE, fields, version=9)
+            talk.request(f"{codec_name} into a topic of {topic_codec}", Api.PRODUCE, fields, version=9)
         if topic_codec == "uncompressed":
-            talk.ask("all of it", Api.FETCH, fetch_fields(name), version=12)
+            talk.request("all of it", Api.FETCH, fetch_fields(name), version=12)
     talk.create_topic("codecs-old")
     for version in (3, 5, 6, 7):
         fields = produce_fields("codecs-old", batch(*records, codec=ZSTD))
-        talk.ask("zstd", Api.PRODUCE, fields, version=version)
+        talk.request("zstd", Api.PRODUCE, fields, version=version)
 
 
 @scenario
 def produce_too_large(talk: Conversation) -> None:
     talk.create_topic("large", configs={"max.message.bytes": "1000"})
     exact = 1000 - len(batch(TestRecord(b"")))
-    talk.ask("well above the limit", Api.PRODUCE, produce_fields("large", batch(TestRecord(b"x" * 5000))), version=9)
+    talk.request(
+        "well above the limit", Api.PRODUCE, produce_fields("large", batch(TestRecord(b"x" * 5000))), version=9
+    )
     fits = batch(TestRecord(b"x" * (exact - 2)))
-    talk.ask(f"{len(fits)} bytes", Api.PRODUCE, produce_fields("large", fits), version=9)
+    talk.request(f"{len(fits)} bytes", Api.PRODUCE, produce_fields("large", fits), version=9)
     above = batch(TestRecord(b"x" * (exact + 1)))
-    talk.ask(f"{len(above)} bytes", Api.PRODUCE, produce_fields("large", above), version=9)
+    talk.request(f"{len(above)} bytes", Api.PRODUCE, produce_fields("large", above), version=9)
     small_when_compressed = batch(TestRecord(b"x" * 5000), codec=GZIP)
     fields = produce_fields("large", small_when_compressed)
-    talk.ask("small once compressed", Api.PRODUCE, fields, version=9)
+    talk.request("small once compressed", Api.PRODUCE, fields, version=9)
 
 
 @scenario
@@ -166,8 +168,8 @@ def produce_timestamps(talk: Conversation) -> None:
             ("a maximum below the records'", batch(TestRecord(timestamp_delta=50), timestamp=1000, max_timestamp=1000)),
             ("a maximum above the records'", batch(TestRecord(), timestamp=1000, max_timestamp=2000)),
         ):
-            talk.ask(f"{label} into {topic}", Api.PRODUCE, produce_fields(topic, data), version=9)
-        talk.ask(f"all of {topic}", Api.FETCH, fetch_fields(topic), version=12)
+            talk.request(f"{label} into {topic}", Api.PRODUCE, produce_fields(topic, data), version=9)
+        talk.request(f"all of {topic}", Api.FETCH, fetch_fields(topic), version=12)
 
 
 @scenario
@@ -176,14 +178,14 @@ def produce_compacted(talk: Conversation) -> None:
     keyed, keyless = TestRecord(b"v", key=b"k"), TestRecord(b"v")
     for codec in (NONE, LZ4):
         name = CODEC_NAMES[codec]
-        talk.ask(f"keys, {name}", Api.PRODUCE, produce_fields("compacted", batch(keyed, codec=codec)), version=9)
+        talk.request(f"keys, {name}", Api.PRODUCE, produce_fields("compacted", batch(keyed, codec=codec)), version=9)
         fields = produce_fields("compacted", batch(keyed, keyless, codec=codec))
-        talk.ask(f"a record without key, {name}", Api.PRODUCE, fields, version=9)
+        talk.request(f"a record without key, {name}", Api.PRODUCE, fields, version=9)
     for version in (3, 7, 8, 10):
         fields = produce_fields("compacted", batch(keyless, keyed, keyless))
-        talk.ask("two records without key", Api.PRODUCE, fields, version=version)
+        talk.request("two records without key", Api.PRODUCE, fields, version=version)
     fields = produce_fields("compacted", batch(TestRecord(None, key=b"k")))
-    talk.ask("a tombstone", Api.PRODUCE, fields, version=9)
+    talk.request("a tombstone", Api.PRODUCE, fields, version=9)
 
 
 @scenario
@@ -201,4 +203,4 @@ def produce_broken_records(talk: Conversation) -> None:
     for label, body in bodies.items():
         count = 2 if "count up" in label else 1
         data = batch(body=body, record_count=count, last_offset_delta=count - 1)
-        talk.ask(label, Api.PRODUCE, produce_fields("records", data), version=9)
+        talk.request(label, Api.PRODUCE, produce_fields("records", data), version=9)

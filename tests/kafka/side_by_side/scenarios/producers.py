@@ -14,7 +14,7 @@ LAST_SEQUENCE = 2**31 - 1
 def init_producer_id(talk: Conversation) -> None:
     talk.new_producer()
     plain = {"transactional_id": None, "transaction_timeout": 60_000}
-    talk.ask_each_version("a new producer", Api.INIT_PRODUCER_ID, plain)
+    talk.request_each_version("a new producer", Api.INIT_PRODUCER_ID, plain)
     for label, others in (
         ("a timeout of zero", {"transaction_timeout": 0}),
         ("a negative timeout", {"transaction_timeout": -1}),
@@ -24,7 +24,7 @@ def init_producer_id(talk: Conversation) -> None:
         ("a negative id", {"producer_id": -2, "producer_epoch": 0}),
         ("an empty transactional id", {"transactional_id": ""}),
     ):
-        talk.ask(label, Api.INIT_PRODUCER_ID, {**plain, **others})
+        talk.request(label, Api.INIT_PRODUCER_ID, {**plain, **others})
 
 
 class _Producer:
@@ -43,7 +43,7 @@ class _Producer:
             base_sequence=sequence,
             **others,
         )
-        self._talk.ask(label, Api.PRODUCE, produce_fields(self._topic, data), version=9)
+        self._talk.request(label, Api.PRODUCE, produce_fields(self._topic, data), version=9)
 
 
 @scenario
@@ -63,7 +63,7 @@ def sequences(talk: Conversation) -> None:
     producer.send("sequence 4, older than the last five", 4)
     producer.send("sequence 0, long forgotten", 0)
     producer.send("a step back and over", 8, records=3)
-    talk.ask("what was kept", Api.FETCH, fetch_fields("sequences"), version=12)
+    talk.request("what was kept", Api.FETCH, fetch_fields("sequences"), version=12)
 
 
 @scenario
@@ -83,7 +83,7 @@ def sequences_at_the_start(talk: Conversation) -> None:
     over = _Producer(talk, "starts")
     over.send("two before the end", LAST_SEQUENCE - 1, records=4)
     over.send("after the wrap", 2)
-    talk.ask("what was kept", Api.FETCH, fetch_fields("starts"), version=12)
+    talk.request("what was kept", Api.FETCH, fetch_fields("starts"), version=12)
 
 
 @scenario
@@ -98,7 +98,7 @@ def producer_epochs(talk: Conversation) -> None:
     producer.send("epoch 2 goes on", 1, epoch=2)
     for version in (3, 7, 8, 10):
         data = batch(TestRecord(), producer_id=producer.id, producer_epoch=1, base_sequence=2)
-        talk.ask("an old epoch", Api.PRODUCE, produce_fields("fenced", data), version=version)
+        talk.request("an old epoch", Api.PRODUCE, produce_fields("fenced", data), version=version)
 
 
 @scenario
@@ -110,14 +110,14 @@ def describe_producers(talk: Conversation) -> None:
     def about(topic: str, *partitions: int) -> dict[str, Any]:
         return {"topics": [{"name": topic, "partition_indexes": partitions}]}
 
-    talk.ask("nobody yet", api, about("described", 0, 1))
+    talk.request("nobody yet", api, about("described", 0, 1))
     now_ms = int(time.time() * 1000)
     producer.send("one record", 0, timestamp=now_ms)
     producer.send("three more", 1, records=3, timestamp=now_ms)
-    talk.ask("one producer", api, about("described", 0, 1))
+    talk.request("one producer", api, about("described", 0, 1))
     _Producer(talk, "described").send("a record of long ago", 0)
-    talk.ask("its producer has expired already", api, about("described", 0))
-    talk.ask("a topic that is not there", api, about("nowhere", 0))
-    talk.ask("a partition that is not there", api, about("described", 0, 9))
-    talk.ask("an illegal topic name", api, about("no/slash", 0))
-    talk.ask("no topic", api, {"topics": []})
+    talk.request("its producer has expired already", api, about("described", 0))
+    talk.request("a topic that is not there", api, about("nowhere", 0))
+    talk.request("a partition that is not there", api, about("described", 0, 9))
+    talk.request("an illegal topic name", api, about("no/slash", 0))
+    talk.request("no topic", api, {"topics": []})

@@ -24,7 +24,7 @@ def describe_quorum_refused(talk: Conversation) -> None:
         ("of two partitions", _about(METADATA_TOPIC, 0, 1)),
         ("of no partition", _about(METADATA_TOPIC)),
     ):
-        talk.ask_each_version(label, Api.DESCRIBE_QUORUM, fields)
+        talk.request_each_version(label, Api.DESCRIBE_QUORUM, fields)
 
 
 @scenario
@@ -37,9 +37,9 @@ def voters_refused(talk: Conversation) -> None:
         ("without a directory", {"voter_directory_id": None}),
         ("of a negative id", {"voter_id": -9}),
     ):
-        talk.ask_each_version(f"a voter {label}", Api.ADD_RAFT_VOTER, {**voter, **change})
+        talk.request_each_version(f"a voter {label}", Api.ADD_RAFT_VOTER, {**voter, **change})
     for label, change in (
         ("from another cluster", {"cluster_id": "another"}),
         ("without a directory", {"voter_directory_id": None}),
     ):
-        talk.ask(f"a voter {label}", Api.REMOVE_RAFT_VOTER, {**voter, **change})
+        talk.request(f"a voter {label}", Api.REMOVE_RAFT_VOTER, {**voter, **change})

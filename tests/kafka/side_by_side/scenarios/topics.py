@@ -40,16 +40,16 @@ def create_topics_versions(talk: Conversation) -> None:
         return _create(_new(name, partitions=2, configs={"retention.ms": "1000"}))
 
     for version in range(2, 8):
-        response = talk.ask_quietly(Api.CREATE_TOPICS, one(version), version=version)
+        response = talk.request_quietly(Api.CREATE_TOPICS, one(version), version=version)
         if version == 7:
             talk.names.uuid(response.topics[0].topic_id, "<id of made-v7>")
         talk.write(f"create_topics v{version}: two partitions and a config", response)
         talk.until_partitions(f"made-v{version}", 2)
-    talk.ask_each_version("a topic that exists", Api.CREATE_TOPICS, _create(_new("made-v7")))
+    talk.request_each_version("a topic that exists", Api.CREATE_TOPICS, _create(_new("made-v7")))
     defaults = _create(_new("by-default", partitions=-1, replicas=-1), validate_only=True)
-    talk.ask_each_version("defaults, only validated", Api.CREATE_TOPICS, defaults, start=4)
-    talk.ask_each_version("defaults before they were known", Api.CREATE_TOPICS, defaults)
-    talk.ask_each_version("no topic", Api.CREATE_TOPICS, _create())
+    talk.request_each_version("defaults, only validated", Api.CREATE_TOPICS, defaults, start=4)
+    talk.request_each_version("defaults before they were known", Api.CREATE_TOPICS, defaults)
+    talk.request_each_version("no topic", Api.CREATE_TOPICS, _create())
 
 
 @scenario
@@ -100,17 +100,17 @@ def create_topics_refused(talk: Conversation) -> None:
         "an empty config name": _new("p", configs={"": "1"}),
     }
     for label, topic in refused.items():
-        talk.ask(label, Api.CREATE_TOPICS, _create(topic, validate_only=True))
-    talk.ask("one name twice", Api.CREATE_TOPICS, _create(_new("twin"), _new("twin", partitions=3)))
+        talk.request(label, Api.CREATE_TOPICS, _create(topic, validate_only=True))
+    talk.request("one name twice", Api.CREATE_TOPICS, _create(_new("twin"), _new("twin", partitions=3)))
     both = _create(_new("good"), _new("no/good"), validate_only=True)
-    talk.ask("one good, one bad", Api.CREATE_TOPICS, both)
+    talk.request("one good, one bad", Api.CREATE_TOPICS, both)
 
 
 @scenario
 def create_topics_configs_answered(talk: Conversation) -> None:
     talk.remember_topic("configured")
     configs = {"retention.ms": "60000", "cleanup.policy": "compact", "min.insync.replicas": "1"}
-    response = talk.ask_quietly(Api.CREATE_TOPICS, _create(_new("configured", configs=configs)))
+    response = talk.request_quietly(Api.CREATE_TOPICS, _create(_new("configured", configs=configs)))
     talk.names.uuid(response.topics[0].topic_id, "<id of configured>")
     talk.write("create_topics v7: the configs in the answer", response)
     talk.until_partitions("configured", 1)
@@ -122,7 +122,7 @@ def delete_topics(talk: Conversation) -> None:
         name = f"doomed-v{version}"
         talk.create_topic(name)
         fields = {"topic_names": [name, "nowhere"], "timeout": 10_000}
-        talk.ask("one that is there and one that is not", Api.DELETE_TOPICS, fields, version=version)
+        talk.request("one that is there and one that is not", Api.DELETE_TOPICS, fields, version=version)
         talk.until_gone(name)
     api = Api.DELETE_TOPICS
     by_name = talk.create_topic("doomed-by-name")
@@ -132,19 +132,19 @@ def delete_topics(talk: Conversation) -> None:
         return {"topics": list(topics), "timeout": 10_000}
 
     by_that_name, by_that_id = {"name": "doomed-by-name", "topic_id": None}, {"name": None, "topic_id": by_id}
-    talk.ask("both name and id", api, delete({"name": "doomed-by-name", "topic_id": by_name}))
-    talk.ask("neither name nor id", api, delete({"name": None, "topic_id": None}))
-    talk.ask("an unknown id", api, delete({"name": None, "topic_id": UNKNOWN_ID}))
-    talk.ask("one name twice", api, delete(by_that_name, by_that_name))
-    talk.ask("one topic by name and by id", api, delete(by_that_name, {"name": None, "topic_id": by_name}))
-    talk.ask("by name", api, delete(by_that_name))
+    talk.request("both name and id", api, delete({"name": "doomed-by-name", "topic_id": by_name}))
+    talk.request("neither name nor id", api, delete({"name": None, "topic_id": None}))
+    talk.request("an unknown id", api, delete({"name": None, "topic_id": UNKNOWN_ID}))
+    talk.request("one name twice", api, delete(by_that_name, by_that_name))
+    talk.request("one topic by name and by id", api, delete(by_that_name, {"name": None, "topic_id": by_name}))
+    talk.request("by name", api, delete(by_that_name))
     talk.until_gone("doomed-by-name")
-    talk.ask("by name again", api, delete(by_that_name))
-    talk.ask("by id", api, delete(by_that_id))
+    talk.request("by name again", api, delete(by_that_name))
+    talk.request("by id", api, delete(by_that_id))
     talk.until_gone("doomed-by-id")
-    talk.ask("by id again", api, delete(by_that_id))
-    talk.ask("nothing", api, delete())
-    talk.ask("names that nobody could create", api, delete({"name": "no/slash"}, {"name": ""}))
+    talk.request("by id again", api, delete(by_that_id))
+    talk.request("nothing", api, delete())
+    talk.request("names that nobody could create", api, delete({"name": "no/slash"}, {"name": ""}))
 
 
 @scenario
@@ -159,25 +159,25 @@ def create_partitions(talk: Conversation) -> None:
         return {"topics": [{"name": name, "count": count, "assignments": lists}], "timeout": 10_000, **others}
 
     for count in (1, 0, -1, 100_000):
-        talk.ask_each_version(f"to {count}", api, grow(count, validate_only=True))
-    talk.ask("to 4, only validated", api, grow(4, validate_only=True))
-    talk.ask("a topic that is not there", api, grow(3, "nowhere"))
-    talk.ask("an illegal name", api, grow(3, "no/slash"))
-    talk.ask("too few assignments", api, grow(3, assignments=[[1]]))
-    talk.ask("too many assignments", api, grow(2, assignments=[[1], [1]]))
-    talk.ask("an unknown broker", api, grow(2, assignments=[[9]]))
-    talk.ask("a broker twice", api, grow(2, assignments=[[1, 1]]))
-    talk.ask("another replication factor", api, grow(2, assignments=[[1, 2]]))
-    talk.ask("an empty assignment", api, grow(2, assignments=[[]]))
-    talk.ask("no assignments at all", api, grow(2, assignments=[], validate_only=True))
+        talk.request_each_version(f"to {count}", api, grow(count, validate_only=True))
+    talk.request("to 4, only validated", api, grow(4, validate_only=True))
+    talk.request("a topic that is not there", api, grow(3, "nowhere"))
+    talk.request("an illegal name", api, grow(3, "no/slash"))
+    talk.request("too few assignments", api, grow(3, assignments=[[1]]))
+    talk.request("too many assignments", api, grow(2, assignments=[[1], [1]]))
+    talk.request("an unknown broker", api, grow(2, assignments=[[9]]))
+    talk.request("a broker twice", api, grow(2, assignments=[[1, 1]]))
+    talk.request("another replication factor", api, grow(2, assignments=[[1, 2]]))
+    talk.request("an empty assignment", api, grow(2, assignments=[[]]))
+    talk.request("no assignments at all", api, grow(2, assignments=[], validate_only=True))
     twice = grow(3)
-    talk.ask("one topic twice", api, {**twice, "topics": twice["topics"] * 2})
+    talk.request("one topic twice", api, {**twice, "topics": twice["topics"] * 2})
     for version in range(4):
         count = 2 + version
-        talk.ask(f"to {count}", api, grow(count), version=version)
+        talk.request(f"to {count}", api, grow(count), version=version)
         talk.until_partitions("grows", count)
-    talk.ask("with an assignment", api, grow(6, assignments=[[1]]))
-    talk.ask("nothing", api, {"topics": [], "timeout": 10_000})
+    talk.request("with an assignment", api, grow(6, assignments=[[1]]))
+    talk.request("nothing", api, {"topics": [], "timeout": 10_000})
 
 
 @scenario
@@ -191,18 +191,18 @@ def delete_records(talk: Conversation) -> None:
         partitions = [{"partition_index": partition, "offset": offset}]
         return {"topics": [{"name": topic, "partitions": partitions}], "timeout": 10_000}
 
-    talk.ask_each_version("up to 1", api, cut(1))
-    talk.ask("up to 3", api, cut(3))
-    talk.ask("back to 2", api, cut(2))
-    talk.ask("up to 3 again", api, cut(3))
-    talk.ask("beyond the end", api, cut(7))
-    talk.ask("up to the high watermark", api, cut(-1))
-    talk.ask("a negative offset", api, cut(-2))
-    talk.ask_each_version("a topic that is not there", api, cut(0, "nowhere"))
-    talk.ask("a partition that is not there", api, cut(0, partition=4))
-    talk.ask("a negative partition", api, cut(0, partition=-1))
-    talk.ask("nothing", api, {"topics": [], "timeout": 10_000})
+    talk.request_each_version("up to 1", api, cut(1))
+    talk.request("up to 3", api, cut(3))
+    talk.request("back to 2", api, cut(2))
+    talk.request("up to 3 again", api, cut(3))
+    talk.request("beyond the end", api, cut(7))
+    talk.request("up to the high watermark", api, cut(-1))
+    talk.request("a negative offset", api, cut(-2))
+    talk.request_each_version("a topic that is not there", api, cut(0, "nowhere"))
+    talk.request("a partition that is not there", api, cut(0, partition=4))
+    talk.request("a negative partition", api, cut(0, partition=-1))
+    talk.request("nothing", api, {"topics": [], "timeout": 10_000})
     talk.create_topic("compacted-only", configs={"cleanup.policy": "compact"})
     talk.create_topic("compacted-and-deleted", configs={"cleanup.policy": "compact,delete"})
-    talk.ask("a compacted topic", api, cut(0, "compacted-only"))
-    talk.ask("a topic compacted and deleted", api, cut(0, "compacted-and-deleted"))
+    talk.request("a compacted topic", api, cut(0, "compacted-only"))
+    talk.request("a topic compacted and deleted", api, cut(0, "compacted-and-deleted"))

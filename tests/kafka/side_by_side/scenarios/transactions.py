@@ -85,7 +85,7 @@ def transactions_of_new_clients(talk: Conversation) -> None:
     read(talk, "what was kept, committed only", "new")
     read(talk, "what was kept, all", "new", committed=False)
     read(talk, "the other partition", "new", partition=1)
-    talk.ask(
+    talk.request(
         "who wrote",
         Api.DESCRIBE_PRODUCERS,
         {"topics": [{"name": "new", "partition_indexes": [0]}]},
@@ -160,11 +160,11 @@ def partitions_are_added(talk: Conversation) -> None:
     none.describe("has no partition")
     offsets = Transactor(talk, "offsets")
     offsets.init()
-    talk.ask_each_version("offsets", Api.ADD_OFFSETS_TO_TXN, offsets.identity(group_id="a group"))
-    talk.ask_each_version(
+    talk.request_each_version("offsets", Api.ADD_OFFSETS_TO_TXN, offsets.identity(group_id="a group"))
+    talk.request_each_version(
         "offsets in another epoch", Api.ADD_OFFSETS_TO_TXN, offsets.identity(group_id="g") | {"producer_epoch": 8}
     )
-    talk.ask("offsets of no group", Api.ADD_OFFSETS_TO_TXN, offsets.identity(group_id=""))
+    talk.request("offsets of no group", Api.ADD_OFFSETS_TO_TXN, offsets.identity(group_id=""))
     offsets.describe("has offsets")
 
 
@@ -206,7 +206,7 @@ def markers(talk: Conversation) -> None:
             "transaction_version": 0,
             **others,
         }
-        talk.ask(label, Api.WRITE_TXN_MARKERS, {"markers": [marker]}, version=version)
+        talk.request(label, Api.WRITE_TXN_MARKERS, {"markers": [marker]}, version=version)
 
     write("in the epoch of the data, where it has to be higher", transaction_version=2)
     write("in version 1", version=1, coordinator_epoch=4)
@@ -241,12 +241,12 @@ def transactional_offsets(talk: Conversation) -> None:
             {"name": "gone", "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]},
         ]
         fields = one.identity(group_id="readers", topics=topics) | others
-        talk.ask(f"{one.name} {label}", Api.TXN_OFFSET_COMMIT, fields, version=version)
+        talk.request(f"{one.name} {label}", Api.TXN_OFFSET_COMMIT, fields, version=version)
 
     def fetch(label: str, *, require_stable: bool = False) -> None:
         groups = [{"group_id": "readers", "topics": [{"name": "read", "partition_indexes": [0]}]}]
         fields = {"groups": groups, "require_stable": require_stable}
-        talk.ask(label, Api.OFFSET_FETCH, fields, version=8)
+        talk.request(label, Api.OFFSET_FETCH, fields, version=8)
 
     one = Transactor(talk, "one")
     one.init()
@@ -272,7 +272,7 @@ def transactional_offsets(talk: Conversation) -> None:
     commit(one, "commits as a member that is not there", 11, member_id="m", generation_id=3)
     old = Transactor(talk, "old", is_old=True)
     old.init()
-    talk.ask("old adds its offsets", Api.ADD_OFFSETS_TO_TXN, old.identity(group_id="readers"))
+    talk.request("old adds its offsets", Api.ADD_OFFSETS_TO_TXN, old.identity(group_id="readers"))
     for version in range(5):
         commit(old, "commits offsets", 20 + version, version=version)
     old.end("commits", commits=True)
@@ -283,7 +283,7 @@ def transactional_offsets(talk: Conversation) -> None:
 
 def _fetched(talk: Conversation) -> int:
     groups = [{"group_id": "readers", "topics": [{"name": "read", "partition_indexes": [0]}]}]
-    answer = talk.ask_quietly(Api.OFFSET_FETCH, {"groups": groups, "require_stable": False}, version=8)
+    answer = talk.request_quietly(Api.OFFSET_FETCH, {"groups": groups, "require_stable": False}, version=8)
     return int(answer.groups[0].topics[0].partitions[0].committed_offset)
 
 
@@ -299,10 +299,10 @@ def transactions_seen(talk: Conversation) -> None:
     done.end("commits", commits=True)
     done.until("CompleteCommit")
     names = ["open", "idle", "done", "gone", ""]
-    talk.ask("all", Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": names})
-    talk.ask("none", Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": []})
+    talk.request("all", Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": names})
+    talk.request("none", Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": []})
     everything: dict[str, Any] = {"state_filters": [], "producer_id_filters": []}
-    talk.ask_each_version("everything", Api.LIST_TRANSACTIONS, everything)
+    talk.request_each_version("everything", Api.LIST_TRANSACTIONS, everything)
     for label, filters in (
         ("one state", {"state_filters": ["Ongoing"]}),
         ("two states", {"state_filters": ["Empty", "CompleteCommit"]}),
@@ -318,4 +318,4 @@ def transactions_seen(talk: Conversation) -> None:
         ("an empty pattern", {"transactional_id_pattern": ""}),
         ("no pattern", {"transactional_id_pattern": "(["}),
     ):
-        talk.ask(label, Api.LIST_TRANSACTIONS, {**everything, **filters})
+        talk.request(label, Api.LIST_TRANSACTIONS, {**everything, **filters})
