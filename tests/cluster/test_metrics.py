@@ -108,7 +108,7 @@ def test_cluster_balance_shows_rates_and_brokers_without_metrics(observed: Obser
     assert described["skew"]["bytes_in_per_second"] == first["bytes_in_per_second"]
     hottest = described["hottest"][0]
     assert (hottest["topic"], hottest["partition"], hottest["leader"]) == (TOPIC, 0, 1)
-    assert described["without_traffic"] == [{"broker": 3, "reason": "it has no http.address"}]
+    assert described["without_traffic"] == [{"broker": 3, "reason": "http.address is not set"}]
     shown = call("cluster", "balance", "-b", observed.cluster.bootstrap)
     assert "/s" in shown.stdout
     assert "Broker 3 reports no traffic: http.address is not set" in shown.stderr

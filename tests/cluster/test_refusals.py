@@ -106,7 +106,7 @@ def test_broker_with_a_node_id_in_use_is_rejected(cluster: RealCluster, newcomer
     newcomer.node_id, newcomer.roles = 4, (BROKER,)
     newcomer.properties = {"controller.quorum.voters": cluster.voters, **PATIENCE}
     newcomer.spawn()
-    assert "another broker with node.id=4 is alive" in exit_error(newcomer)
+    assert "another broker with node.id=4 is running" in exit_error(newcomer)
     wait_until_a_controller_logged(cluster, "broker 4 is not registered")
     assert cluster.unfenced(4) == {4}
 
@@ -114,7 +114,7 @@ def test_broker_with_a_node_id_in_use_is_rejected(cluster: RealCluster, newcomer
 def test_controller_missing_from_its_own_voters_does_not_start(cluster: RealCluster, newcomer: Member) -> None:
     newcomer.node_id, newcomer.roles = 9, (CONTROLLER,)
     newcomer.properties = {"controller.quorum.voters": cluster.voters}
-    with pytest.raises(Exception, match="a controller must be one of the voters, and 9 is not"):
+    with pytest.raises(Exception, match="this node is a controller, but 9 is not among the voters"):
         newcomer.spawn()
 
 
@@ -123,8 +123,8 @@ def test_controller_unknown_to_the_quorum_does_not_disturb_it(cluster: RealClust
     newcomer.properties = {"controller.quorum.voters": f"{cluster.voters},{newcomer.voter}"}
     before = cluster.quorum_status()
     newcomer.spawn()
-    wait_until_logged(newcomer, "controller.quorum.voters names 1, 2, 3, 9", "voters are 1, 2, 3")
-    wait_until_a_controller_logged(cluster, "node 9 is a controller and not one of the voters 1, 2, 3")
+    wait_until_logged(newcomer, "has the voters 1, 2, 3, and", "of this node has 1, 2, 3, 9")
+    wait_until_a_controller_logged(cluster, "Controller 9 is not one of the voters 1, 2, 3")
     status = cluster.quorum_status()
     assert (status.leader_id, status.leader_epoch) == (before.leader_id, before.leader_epoch)
     assert {voter.id for voter in status.voters} == {1, 2, 3}
@@ -140,9 +140,7 @@ def test_voter_with_an_incomplete_voter_list_logs_the_difference(cluster: RealCl
     try:
         misconfigured.restart()
         names = sorted({*CONTROLLERS} - {other.node_id})
-        wait_until_logged(
-            misconfigured, f"controller.quorum.voters names {names[0]}, {names[1]} here", "voters are 1, 2, 3"
-        )
+        wait_until_logged(misconfigured, "has the voters 1, 2, 3, and", f"of this node has {names[0]}, {names[1]}.")
     finally:
         misconfigured.properties["controller.quorum.voters"] = correct
         misconfigured.restart()
@@ -155,7 +153,7 @@ def test_broker_without_reachable_controllers_exits_after_registration_timeout(n
     began_at = time.monotonic()
     newcomer.spawn()
     error = exit_error(newcomer)
-    assert "a majority of the controllers must run" in error
+    assert "A majority of the controllers must run" in error
     assert "controller.quorum.voters" in error
     assert time.monotonic() - began_at > REGISTRATION_S - 1
 
@@ -167,5 +165,5 @@ def test_controller_without_reachable_voters_keeps_waiting(newcomer: Member) -> 
         "controller.quorum.voters": f"{newcomer.voter},2@127.0.0.1:{second},3@127.0.0.1:{third}",
     }
     newcomer.spawn()
-    wait_until_logged(newcomer, "no leader", f"2 at 127.0.0.1:{second}", f"3 at 127.0.0.1:{third}")
+    wait_until_logged(newcomer, "No quorum leader", f"2 at 127.0.0.1:{second}", f"3 at 127.0.0.1:{third}")
     assert newcomer.is_running

@@ -59,7 +59,7 @@ def test_cli_and_console_read_command_config_properties(
 
     assert run(["topic", "create", "by-file", *write("guess")]) == 2
     (error,) = capsys.readouterr().err.splitlines()
-    assert "check the file of --command-config" in error and "guess" not in error
+    assert "Check the security settings in the --command-config file" in error and "guess" not in error
     assert run(["topic", "create", "by-file", *write(PASSWORDS["SCRAM-SHA-512"])]) == 0
     console = ConsoleProcess(str(secured), tmp_path, "--command-config", str(file))
     try:
