@@ -32,6 +32,8 @@ from odradek.storage.log.producer_state import Origin, StagedProducers
 from odradek.storage.partition.log_dir_moves import LogDirMoves
 from odradek.storage.partition.partition import Partition
 
+_LATE_RESPONSES: Final = 10
+
 # ---- leaders
 
 
@@ -133,6 +135,17 @@ def _publish_after_stop(sound: Any) -> Any:
     return published
 
 
+def _commit_on_leaving(sound: Any) -> Any:
+    """Widens the window: every record that is uncommitted when the leadership ends counts, not only a slow append."""
+
+    def leave_leadership(partition: Partition, *new: Any) -> None:
+        if partition.is_leader:
+            partition.shared_high_watermark.advance_to(partition.log.log_end_offset, 1)
+        sound(partition, *new)
+
+    return leave_leadership
+
+
 def _acknowledge_on_leaving(sound: Any) -> Any:
     return lambda partition, code: sound(partition, ErrorCode.none)
 
@@ -192,6 +205,20 @@ def _keep_the_log_start(sound: Any) -> Any:
         sound(state, log, response)
         start: int = log.log_start_offset
         return start
+
+    return on_append
+
+
+_responses: Final[WeakKeyDictionary[FollowerState, int]] = WeakKeyDictionary()
+
+
+def _apply_log_start_late(sound: Any) -> Any:
+    """Widens the window: the follower ignores the log start offset of its first responses."""
+
+    def on_append(state: FollowerState, log: Any, response: Any) -> int:
+        _responses[state] = _responses.get(state, 0) + 1
+        start: int = sound(state, log, response)
+        return start if _responses[state] > _LATE_RESPONSES else int(log.log_start_offset)
 
     return on_append
 
@@ -427,14 +454,16 @@ REPLICATION_BUGS: Final = (
         fetch_reading,
         "_needs_log_start",
         always(False),
+        (FollowerState, "on_append", _apply_log_start_late),
         scenario=REPLICAS_DAMAGED,
     ),
     _bug(
         "append-after-stop-committed",
-        "an append that completes while the broker stops advances the high watermark",
+        "records whose append completes when the broker no longer leads count as committed",
         Partition,
         "_published",
         _publish_after_stop,
+        (Partition, "_leave_leadership", _commit_on_leaving),
     ),
     _bug(
         "isr-requires-log-start",

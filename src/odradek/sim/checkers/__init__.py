@@ -1,1 +1,1 @@
-"""What must never be false, checked after a run. Knows only what clients saw; nothing of the code that served them."""
+"""Rules that must hold, checked after a run against recorded histories; checkers know nothing of the node's code."""

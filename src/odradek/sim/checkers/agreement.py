@@ -1,4 +1,4 @@
-"""Once healed, every broker knows all the others, and says the same of the cluster."""
+"""After the faults end, all brokers know each other and describe the same cluster."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,10 +6,10 @@ from odradek.sim.history import ClusterView
 
 
 def disagreement(views: Sequence[ClusterView], broker_ids: Iterable[int]) -> str | None:
-    """What is not as it should be in a round of questions that were asked while nothing changed; None: all is well."""
+    """The first difference between brokers that were queried while nothing changed; None: they agree."""
     for broker_id in broker_ids:
         for view in views:
-            # Brokers that are fenced are not told of.
+            # Metadata responses do not list fenced brokers.
             if f"broker {broker_id}" not in view.facts:
                 return f"{view.broker} does not know broker {broker_id}"
     return next(filter(None, (_first_difference(views[0], view) for view in views[1:])), None)

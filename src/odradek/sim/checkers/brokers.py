@@ -1,4 +1,4 @@
-"""Brokers come and are fenced: not a living one early, no silent one never. From heartbeats and the committed log."""
+"""Fencing: live brokers are not fenced early, expired sessions are fenced. Uses heartbeats and committed records."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
@@ -52,7 +52,7 @@ def check_epochs(history: QuorumHistory) -> Iterator[Violation]:
             and change.broker_epoch > beat.broker_epoch
         ]
         if newer:
-            what = f"{beat.controller} takes a heartbeat of broker {beat.broker_id} with epoch {beat.broker_epoch}, "
+            what = f"{beat.controller} accepts a heartbeat of broker {beat.broker_id} with epoch {beat.broker_epoch}, "
             what += f"which has been registered with {newer[-1].broker_epoch} before"
             yield Violation(STALE_EPOCH, what, beat.responded_seconds)
 
@@ -61,21 +61,21 @@ def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Vi
     names = {node_id: name for name, node_id in settings.node_ids.items()}
     for one, change in _fences(history):
         name = names[change.broker_id]
-        # A controller's own broker is not heard of over the network.
+        # Heartbeats of the controller's own broker do not use the network.
         if name == one.leader:
             continue
         fenced_at = one.appended_seconds
         beats = [beat for beat in history.heartbeats if _is_of(beat, change) and beat.responded_seconds <= fenced_at]
         if any(beat.wants_to_leave for beat in beats) or _wants_to_leave(history, change, fenced_at):
             continue
-        # The session begins as one comes in: its answer may have to wait until something is committed.
+        # The session starts when a heartbeat arrives; its response may wait for a commit.
         heard = [beat.sent_seconds for beat in beats if beat.controller == one.leader]
         # A controller that has just become active gives everybody a whole session.
         since = max([_led_since(history, one), *heard])
         if fenced_at - since >= settings.session_seconds - settings.grace_seconds / 2:
             continue
         if settings.grace_seconds == 0:
-            what = f"{one.leader} fences {name} after {fenced_at - since:.3f} s, where nobody is to be fenced early"
+            what = f"{one.leader} fences {name} after {fenced_at - since:.3f} s, although detection is disabled"
             yield Violation(NOT_EARLY, what, fenced_at)
         elif (
             _open_for(history, name, settings, fenced_at - settings.grace_seconds, fenced_at)
@@ -97,7 +97,7 @@ def _is_of(beat: Heartbeat | ShutdownRequested, change: BrokerChange) -> bool:
 
 
 def _wants_to_leave(history: QuorumHistory, change: BrokerChange, moment: float) -> bool:
-    """The heartbeat that asks for it is answered after the fence is written, or never: the broker may have died."""
+    """The response to the shutdown request follows the fencing, or never arrives if the broker has died."""
     requested = any(
         beat.wants_to_leave and beat.sent_seconds <= moment <= beat.responded_seconds
         for beat in history.heartbeats
@@ -134,14 +134,14 @@ def _open_for(history: QuorumHistory, name: str, settings: QuorumSettings, start
 
 
 def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
-    """As long as one controller is active, and says what is committed, every broker is heard of or fenced."""
+    """While a controller is active and commits, every broker sends heartbeats or is fenced."""
     names = {node_id: name for name, node_id in settings.node_ids.items()}
     quiet = QuietPeriods([one for one in history.disturbances if one.one == one.other])
     patience = settings.session_seconds + _LATE_SECONDS
     commit_times: dict[tuple[str, int], list[float]] = defaultdict(list)
     ends: dict[tuple[str, int], int] = {}
     for one in history.high_watermarks:
-        # That somebody else is told of what is committed already says nothing of the leader's present.
+        # A repeated high watermark does not show that the leader can still commit.
         if one.offset > ends.get((one.leader, one.epoch), -1):
             ends[one.leader, one.epoch] = one.offset
             commit_times[one.leader, one.epoch].append(one.seconds)
@@ -150,7 +150,7 @@ def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[V
         beats[beat.controller, beat.broker_id, beat.broker_epoch].append(beat.responded_seconds)
     cuts = QuietPeriods([one for one in history.disturbances if one.one != one.other])
     for sent in history.unanswered.values():
-        # Its broker stopped before the answer came, or the controller did; where nothing was between them, it arrived.
+        # The broker or controller stopped before the response; without a disturbance the heartbeat arrived.
         if cuts.lasts(frozenset({names[sent.broker_id], sent.controller}), sent.seconds, sent.seconds + _BUSY_SECONDS):
             insort(beats[sent.controller, sent.broker_id, sent.broker_epoch], sent.seconds)
     for broker_id, broker_epoch, begin, end in _serving(history):
@@ -168,7 +168,9 @@ def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[V
                 place = bisect_right(heard, since)
                 is_heard = place < len(heard) and heard[place] <= moment
                 if not is_heard and quiet.lasts(frozenset({leader}), since, moment):
-                    what = f"{leader} has not fenced {names[broker_id]}, of which it has not heard since {since:.3f} s"
+                    what = (
+                        f"{leader} has not fenced {names[broker_id]}, which has sent no heartbeat since {since:.3f} s"
+                    )
                     yield Violation(FENCED, what, moment)
                     return
 

@@ -1,4 +1,4 @@
-"""What is committed: on a majority, the same on all, and there to stay; and that it goes on where it can."""
+"""Committed records: on a majority, equal on all voters, permanent; and a healthy majority makes progress."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ def check_told(history: QuorumHistory) -> Iterator[Violation]:
         assignment = _best_held(one)
         names = assignment | one.covering
         if not any(len(names & voters) > len(voters) // 2 for voters in (one.voters, one.former_voters)):
-            what = f"{one.leader} says that all below {one.offset} is committed, which only {sorted(names)} have"
+            what = f"{one.leader} reports {one.offset} as its high watermark, which only {sorted(names)} have"
             yield Violation(ON_A_MAJORITY, what, one.seconds)
         for epoch in {batch.epoch for name, batch in one.holders.items() if name in assignment}:
             if epoch != one.epoch:
@@ -97,7 +97,7 @@ def check_leader_logs(history: QuorumHistory) -> Iterator[Violation]:
     for log in history.leader_logs:
         has = {batch.base_offset: batch for batch in log.batches}
         for one in history.committed:
-            # Who led before may say so late.
+            # Responses of an earlier leader may be late.
             is_earlier = one.seen_seconds < log.seconds and one.committed_in < log.epoch
             if not is_earlier or one.batch.base_offset < log.start_offset:
                 continue
@@ -150,7 +150,7 @@ def check_following(history: QuorumHistory, settings: QuorumSettings) -> Iterato
 def check_progress(history: QuorumHistory, settings: QuorumSettings, ended_seconds: float) -> Iterator[Violation]:
     """While a majority of the voters runs, and its members reach each other, something is committed now and then."""
     if len(settings.voters) == 1:
-        # It tells nobody.
+        # It sends its high watermark to no other node.
         return
     bound = _PROGRESS_SECONDS + 2 * settings.idle_seconds
     bound += 2 * settings.fetch_timeout_seconds + 4 * settings.election_timeout_seconds

@@ -1,4 +1,4 @@
-"""Changes of topics against the committed log: what was answered is in it, and what a broker has shown is, too.
+"""Topic changes compared with the committed log: acknowledged and visible changes are in it.
 
 Administrators never use a value twice, so that a value tells which change it came by.
 """
@@ -30,9 +30,9 @@ def check_committed_metadata(history: History) -> Iterator[Violation]:
             requested[step.topic].add(step.value)
             if step.outcome is Outcome.DONE and step.value not in committed[step.topic]:
                 assert step.ended is not None
-                yield Violation(ANSWERED, f"{step} was answered, and is not in the log", step.ended)
+                yield Violation(ANSWERED, f"{step} was acknowledged, and is not in the log", step.ended)
     for step in history.changes:
         if isinstance(step, Change) or step.value is None:
             continue
         if step.value in requested[step.topic] and step.value not in committed[step.topic]:
-            yield Violation(SHOWN, f"somebody sees {step}, which is not in the log", step.ended)
+            yield Violation(SHOWN, f"a client sees {step}, which is not in the log", step.ended)

@@ -1,4 +1,4 @@
-"""Elections: who may stand, who may be voted for, and who may not be deposed. From what voters told each other."""
+"""Elections: which voters may become candidates, get votes, or replace a leader. Uses the messages between voters."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ def check_elections(history: QuorumHistory, settings: QuorumSettings) -> Iterato
 
 
 def check_votes(votes: Iterable[Vote], candidacies: Iterable[Candidacy]) -> Iterator[Violation]:
-    """A candidate votes for itself: whoever asks for a vote has given its own."""
+    """A candidate has voted for itself."""
     given: dict[tuple[str, int], int] = {}
     cast = [
         (vote.seconds, vote.voter, vote.candidate_id, vote.epoch, vote.durable)
@@ -62,7 +62,7 @@ def check_votes(votes: Iterable[Vote], candidacies: Iterable[Candidacy]) -> Iter
         if chosen != candidate_id:
             what = f"{voter} votes for {candidate_id} in epoch {epoch}, after it voted for {chosen}"
             yield Violation(ONE_VOTE, what, seconds)
-        # In a later epoch it can no longer be asked for the earlier one.
+        # In a later epoch it cannot vote in the earlier one.
         is_safe = kept is not None and (
             kept.epoch > epoch or (kept.epoch == epoch and candidate_id in (kept.voted_id, kept.leader_id))
         )
@@ -78,7 +78,7 @@ def check_freshness(history: QuorumHistory) -> Iterator[Violation]:
             what = f"{vote.voter}, whose log ends at {vote.durable_end}, votes for {vote.candidate_id} in epoch "
             yield Violation(LOG_FRESH, f"{what}{vote.epoch}, which has only {vote.claimed_end}", vote.seconds)
     steps: list[DiskSeen | Candidacy] = [*history.disks, *history.candidacies]
-    # What was cut since it asked, it had.
+    # It had the records that were truncated after its request.
     longest: dict[str, int] = defaultdict(int)
     for step in sorted(steps, key=lambda one: one.seconds):
         if isinstance(step, DiskSeen):
@@ -86,7 +86,9 @@ def check_freshness(history: QuorumHistory) -> Iterator[Violation]:
         elif step.claimed_end.offset > longest[step.candidate] and (
             step.durable is None or step.durable.epoch <= step.epoch
         ):
-            what = f"{step.candidate} says that its log ends at {step.claimed_end}, and its disk has {step.durable_end}"
+            what = (
+                f"{step.candidate} claims that its log ends at {step.claimed_end}, and its disk has {step.durable_end}"
+            )
             yield Violation(CLAIM_SYNCED, what, step.seconds)
 
 
@@ -161,7 +163,7 @@ def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Itera
 
 
 def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
-    """Two answers of the leader one soon after the other: the second came in time, and whoever follows is content."""
+    """Two Fetch responses within the fetch timeout show that the follower has a live leader."""
     quiet = QuietPeriods(history.disturbances)
     soon = settings.fetch_timeout_seconds / 2
     answers: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
@@ -174,7 +176,7 @@ def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[
         (first, _), (last, leader) = heard
         is_content = last - first < soon and vote.seconds - last < soon
         if is_content and quiet.lasts(frozenset({vote.voter, leader}), first - _HELD_UP_SECONDS, vote.seconds):
-            what = f"{vote.voter} would vote for {vote.candidate_id}, having heard of {leader}, which leads, at "
+            what = f"{vote.voter} would vote for {vote.candidate_id}, although its leader {leader} responded at "
             yield Violation(NO_HELP, f"{what}{last:.3f} s", vote.seconds)
 
 

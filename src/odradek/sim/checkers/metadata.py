@@ -163,7 +163,7 @@ _EFFECTS: Final[dict[ChangeKind, Callable[[_Topic | None, Change], tuple[_Topic 
 
 
 def _answer(step: Change | View) -> str:
-    return f"{step} was {step.outcome.value} {step.reason}" if isinstance(step, Change) else f"somebody sees {step}"
+    return f"{step} was {step.outcome.value} {step.reason}" if isinstance(step, Change) else f"a client sees {step}"
 
 
 def _text(topic: _Topic | None) -> str:

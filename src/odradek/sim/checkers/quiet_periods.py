@@ -1,4 +1,4 @@
-"""When nothing was wrong with some machines, nor between them."""
+"""Periods without faults of some computers and of the links between them."""
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations
@@ -17,7 +17,7 @@ class QuietPeriods:
         )
 
     def intervals(self, names: frozenset[str], start: float, end: float) -> Iterator[tuple[float, float]]:
-        """The times within these in which all is well among them."""
+        """The parts of the interval without disturbances."""
         quiet_since = start
         for one in self._troubles:
             if one.one in names and one.other in names and one.ended > quiet_since:

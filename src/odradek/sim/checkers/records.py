@@ -24,9 +24,9 @@ UNIQUE_IDS: Final = "producer ids are unique"
 
 
 def check_records(history: History, final_reader: str | None, *, is_replicated: bool = False) -> Iterator[Violation]:
-    """`final_reader` read every partition from begin to end after everything had healed; None: nobody could.
+    """`final_reader` read every partition from start to end after the faults; None: it could not.
 
-    `is_replicated`: a broker that was deposed may not know it yet, and still answer with what it led to.
+    `is_replicated`: a deposed leader may still respond with old data.
     """
     sends_of: dict[TopicPartition, list[Send]] = defaultdict(list)
     for send in history.sends:
@@ -50,7 +50,7 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
         else:
             yield from check_end_offsets(partition, sends, reads, ends)
         if final_reader is not None:
-            # Whoever still writes then is read by others after the final reader has asked where the end is.
+            # Other readers may read records that are written after the final reader queried the end offset.
             requested: list[Read | EndOffset] = [*reads, *ends]
             final_began = min((one.began for one in requested if one.reader == final_reader), default=0.0)
             earlier = [one for one in reads if one.ended < final_began]
@@ -185,7 +185,7 @@ def check_reads(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Vi
         wanted = [offset for offset, _ in read.records if offset >= read.fetch_offset]
         expected = list(range(read.fetch_offset, read.fetch_offset + len(wanted)))
         if wanted != expected:
-            what = f"{read.reader} asks for {partition} {read.fetch_offset} and reads {wanted[:5]}"
+            what = f"{read.reader} fetches {partition} from {read.fetch_offset} and reads {wanted[:5]}"
             yield Violation(NO_SKIP, what, read.ended)
 
 

@@ -96,7 +96,7 @@ def _wrong_states(model: ClusterModel, changed: _Key | None) -> Iterator[str]:
         state = model.partitions[key]
         min_isr = model.min_isr(key)
         if set(state.isr) & set(state.elr):
-            yield f"{model.name(key)} has somebody both in sync and eligible: {state}"
+            yield f"{model.name(key)} has a broker in both ISR and ELR: {state}"
         if min_isr is not None and len(state.isr) >= min_isr and state.elr:
             yield f"{model.name(key)} has enough in sync, and eligible ones: {state}"
         if any(model.fenced.get(broker_id, True) for broker_id in state.isr):
@@ -275,11 +275,9 @@ def check_deleted(
     unclean_ends: Sequence[UncleanEnd],
     leaderships: Leaderships,
 ) -> Iterator[Violation]:
-    """What was deleted stays so; a leader that was deposed before may not have heard of it. Where a log starts is
-    written down now and then only: brokers that die one after the other may forget it, and so may one that is alone
-    then or later.
-    Nor are those waited for who are away, as in Kafka: whoever of them is elected for being eligible has every record,
-    those that are deleted too.
+    """Deleted records stay deleted, except that an earlier leader may not know of the deletion. The log start offset is
+    only checkpointed periodically: brokers that crash one after the other may lose it, and so may a lone ISR member.
+    Replicas that are down are not waited for, as in Kafka: one that is elected from the ELR has the deleted records.
     """
     for one in deletions:
         if one.ended is None:

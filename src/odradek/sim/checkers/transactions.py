@@ -26,7 +26,7 @@ OFFSETS: Final = "10 and 15 offsets are committed exactly if their transaction i
 
 
 def check_transactions(history: TransactionHistory, verifier: str | None) -> Iterator[Violation]:
-    """`verifier` has read everything once more at the end; None: nobody has."""
+    """`verifier` has read everything again at the end; None: it could not."""
     of_value = {send.value: (attempt, send) for attempt in history.attempts for send in attempt.sends}
     yield from _check_reads(history, of_value)
     yield from _check_fences(history)
@@ -50,10 +50,10 @@ def _check_reads(history: TransactionHistory, of_value: _ByValue) -> Iterator[Vi
     for read in history.reads:
         known = of_value.get(read.value)
         if known is None:
-            yield Violation(DIRTY, f"{read.reader} reads {name_of(read.value)}, which nobody wrote", read.seconds)
+            yield Violation(DIRTY, f"{read.reader} reads {name_of(read.value)}, which no producer wrote", read.seconds)
         elif known[0].fate is Fate.NEVER_COMMITTED:
             what = f"{read.reader} reads {name_of(read.value)} at {read.partition}:{read.offset} of {known[0]}"
-            yield Violation(DIRTY, f"{what}, which nobody has committed", read.seconds)
+            yield Violation(DIRTY, f"{what}, which was not committed", read.seconds)
 
 
 def _check_fences(history: TransactionHistory) -> Iterator[Violation]:

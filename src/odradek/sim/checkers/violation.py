@@ -1,4 +1,4 @@
-"""One thing that was false."""
+"""A violation of a rule."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Violation(NamedTuple):
     rule: str
     what: str
-    # When it could first be seen.
+    # When it was first visible.
     seconds: float
 
     def __str__(self) -> str:
