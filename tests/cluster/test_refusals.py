@@ -107,7 +107,7 @@ def test_broker_with_a_node_id_in_use_is_rejected(cluster: RealCluster, newcomer
     newcomer.properties = {"controller.quorum.voters": cluster.voters, **PATIENCE}
     newcomer.spawn()
     assert "another broker with node.id=4 is running" in exit_error(newcomer)
-    wait_until_a_controller_logged(cluster, "broker 4 is not registered")
+    wait_until_a_controller_logged(cluster, "Broker registration rejected: brokerId=4")
     assert cluster.unfenced(4) == {4}
 
 
