@@ -49,13 +49,13 @@ DIRECTORY_ID = UUID(int=1000)
 DIRECTORY_IDS = (DIRECTORY_ID, UUID(int=1001))
 
 
-def run(answer: Any) -> Any:
-    """What a handler gave, waited for if need be."""
-    return asyncio.run(_await(answer)) if inspect.isawaitable(answer) else answer
+def run(response: Any) -> Any:
+    """Return a handler's response, and await it if it is deferred."""
+    return asyncio.run(_await(response)) if inspect.isawaitable(response) else response
 
 
-async def _await(answer: Any) -> Any:
-    return await answer
+async def _await(response: Any) -> Any:
+    return await response
 
 
 class InlineExecutor:
@@ -64,7 +64,7 @@ class InlineExecutor:
 
 
 class NotingMoves:
-    """Begins nothing, and keeps what it was asked."""
+    """Starts no log dir move, and records the requested ones."""
 
     def __init__(self) -> None:
         self.destinations: dict[TopicPartition, str] = {}
@@ -85,7 +85,7 @@ class NotingMoves:
 
 
 class NotingController:
-    """Answers every CreateTopics with the given error, and keeps the requests."""
+    """Responds to every CreateTopics with the given error, and records the requests."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, int, Any]] = []
@@ -286,22 +286,22 @@ class FakeBroker:
     def append(self, topic: str, *records: TestRecord, index: int = 0, **header: Any) -> None:
         data = bytearray(batch(*records, **header))
         partition, (one,) = self._partitions[(topic, index)], parse_batches(data)
-        asked = None
+        verification = None
         if one.is_transactional:
-            asked = partition.log.producers.begin_verification(
+            verification = partition.log.producers.begin_verification(
                 one.producer_id, one.producer_epoch, one.base_sequence, epochs_rise=False, now_ms=1
             )
-        partition.append(memoryview(data), [one], 1, verification=asked)
+        partition.append(memoryview(data), [one], 1, verification=verification)
 
-    # what tests ask
+    # requests of the tests
 
-    def ask(self, api_key: int, version: int, *, listener: str = "PLAINTEXT", **fields: Any) -> Any:
-        """The answer as a client reads it: through this version's bytes and back."""
+    def request(self, api_key: int, version: int, *, listener: str = "PLAINTEXT", **fields: Any) -> Any:
+        """Return the response as a client reads it: written and read in this version's format."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
         context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages)
-        answer = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
-        written = answer if isinstance(answer, bytes) else messages.write(answer)
+        response = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
+        written = response if isinstance(response, bytes) else messages.write(response)
         read, size = messages.read_response(written, 0)
         assert size == len(written)
         return read

@@ -21,7 +21,7 @@ class Controller:
     def __init__(self) -> None:
         self.requests: list[Any] = []
         self.refused: dict[int, ErrorCode] = {}
-        self.answers = [ErrorCode.none]
+        self.errors = [ErrorCode.none]
 
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
         # The request has to be encodable.
@@ -29,7 +29,7 @@ class Controller:
         assert messages.write(request)
         self.requests.append(request)
         await asyncio.sleep(0)
-        error = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        error = self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
         directories = tuple(
             messages.new(
                 "DirectoryData", id_=one.id_, topics=tuple(self._topic(messages, topic) for topic in one.topics)
@@ -91,7 +91,7 @@ def test_single_assignment() -> None:
 def test_rejected_assignment_raises(whole: bool) -> None:
     controller = Controller()
     if whole:
-        controller.answers = [ErrorCode.stale_broker_epoch]
+        controller.errors = [ErrorCode.stale_broker_epoch]
     else:
         controller.refused[3] = ErrorCode.unknown_topic_id
     with pytest.raises(KafkaError) as refused:
@@ -130,7 +130,7 @@ def test_reports_are_repeated_until_the_broker_is_registered(monkeypatch: pytest
 
     async def run() -> Controller:
         controller = Controller()
-        controller.answers = [ErrorCode.stale_broker_epoch, ErrorCode.stale_broker_epoch, ErrorCode.none]
+        controller.errors = [ErrorCode.stale_broker_epoch, ErrorCode.stale_broker_epoch, ErrorCode.none]
         reporter = assignments(controller)
         reporter.report(*replica(0), FIRST)
         await settled()

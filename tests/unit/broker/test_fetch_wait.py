@@ -43,14 +43,14 @@ def start_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSIO
         fields["topics"] = [{"topic_id": topic_id, "partitions": [wanted]}]
     messages = schema(FETCH, version)
     context = RequestContext(FETCH, version, "test", "PLAINTEXT", "127.0.0.1", messages)
-    answer = load_handler(BROKER_APIS[FETCH]).handle(raw_wire.build(messages.request_type, fields), context, broker)
-    assert isinstance(answer, DeferredResponse)
-    return answer
+    response = load_handler(BROKER_APIS[FETCH]).handle(raw_wire.build(messages.request_type, fields), context, broker)
+    assert isinstance(response, DeferredResponse)
+    return response
 
 
-def values(answer: list[bytes]) -> int:
+def values(parts: list[bytes]) -> int:
     """The number of batches in the response."""
-    response, _ = schema(FETCH, VERSION).read_response(b"".join(answer), 0)
+    response, _ = schema(FETCH, VERSION).read_response(b"".join(parts), 0)
     return len(parse_batches(bytes(response.responses[0].partitions[0].records)))
 
 
@@ -127,11 +127,11 @@ def test_waiting_fetch_gets_the_same_bytes_as_a_read(broker: FakeBroker, version
         waiting = asyncio.ensure_future(begin_fetch(broker, version=version))
         await asyncio.sleep(0)
         broker.append("orders", TestRecord(b"fresh"))
-        told = b"".join(await asyncio.wait_for(waiting, 20))
+        data = b"".join(await asyncio.wait_for(waiting, 20))
         in_the_file = partition.log.read(0, 1 << 20, end_offset_exclusive=1).data
-        assert in_the_file in told
-        response, size = schema(FETCH, version).read_response(told, 0)
-        assert size == len(told)
+        assert in_the_file in data
+        response, size = schema(FETCH, version).read_response(data, 0)
+        assert size == len(data)
         (fetched,) = response.responses[0].partitions
         assert (fetched.high_watermark, fetched.last_stable_offset, fetched.records) == (1, 1, in_the_file)
         for session in broker.fetch_sessions:

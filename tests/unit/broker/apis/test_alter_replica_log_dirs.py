@@ -20,7 +20,7 @@ NAME = TopicPartition("t", 0)
 def move(broker: FakeBroker, *wanted: tuple[str, str, int], version: int = 2) -> dict[tuple[str, int], ErrorCode]:
     """Each a directory, a topic and a partition."""
     dirs = [{"path": path, "topics": [{"name": topic, "partitions": [index]}]} for path, topic, index in wanted]
-    response = broker.ask(ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
+    response = broker.request(ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
     return {
         (topic.topic_name, one.partition_index): one.error_code
         for topic in response.results
@@ -152,10 +152,10 @@ def test_concurrent_cancellations_start_only_one_move(filled: FakeBroker) -> Non
     filled.log_dir_moves = SlowlyEndedMoves()
     filled.log_dir_moves.destinations[NAME] = "elsewhere"
 
-    async def ask_twice() -> list[Any]:
+    async def request_twice() -> list[Any]:
         return await asyncio.gather(*(_alter(filled, second) for _ in range(2)))
 
-    assert [one.results[0].partitions[0].error_code for one in asyncio.run(ask_twice())] == [ErrorCode.none] * 2
+    assert [one.results[0].partitions[0].error_code for one in asyncio.run(request_twice())] == [ErrorCode.none] * 2
     assert filled.log_dir_moves.destinations == {NAME: second}
 
 

@@ -11,7 +11,7 @@ def delete(
     broker: FakeBroker, *requested: tuple[int, int], topic: str = "t", version: int = 2
 ) -> list[tuple[int, int, ErrorCode]]:
     partitions = [{"partition_index": index, "offset": offset} for index, offset in requested]
-    response = broker.ask(DELETE_RECORDS, version, topics=[{"name": topic, "partitions": partitions}], timeout=1000)
+    response = broker.request(DELETE_RECORDS, version, topics=[{"name": topic, "partitions": partitions}], timeout=1000)
     return [(one.partition_index, one.low_watermark, one.error_code) for one in response.topics[0].partitions]
 
 
@@ -86,4 +86,4 @@ def test_disk_failure_takes_the_log_dir_offline(filled: FakeBroker, monkeypatch:
 
 
 def test_empty_delete_records_request(broker: FakeBroker) -> None:
-    assert broker.ask(DELETE_RECORDS, 2, topics=[], timeout=1000).topics == ()
+    assert broker.request(DELETE_RECORDS, 2, topics=[], timeout=1000).topics == ()

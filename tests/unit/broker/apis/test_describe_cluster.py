@@ -11,7 +11,7 @@ NOT_REQUESTED = -(2**31)
 
 def describe_cluster(broker: FakeBroker, version: int, **fields: Any) -> Any:
     defaults = {"include_cluster_authorized_operations": False, "endpoint_type": 1, "include_fenced_brokers": False}
-    return broker.ask(DESCRIBE_CLUSTER, version, **(defaults | fields))
+    return broker.request(DESCRIBE_CLUSTER, version, **(defaults | fields))
 
 
 @pytest.mark.parametrize("version", range(3))

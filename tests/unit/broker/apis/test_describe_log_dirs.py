@@ -15,7 +15,7 @@ def describe_log_dirs(
     broker: FakeBroker, topics: Mapping[str, list[int]] | None = None, version: int = 5
 ) -> dict[str, Any]:
     requested = None if topics is None else [{"topic": name, "partitions": indexes} for name, indexes in topics.items()]
-    response = broker.ask(DESCRIBE_LOG_DIRS, version, topics=requested)
+    response = broker.request(DESCRIBE_LOG_DIRS, version, topics=requested)
     assert getattr(response, "error_code", ErrorCode.none) is ErrorCode.none
     return {result.log_dir: result for result in response.results}
 

@@ -9,7 +9,7 @@ DESCRIBE_PRODUCERS = 61
 
 def describe_producers(broker: FakeBroker, **topics: list[int]) -> Any:
     requested = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
-    return broker.ask(DESCRIBE_PRODUCERS, 0, topics=requested).topics
+    return broker.request(DESCRIBE_PRODUCERS, 0, topics=requested).topics
 
 
 def test_active_producers(broker: FakeBroker) -> None:
@@ -36,7 +36,7 @@ def test_describe_producers_errors_have_the_messages_of_kafka(broker: FakeBroker
         {"name": "a/b", "partition_indexes": [0]},
         {"name": "t", "partition_indexes": []},
     ]
-    response = broker.ask(DESCRIBE_PRODUCERS, 0, topics=topics)
+    response = broker.request(DESCRIBE_PRODUCERS, 0, topics=topics)
     assert [[(one.error_code, one.error_message) for one in topic.partitions] for topic in response.topics] == [
         [(ErrorCode.unknown_topic_or_partition, None)],
         [(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")] * 2,

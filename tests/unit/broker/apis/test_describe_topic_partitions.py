@@ -21,7 +21,7 @@ def describe_partitions(
 def describe_partitions_response(
     broker: FakeBroker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 ) -> Any:
-    return broker.ask(
+    return broker.request(
         DESCRIBE_TOPIC_PARTITIONS,
         0,
         topics=[{"name": name} for name in names],

@@ -11,31 +11,31 @@ from tests.unit.broker.transactions_port import HostedTransactions
 INIT_PRODUCER_ID = 22
 
 
-def ask(broker: FakeBroker, version: int = 5, **fields: Any) -> tuple[ErrorCode, int, int]:
+def init_producer_id(broker: FakeBroker, version: int = 5, **fields: Any) -> tuple[ErrorCode, int, int]:
     defaults = {"transactional_id": None, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-    answer = broker.ask(INIT_PRODUCER_ID, version, **(defaults | fields))
-    return answer.error_code, answer.producer_id, answer.producer_epoch
+    response = broker.request(INIT_PRODUCER_ID, version, **(defaults | fields))
+    return response.error_code, response.producer_id, response.producer_epoch
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_request_gets_a_new_producer_id(broker: FakeBroker, version: int) -> None:
-    assert [ask(broker, version) for _ in range(2)] == [(ErrorCode.none, 0, 0), (ErrorCode.none, 1, 0)]
+    assert [init_producer_id(broker, version) for _ in range(2)] == [(ErrorCode.none, 0, 0), (ErrorCode.none, 1, 0)]
 
 
 def test_idempotent_producer_with_an_id_gets_another(broker: FakeBroker) -> None:
-    assert ask(broker, producer_id=500, producer_epoch=32767) == (ErrorCode.none, 0, 0)
+    assert init_producer_id(broker, producer_id=500, producer_epoch=32767) == (ErrorCode.none, 0, 0)
 
 
 @pytest.mark.parametrize("transaction_timeout", [0, -5])
 def test_timeout_of_an_idempotent_producer_is_ignored(broker: FakeBroker, transaction_timeout: int) -> None:
-    assert ask(broker, transaction_timeout=transaction_timeout)[0] is ErrorCode.none
+    assert init_producer_id(broker, transaction_timeout=transaction_timeout)[0] is ErrorCode.none
 
 
 @pytest.mark.parametrize(
     "fields", [{"producer_id": 5}, {"producer_epoch": 1}, {"transactional_id": "x", "producer_id": 5}]
 )
 def test_producer_id_without_an_epoch_is_rejected(broker: FakeBroker, fields: dict[str, Any]) -> None:
-    assert ask(broker, 3, **fields) == (ErrorCode.invalid_request, -1, -1)
+    assert init_producer_id(broker, 3, **fields) == (ErrorCode.invalid_request, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_invalid_transactional_requests_are_rejected(
     broker: FakeBroker, transactional_id: str, timeout_ms: int, expected: ErrorCode
 ) -> None:
     broker.transactions = HostedTransactions()
-    answer = ask(broker, transactional_id=transactional_id, transaction_timeout=timeout_ms)
-    assert answer == (expected, -1, -1)
+    response = init_producer_id(broker, transactional_id=transactional_id, transaction_timeout=timeout_ms)
+    assert response == (expected, -1, -1)
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_transactional_producer_gets_an_id_and_an_epoch(broker: FakeBroker, version: int) -> None:
     broker.transactions = HostedTransactions()
-    assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 0)
-    assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 1)
+    assert init_producer_id(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 0)
+    assert init_producer_id(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 1)
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,23 @@ def test_transactional_producer_gets_an_id_and_an_epoch(broker: FakeBroker, vers
 )
 def test_fenced_producer_gets_the_error_of_its_version(broker: FakeBroker, version: int, expected: ErrorCode) -> None:
     broker.transactions = HostedTransactions()
-    ask(broker, transactional_id="x")
-    assert ask(broker, version, transactional_id="x", producer_id=1000, producer_epoch=7) == (expected, -1, -1)
+    init_producer_id(broker, transactional_id="x")
+    assert init_producer_id(broker, version, transactional_id="x", producer_id=1000, producer_epoch=7) == (
+        expected,
+        -1,
+        -1,
+    )
 
 
 def test_two_phase_commit_keeps_the_transaction(broker: FakeBroker) -> None:
     broker.transactions = HostedTransactions(TransactionSettings(two_phase_commit=True))
     fields = {"transactional_id": "x", "transaction_timeout": 0, "enable2_pc": True, "keep_prepared_txn": True}
-    assert ask(broker, 6, **fields) == (ErrorCode.none, 1000, 0)
+    assert init_producer_id(broker, 6, **fields) == (ErrorCode.none, 1000, 0)
     harness = broker.transactions.harness
     harness.add(ProducerIdentity(1000, 0), 3, name="x")
-    answer = broker.ask(INIT_PRODUCER_ID, 6, producer_id=-1, producer_epoch=-1, **fields)
-    assert (answer.producer_id, answer.producer_epoch) == (1000, 1)
-    assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (1000, 0)
+    response = broker.request(INIT_PRODUCER_ID, 6, producer_id=-1, producer_epoch=-1, **fields)
+    assert (response.producer_id, response.producer_epoch) == (1000, 1)
+    assert (response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch) == (1000, 0)
 
 
 def test_error_of_the_controller_is_returned(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,4 +90,4 @@ def test_error_of_the_controller_is_returned(broker: FakeBroker, monkeypatch: py
         raise KafkaError(ErrorCode.coordinator_load_in_progress)
 
     monkeypatch.setattr(broker, "next_producer_id", refuse)
-    assert ask(broker) == (ErrorCode.coordinator_load_in_progress, -1, -1)
+    assert init_producer_id(broker) == (ErrorCode.coordinator_load_in_progress, -1, -1)

@@ -8,7 +8,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def list_resources(broker: FakeBroker, *kinds: int) -> tuple[ErrorCode, list[tuple[int, str]]]:
-    response = broker.ask(LIST_CONFIG_RESOURCES, 1, resource_types=kinds)
+    response = broker.request(LIST_CONFIG_RESOURCES, 1, resource_types=kinds)
     return response.error_code, [(one.resource_type, one.resource_name) for one in response.config_resources]
 
 
@@ -47,5 +47,5 @@ def test_unknown_resource_types_are_rejected(furnished: FakeBroker, kinds: tuple
 
 
 def test_version_0_lists_client_metrics_only(furnished: FakeBroker) -> None:
-    response = furnished.ask(LIST_CONFIG_RESOURCES, 0)
+    response = furnished.request(LIST_CONFIG_RESOURCES, 0)
     assert [one.resource_name for one in response.config_resources] == ["sub"]

@@ -1,4 +1,4 @@
-"""Answers as Apache Kafka 4.3.1 gives them to the same requests."""
+"""Responses equal those of Apache Kafka 4.3.1 to the same requests."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ START = 1_700_000_000_000
 NOTHING = (ErrorCode.none, -1, -1, -1)
 
 
-def ask(
+def list_offset(
     broker: FakeBroker,
     timestamp: int,
     *,
@@ -26,22 +26,22 @@ def ask(
     replica_id: int = -1,
     isolation_level: int = 0,
 ) -> tuple[ErrorCode, int, int, int]:
-    asked = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
-    answer = ask_whole(
+    requested = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
+    response = list_offsets(
         broker,
-        [{"name": topic, "partitions": [asked]}],
+        [{"name": topic, "partitions": [requested]}],
         version=version,
         replica_id=replica_id,
         isolation_level=isolation_level,
     )
-    (found,) = answer.topics[0].partitions
+    (found,) = response.topics[0].partitions
     return found.error_code, found.timestamp, found.offset, getattr(found, "leader_epoch", -1)
 
 
-def ask_whole(
+def list_offsets(
     broker: FakeBroker, topics: Any, *, version: int = 11, replica_id: int = -1, isolation_level: int = 0
 ) -> Any:
-    return broker.ask(
+    return broker.request(
         LIST_OFFSETS, version, replica_id=replica_id, isolation_level=isolation_level, timeout=1000, topics=topics
     )
 
@@ -63,7 +63,7 @@ def test_special_timestamps_need_their_minimum_version(filled: FakeBroker, times
     refused = [
         version
         for version in range(1, 12)
-        if ask(filled, timestamp, version=version)[0] is ErrorCode.unsupported_version
+        if list_offset(filled, timestamp, version=version)[0] is ErrorCode.unsupported_version
     ]
     assert refused == list(range(1, min(first_version, 12)))
 
@@ -81,7 +81,7 @@ def test_special_timestamps_need_their_minimum_version(filled: FakeBroker, times
 )
 def test_offsets_of_an_empty_partition(broker: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
     broker.add_topic("t")
-    assert ask(broker, timestamp) == (ErrorCode.none, *expected)
+    assert list_offset(broker, timestamp) == (ErrorCode.none, *expected)
 
 
 @pytest.mark.parametrize(
@@ -103,27 +103,27 @@ def test_offsets_of_an_empty_partition(broker: FakeBroker, timestamp: int, expec
     ],
 )
 def test_offsets_of_a_filled_partition(filled: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
-    assert ask(filled, timestamp) == (ErrorCode.none, *expected)
+    assert list_offset(filled, timestamp) == (ErrorCode.none, *expected)
 
 
 def test_no_offset_below_the_log_start_is_returned(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.log.advance_log_start(6)
-    assert ask(filled, -2) == (ErrorCode.none, -1, 6, 0)
-    assert ask(filled, START) == NOTHING
+    assert list_offset(filled, -2) == (ErrorCode.none, -1, 6, 0)
+    assert list_offset(filled, START) == NOTHING
     # Kafka does not look at the log start here.
-    assert ask(filled, -3) == (ErrorCode.none, START + 500, 1, 0)
+    assert list_offset(filled, -3) == (ErrorCode.none, START + 500, 1, 0)
 
 
 def test_no_offset_above_the_high_watermark_is_returned(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.shared_high_watermark.offset = 1
-    assert ask(filled, -1)[2] == 1
-    assert ask(filled, START + 1) == NOTHING
-    assert ask(filled, -1, replica_id=5)[2] == 6
-    assert ask(filled, START + 1, replica_id=5)[2] == 1
+    assert list_offset(filled, -1)[2] == 1
+    assert list_offset(filled, START + 1) == NOTHING
+    assert list_offset(filled, -1, replica_id=5)[2] == 6
+    assert list_offset(filled, START + 1, replica_id=5)[2] == 1
 
 
 def test_read_committed_ends_at_the_last_stable_offset(broker: FakeBroker) -> None:
@@ -137,16 +137,16 @@ def test_read_committed_ends_at_the_last_stable_offset(broker: FakeBroker) -> No
         producer_epoch=0,
         base_sequence=0,
     )
-    assert ask(broker, -1, isolation_level=1)[2] == 1
-    assert ask(broker, -1, isolation_level=0)[2] == 2
-    assert ask(broker, START + 5, isolation_level=1) == NOTHING
-    assert ask(broker, START + 5, isolation_level=0)[2] == 1
+    assert list_offset(broker, -1, isolation_level=1)[2] == 1
+    assert list_offset(broker, -1, isolation_level=0)[2] == 2
+    assert list_offset(broker, START + 5, isolation_level=1) == NOTHING
+    assert list_offset(broker, START + 5, isolation_level=0)[2] == 1
     # A replica sees everything whatever it says of isolation.
-    assert ask(broker, -1, isolation_level=1, replica_id=3)[2] == 2
+    assert list_offset(broker, -1, isolation_level=1, replica_id=3)[2] == 2
 
 
 def test_unknown_isolation_level_is_rejected(filled: FakeBroker) -> None:
-    assert ask(filled, -1, isolation_level=2)[0] is ErrorCode.unknown_server_error
+    assert list_offset(filled, -1, isolation_level=2)[0] is ErrorCode.unknown_server_error
 
 
 @pytest.mark.parametrize(
@@ -154,28 +154,28 @@ def test_unknown_isolation_level_is_rejected(filled: FakeBroker) -> None:
     [(0, ErrorCode.none), (1, ErrorCode.unknown_leader_epoch), (-2, ErrorCode.fenced_leader_epoch)],
 )
 def test_current_leader_epoch_is_checked(filled: FakeBroker, epoch: int, expected: ErrorCode) -> None:
-    assert ask(filled, -1, epoch=epoch)[0] is expected
+    assert list_offset(filled, -1, epoch=epoch)[0] is expected
 
 
 def test_partitions_without_local_replica(broker: FakeBroker) -> None:
     broker.add_topic("elsewhere", held=False)
-    assert ask(broker, -1, topic="gone")[0] is ErrorCode.unknown_topic_or_partition
-    assert ask(broker, -1, topic="a/b")[0] is ErrorCode.unknown_topic_or_partition
-    assert ask(broker, -1, topic="elsewhere")[0] is ErrorCode.not_leader_or_follower
-    assert ask(broker, -1, topic="elsewhere", partition=7)[0] is ErrorCode.unknown_topic_or_partition
+    assert list_offset(broker, -1, topic="gone")[0] is ErrorCode.unknown_topic_or_partition
+    assert list_offset(broker, -1, topic="a/b")[0] is ErrorCode.unknown_topic_or_partition
+    assert list_offset(broker, -1, topic="elsewhere")[0] is ErrorCode.not_leader_or_follower
+    assert list_offset(broker, -1, topic="elsewhere", partition=7)[0] is ErrorCode.unknown_topic_or_partition
 
 
 def test_only_a_debugging_consumer_may_query_followers(broker: FakeBroker) -> None:
     broker.add_topic("t", state=partition_image(leader=2))
-    assert ask(broker, -1)[0] is ErrorCode.not_leader_or_follower
-    assert ask(broker, -1, replica_id=-2)[0] is ErrorCode.none
+    assert list_offset(broker, -1)[0] is ErrorCode.not_leader_or_follower
+    assert list_offset(broker, -1, replica_id=-2)[0] is ErrorCode.none
 
 
 def test_failed_log_dir(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.withdraw(ErrorCode.kafka_storage_error)
-    assert ask(filled, -1)[0] is ErrorCode.kafka_storage_error
+    assert list_offset(filled, -1)[0] is ErrorCode.kafka_storage_error
 
 
 def test_disk_failure_during_a_search(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_disk_failure_during_a_search(filled: FakeBroker, monkeypatch: pytest.Mo
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(partition.log, "offset_for_timestamp", broken)
-    assert ask(filled, START)[0] is ErrorCode.kafka_storage_error
+    assert list_offset(filled, START)[0] is ErrorCode.kafka_storage_error
     assert [directory for directory, _ in filled.failed_log_dirs] == [partition.log_dir]
 
 
@@ -200,10 +200,10 @@ def test_new_leader_without_high_watermark_responds_offset_not_available(
     assert partition is not None
     partition.become_leader(1, 3)
     partition.shared_high_watermark.offset = 2
-    assert ask(filled, -1, version=version)[0] is expected
-    assert ask(filled, 2**62, version=version)[0] is expected
-    assert ask(filled, -2, version=version)[0] is ErrorCode.none
-    assert ask(filled, START, version=version)[0] is ErrorCode.none
+    assert list_offset(filled, -1, version=version)[0] is expected
+    assert list_offset(filled, 2**62, version=version)[0] is expected
+    assert list_offset(filled, -2, version=version)[0] is ErrorCode.none
+    assert list_offset(filled, START, version=version)[0] is ErrorCode.none
 
 
 def test_duplicate_partitions_are_rejected_individually(broker: FakeBroker) -> None:
@@ -212,7 +212,7 @@ def test_duplicate_partitions_are_rejected_individually(broker: FakeBroker) -> N
     def part(index: int, timestamp: int = -1) -> dict[str, int]:
         return {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
 
-    answer = ask_whole(
+    response = list_offsets(
         broker,
         [
             {"name": "t", "partitions": [part(0), part(1), part(0, -2)]},
@@ -220,7 +220,7 @@ def test_duplicate_partitions_are_rejected_individually(broker: FakeBroker) -> N
             {"name": "t", "partitions": [part(7)]},
         ],
     )
-    (topic,) = answer.topics
+    (topic,) = response.topics
     assert [(one.partition_index, one.error_code) for one in topic.partitions] == [
         (0, ErrorCode.invalid_request),
         (1, ErrorCode.none),
@@ -231,7 +231,7 @@ def test_duplicate_partitions_are_rejected_individually(broker: FakeBroker) -> N
 @pytest.mark.parametrize("version", range(1, 12))
 def test_list_offsets_in_every_version(filled: FakeBroker, version: int) -> None:
     expected_epoch = 0 if version >= 4 else -1
-    assert ask(filled, START, version=version) == (ErrorCode.none, START, 0, expected_epoch)
+    assert list_offset(filled, START, version=version) == (ErrorCode.none, START, 0, expected_epoch)
 
 
 class DeletedBefore:
@@ -254,5 +254,5 @@ class DeletedBefore:
 @pytest.mark.parametrize("timestamp", [START, -3])
 def test_deleted_topic_during_a_search_is_not_a_disk_failure(filled: FakeBroker, timestamp: int) -> None:
     filled.executor = DeletedBefore(filled)
-    assert ask(filled, timestamp)[0] is ErrorCode.not_leader_or_follower
+    assert list_offset(filled, timestamp)[0] is ErrorCode.not_leader_or_follower
     assert not filled.failed_log_dirs

@@ -24,7 +24,7 @@ def request_metadata(broker: FakeBroker, version: int, names: tuple[str | None, 
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    return broker.ask(METADATA, version, **(defaults | fields))
+    return broker.request(METADATA, version, **(defaults | fields))
 
 
 def errors(response: Any) -> dict[str, ErrorCode]:

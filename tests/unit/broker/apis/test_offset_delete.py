@@ -28,8 +28,8 @@ class _Groups:
 
 def delete(broker: FakeBroker, *indexes: int) -> list[tuple[int, ErrorCode]]:
     partitions = [{"partition_index": index} for index in indexes]
-    answer: Any = broker.ask(OFFSET_DELETE, 0, group_id="g", topics=[{"name": "t", "partitions": partitions}])
-    (topic,) = answer.topics
+    response: Any = broker.request(OFFSET_DELETE, 0, group_id="g", topics=[{"name": "t", "partitions": partitions}])
+    (topic,) = response.topics
     return [(one.partition_index, one.error_code) for one in topic.partitions]
 
 

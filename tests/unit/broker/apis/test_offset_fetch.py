@@ -41,7 +41,7 @@ def test_offset_fetch_submits_all_groups_before_it_waits(broker: FakeBroker) -> 
     context = RequestContext(OFFSET_FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", messages)
 
     async def work() -> Any:
-        answer: Any = offset_fetch.handle(request, context, broker)
-        return await asyncio.wait_for(answer, 5)
+        response: Any = offset_fetch.handle(request, context, broker)
+        return await asyncio.wait_for(response, 5)
 
     assert [group.group_id for group in asyncio.run(work()).groups] == [f"g{number}" for number in range(MANY)]

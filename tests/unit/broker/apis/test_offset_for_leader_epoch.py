@@ -12,7 +12,7 @@ def end_of_epoch(
 ) -> tuple[ErrorCode, int, int]:
     requested = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
     topics = [{"topic": topic, "partitions": [requested]}]
-    response = broker.ask(OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
+    response = broker.request(OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
     (found,) = response.topics[0].partitions
     return found.error_code, found.leader_epoch, found.end_offset
 
@@ -59,5 +59,5 @@ def test_partitions_without_local_leader(broker: FakeBroker) -> None:
 def test_duplicate_partitions_get_duplicate_responses(three_epochs: FakeBroker) -> None:
     requested = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 4}
     topics = [{"topic": "t", "partitions": [requested, requested]}, {"topic": "t", "partitions": [requested]}]
-    response = three_epochs.ask(OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-2, topics=topics)
+    response = three_epochs.request(OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-2, topics=topics)
     assert [len(topic.partitions) for topic in response.topics] == [2, 1]

@@ -40,8 +40,8 @@ def produce(broker: FakeBroker, acks: int) -> ErrorCode:
     return _code(asyncio.run(_produce(broker, acks)))
 
 
-def _code(answer: bytes) -> ErrorCode:
-    response, _ = schema(PRODUCE, VERSION).read_response(answer, 0)
+def _code(data: bytes) -> ErrorCode:
+    response, _ = schema(PRODUCE, VERSION).read_response(data, 0)
     code: ErrorCode = response.responses[0].partition_responses[0].error_code
     return code
 

@@ -21,8 +21,8 @@ def test_many_items_are_described_in_slices() -> None:
 
     async def work() -> Any:
         nonlocal turns
-        answer: Any = respond_in_slices(range(7), 3, squares, list)
-        making = asyncio.ensure_future(answer)
+        response: Any = respond_in_slices(range(7), 3, squares, list)
+        making = asyncio.ensure_future(response)
         while not making.done():
             turns += 1
             await asyncio.sleep(0)

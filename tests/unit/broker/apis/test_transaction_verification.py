@@ -29,7 +29,7 @@ class Ending(HostedTransactions):
         return {NAME: ErrorCode.concurrent_transactions if self.left else ErrorCode.none}
 
 
-class StandingClock(SystemClock):
+class StoppedClock(SystemClock):
     """A clock that only advances in pauses, however slow the computer is."""
 
     def monotonic(self) -> float:
@@ -40,13 +40,13 @@ def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, questions: int) 
     broker = FakeBroker(directory)
     broker.add_topic("t", 1)
     broker.transactions = Ending(questions)
-    broker.clock = StandingClock()
+    broker.clock = StoppedClock()
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
         pauses.append(round(seconds * 1000, 3))
 
-    async def ask() -> ErrorCode:
+    async def verify() -> ErrorCode:
         verifier = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
         partition = broker.partition("t", 0)
         assert partition is not None
@@ -55,7 +55,7 @@ def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, questions: int) 
 
     with monkeypatch.context() as patched:
         patched.setattr(transaction_verification.asyncio, "sleep", pause)
-        assert asyncio.run(ask()) is ErrorCode.none
+        assert asyncio.run(verify()) is ErrorCode.none
     return pauses
 
 
@@ -80,14 +80,14 @@ def test_verification_waits_for_the_completion_on_the_same_broker(tmp_path: Path
     broker = FakeBroker(tmp_path)
     broker.add_topic("t", 1)
     broker.transactions = ending = EndingHere()
-    broker.clock = StandingClock()
+    broker.clock = StoppedClock()
 
-    async def ask() -> ErrorCode:
+    async def verify() -> ErrorCode:
         verifier = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
         partition = broker.partition("t", 0)
         assert partition is not None
         verifier.begin(partition, 7, 0, 0)
-        asked = asyncio.ensure_future(verifier.error_of(NAME))
+        verification = asyncio.ensure_future(verifier.error_of(NAME))
         while ending.over is None:
             await asyncio.sleep(0)
         # It sends no requests meanwhile.
@@ -95,6 +95,6 @@ def test_verification_waits_for_the_completion_on_the_same_broker(tmp_path: Path
             await asyncio.sleep(0)
         assert ending.left == 1
         ending.over.set_result(None)
-        return await asked
+        return await verification
 
-    assert asyncio.run(ask()) is ErrorCode.none
+    assert asyncio.run(verify()) is ErrorCode.none

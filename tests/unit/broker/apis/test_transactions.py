@@ -31,24 +31,24 @@ class _Groups:
 def add(
     broker: FakeBroker, producer: ProducerIdentity, version: int, **topics: list[int]
 ) -> dict[tuple[str, int], ErrorCode]:
-    asked = [{"name": name, "partitions": indexes} for name, indexes in topics.items()]
+    requested = [{"name": name, "partitions": indexes} for name, indexes in topics.items()]
     if version < 4:
         fields: dict[str, Any] = {
             "v3_and_below_transactional_id": "x",
             "v3_and_below_producer_id": producer.producer_id,
             "v3_and_below_producer_epoch": producer.producer_epoch,
-            "v3_and_below_topics": asked,
+            "v3_and_below_topics": requested,
         }
-        results = broker.ask(ADD_PARTITIONS, version, **fields).results_by_topic_v3_and_below
+        results = broker.request(ADD_PARTITIONS, version, **fields).results_by_topic_v3_and_below
     else:
         one = {
             "transactional_id": "x",
             "producer_id": producer.producer_id,
             "producer_epoch": producer.producer_epoch,
             "verify_only": False,
-            "topics": asked,
+            "topics": requested,
         }
-        (result,) = broker.ask(ADD_PARTITIONS, version, transactions=[one]).results_by_transaction
+        (result,) = broker.request(ADD_PARTITIONS, version, transactions=[one]).results_by_transaction
         results = result.topic_results
     return {
         (topic.name, one.partition_index): one.partition_error_code
@@ -94,26 +94,26 @@ def test_fenced_producer_cannot_add_partitions(
 
 def test_add_partitions_of_many_transactions(broker: FakeBroker, producer: ProducerIdentity) -> None:
     add(broker, producer, 3, t=[0])
-    asked = {"producer_id": 1000, "producer_epoch": 0, "verify_only": True}
+    producer_fields = {"producer_id": 1000, "producer_epoch": 0, "verify_only": True}
     topics = [{"name": "t", "partitions": [0, 1]}]
-    transactions = [{"transactional_id": name, **asked, "topics": topics} for name in ("x", "y", "")]
-    answers = broker.ask(ADD_PARTITIONS, 4, transactions=transactions).results_by_transaction
+    transactions = [{"transactional_id": name, **producer_fields, "topics": topics} for name in ("x", "y", "")]
+    results = broker.request(ADD_PARTITIONS, 4, transactions=transactions).results_by_transaction
     assert [
-        [one.partition_error_code for topic in answer.topic_results for one in topic.results_by_partition]
-        for answer in answers
+        [one.partition_error_code for topic in result.topic_results for one in topic.results_by_partition]
+        for result in results
     ] == [
         [NONE, ErrorCode.transaction_abortable],
         [ErrorCode.invalid_producer_id_mapping] * 2,
         [ErrorCode.invalid_request] * 2,
     ]
-    assert broker.ask(ADD_PARTITIONS, 4, transactions=[]).results_by_transaction == ()
+    assert broker.request(ADD_PARTITIONS, 4, transactions=[]).results_by_transaction == ()
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_add_offsets_to_txn(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
     broker.groups = _Groups()
     fields = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0, "group_id": "four"}
-    assert broker.ask(ADD_OFFSETS, version, **fields).error_code is NONE
+    assert broker.request(ADD_OFFSETS, version, **fields).error_code is NONE
     metadata = broker.transactions.harness.coordinator.get("x").metadata
     assert metadata.partitions == {TopicPartition("__consumer_offsets", 4)}
 
@@ -122,12 +122,12 @@ def test_add_offsets_to_txn(broker: FakeBroker, producer: ProducerIdentity, vers
 def test_end_txn(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
     add(broker, producer, 3, t=[0])
     fields = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0, "committed": True}
-    answer = broker.ask(END, version, **fields)
-    assert answer.error_code is NONE
+    response = broker.request(END, version, **fields)
+    assert response.error_code is NONE
     if version >= 5:
-        assert (answer.producer_id, answer.producer_epoch) == (1000, 1)
+        assert (response.producer_id, response.producer_epoch) == (1000, 1)
     assert broker.transactions.harness.markers[-1].producer_epoch == (1 if version >= 5 else 0)
-    assert broker.ask(END, version, **(fields | {"producer_epoch": 7})).error_code is (
+    assert broker.request(END, version, **(fields | {"producer_epoch": 7})).error_code is (
         ErrorCode.invalid_producer_epoch
         if version < 2
         else ErrorCode.producer_fenced
@@ -150,7 +150,7 @@ def write_markers(
         "coordinator_epoch": 3,
         "transaction_version": 0,
     } | fields
-    (result,) = broker.ask(MARKERS, version, markers=[marker]).markers
+    (result,) = broker.request(MARKERS, version, markers=[marker]).markers
     assert result.producer_id == 7
     return {(topic.name, one.partition_index): one.error_code for topic in result.topics for one in topic.partitions}
 
@@ -182,7 +182,7 @@ def test_markers_of_an_old_epoch_are_rejected(broker: FakeBroker) -> None:
     assert write_markers(broker, epoch=5, transaction_version=2)["t", 0] is NONE
     fenced = ErrorCode.transaction_coordinator_fenced
     assert write_markers(broker, epoch=5, coordinator_epoch=2)["t", 0] is fenced
-    assert broker.ask(MARKERS, 2, markers=[]).markers == ()
+    assert broker.request(MARKERS, 2, markers=[]).markers == ()
 
 
 # ---- views
@@ -191,7 +191,7 @@ def test_markers_of_an_old_epoch_are_rejected(broker: FakeBroker) -> None:
 def test_describe_transactions(broker: FakeBroker, producer: ProducerIdentity) -> None:
     broker.transactions.harness.init("idle")
     add(broker, producer, 3, t=[2, 0])
-    states = broker.ask(DESCRIBE, 0, transactional_ids=["x", "idle", "gone", ""]).transaction_states
+    states = broker.request(DESCRIBE, 0, transactional_ids=["x", "idle", "gone", ""]).transaction_states
     assert [one.error_code for one in states] == [
         NONE,
         NONE,
@@ -209,12 +209,12 @@ def test_describe_transactions(broker: FakeBroker, producer: ProducerIdentity) -
 def test_list_transactions(broker: FakeBroker, producer: ProducerIdentity, version: int) -> None:
     broker.transactions.harness.init("idle")
     add(broker, producer, 3, t=[0])
-    answer = broker.ask(LIST, version, state_filters=["Ongoing", "Odd"], producer_id_filters=[])
-    assert [(one.transactional_id, one.producer_id) for one in answer.transaction_states] == [("x", 1000)]
-    assert answer.unknown_state_filters == ("Odd",)
+    response = broker.request(LIST, version, state_filters=["Ongoing", "Odd"], producer_id_filters=[])
+    assert [(one.transactional_id, one.producer_id) for one in response.transaction_states] == [("x", 1000)]
+    assert response.unknown_state_filters == ("Odd",)
     if version >= 1:
         fields = {"state_filters": [], "producer_id_filters": [], "duration_filter": 10_000_000}
-        assert broker.ask(LIST, version, **fields).transaction_states == ()
+        assert broker.request(LIST, version, **fields).transaction_states == ()
     if version == 2:
         fields = {"state_filters": [], "producer_id_filters": [], "transactional_id_pattern": "idle"}
-        assert [one.transactional_id for one in broker.ask(LIST, 2, **fields).transaction_states] == ["idle"]
+        assert [one.transactional_id for one in broker.request(LIST, 2, **fields).transaction_states] == ["idle"]

@@ -21,12 +21,12 @@ PARTITIONS = frozenset((TopicPartition("t", 0),))
 class Peers:
     def __init__(self, response: Callable[[], Any]) -> None:
         self.requests = 0
-        self._answer = response
+        self._respond = response
 
     async def request(self, broker_id: int, api_key: int, build: Callable[[Any], Any]) -> Any:
         self.requests += 1
         await asyncio.sleep(0)
-        return self._answer()
+        return self._respond()
 
 
 def new_sender(peers: Peers) -> AddPartitionsSender:

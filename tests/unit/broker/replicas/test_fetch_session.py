@@ -11,25 +11,25 @@ def position(offset: int) -> FetchPosition:
 
 
 def test_first_fetch_contains_all_partitions() -> None:
-    asked = FollowerSession().next({A: position(0), B: position(5)}, (A, B))
-    assert (asked.session_id, asked.session_epoch) == (0, 0)
-    assert asked.changed == {A: position(0), B: position(5)}
-    assert asked.forgotten == []
+    request = FollowerSession().next({A: position(0), B: position(5)}, (A, B))
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert request.changed == {A: position(0), B: position(5)}
+    assert request.forgotten == []
 
 
 def test_incremental_fetch_contains_changed_and_forgotten_partitions() -> None:
     session = FollowerSession()
     session.next({A: position(0), B: position(5)}, (A, B))
     session.on_response(77)
-    asked = session.next({A: position(10), B: position(5)}, (A, B))
-    assert (asked.session_id, asked.session_epoch) == (77, 1)
-    assert asked.changed == {A: position(10)}
+    request = session.next({A: position(10), B: position(5)}, (A, B))
+    assert (request.session_id, request.session_epoch) == (77, 1)
+    assert request.changed == {A: position(10)}
     session.on_response(77)
-    asked = session.next({A: position(10)}, (A, B))
-    assert (asked.changed, asked.forgotten, asked.session_epoch) == ({}, [B], 2)
+    request = session.next({A: position(10)}, (A, B))
+    assert (request.changed, request.forgotten, request.session_epoch) == ({}, [B], 2)
     session.on_response(77)
-    asked = session.next({A: position(10), B: position(5)}, (A, B))
-    assert (asked.changed, asked.forgotten) == ({B: position(5)}, [])
+    request = session.next({A: position(10), B: position(5)}, (A, B))
+    assert (request.changed, request.forgotten) == ({B: position(5)}, [])
 
 
 def test_failed_fetch_starts_a_new_session() -> None:
@@ -38,15 +38,15 @@ def test_failed_fetch_starts_a_new_session() -> None:
     session.on_response(77)
     session.next({A: position(10)}, (A, B))
     session.reset()
-    asked = session.next({A: position(10)}, (A, B))
-    assert (asked.session_id, asked.session_epoch, asked.changed) == (0, 0, {A: position(10)})
+    request = session.next({A: position(10)}, (A, B))
+    assert (request.session_id, request.session_epoch, request.changed) == (0, 0, {A: position(10)})
 
 
 def test_leader_without_session_gets_all_partitions() -> None:
     session = FollowerSession()
     for _ in range(2):
-        asked = session.next({A: position(0)}, (A, B))
-        assert (asked.session_id, asked.session_epoch, asked.changed) == (0, 0, {A: position(0)})
+        request = session.next({A: position(0)}, (A, B))
+        assert (request.session_id, request.session_epoch, request.changed) == (0, 0, {A: position(0)})
         session.on_response(0)
 
 

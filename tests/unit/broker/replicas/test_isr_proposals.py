@@ -25,7 +25,7 @@ class Stumbling:
             raise RuntimeError("an unexpected error")
         messages = schema(*ALTER_PARTITION)
         (topic,) = request.topics
-        (asked,) = topic.partitions
+        (proposed,) = topic.partitions
         return messages.new(
             "AlterPartitionResponse",
             throttle_time=timedelta(0),
@@ -40,10 +40,10 @@ class Stumbling:
                             partition_index=0,
                             error_code=ErrorCode.none,
                             leader_id=1,
-                            leader_epoch=asked.leader_epoch,
-                            isr=tuple(one.broker_id for one in asked.new_isr_with_epochs),
+                            leader_epoch=proposed.leader_epoch,
+                            isr=tuple(one.broker_id for one in proposed.new_isr_with_epochs),
                             leader_recovery_state=0,
-                            partition_epoch=asked.partition_epoch + 1,
+                            partition_epoch=proposed.partition_epoch + 1,
                         ),
                     ),
                 ),

@@ -71,12 +71,12 @@ class Leader:
     """Records requests, and responds when the test does."""
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
+        self.requests: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
 
     async def request(self, api_key: int, build: Callable[[Any], Any], **_: object) -> Any:
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.asked.put_nowait((build(MESSAGES), answer))
-        return await answer
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.requests.put_nowait((build(MESSAGES), response))
+        return await response
 
     def close(self) -> None:
         """Responses that have arrived can still be read."""
@@ -136,8 +136,8 @@ class Stage:
         partition.become_follower(2, 1, follower)
         return partition
 
-    async def asked(self) -> tuple[Any, "asyncio.Future[Any]"]:
-        return await asyncio.wait_for(self.leader.asked.get(), 20)
+    async def next_request(self) -> tuple[Any, "asyncio.Future[Any]"]:
+        return await asyncio.wait_for(self.leader.requests.get(), 20)
 
 
 class _Link:
@@ -157,7 +157,7 @@ def test_flush_messages_1_syncs_before_the_next_fetch(tmp_path: Path, monkeypatc
         await asyncio.sleep(0.01)
         stage.fetcher.add(both[1])
         stage.threads.may_run.set()
-        request, _ = await stage.asked()
+        request, _ = await stage.next_request()
         named = {one.partition for topic in request.topics for one in topic.partitions}
         assert named == {0, 1}
         assert [one.log.recovery_point for one in both] == [1, 1]
@@ -172,8 +172,8 @@ def test_response_of_a_replaced_connection_is_ignored(tmp_path: Path, monkeypatc
     async def scenario() -> None:
         stage = Stage(tmp_path, monkeypatch)
         stage.fetcher.add(stage.partition(0))
-        _, answer = await stage.asked()
-        answer.set_result(
+        _, response = await stage.next_request()
+        response.set_result(
             MESSAGES.new(
                 "FetchResponse",
                 throttle_time=timedelta(0),
@@ -184,7 +184,7 @@ def test_response_of_a_replaced_connection_is_ignored(tmp_path: Path, monkeypatc
             )
         )
         stage.fetcher.add(stage.partition(1))
-        request, _ = await stage.asked()
+        request, _ = await stage.next_request()
         assert (request.session_id, request.session_epoch) == (0, 0)
         await stage.fetcher.stop()
 
@@ -196,7 +196,7 @@ def test_truncation_is_reported_before_the_next_append(tmp_path: Path, monkeypat
         stage = Stage(tmp_path, monkeypatch)
         partition = stage.partition(0)
         stage.fetcher.add(partition)
-        _, answer = await stage.asked()
+        _, response = await stage.next_request()
         data = MESSAGES.new(
             "PartitionData",
             partition_index=0,
@@ -212,7 +212,7 @@ def test_truncation_is_reported_before_the_next_append(tmp_path: Path, monkeypat
             records=None,
         )
         topic = MESSAGES.new("FetchableTopicResponse", topic_id=partition.topic_id, partitions=(data,))
-        answer.set_result(
+        response.set_result(
             MESSAGES.new(
                 "FetchResponse",
                 throttle_time=timedelta(0),
@@ -222,7 +222,7 @@ def test_truncation_is_reported_before_the_next_append(tmp_path: Path, monkeypat
                 node_endpoints=(),
             )
         )
-        await stage.asked()
+        await stage.next_request()
         assert partition.log.log_end_offset == 0
         assert stage.cuts == [(partition.name, 0)]
         await stage.fetcher.stop()

@@ -24,7 +24,7 @@ def describe(
     documentation: bool = False,
 ) -> Any:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    response = broker.ask(
+    response = broker.request(
         DESCRIBE_CONFIGS,
         version,
         resources=[resource],
@@ -158,7 +158,7 @@ def test_unknown_resource_type_rejects_the_whole_request(levelled: FakeBroker) -
     resources = [
         {"resource_type": kind, "resource_name": "t", "configuration_keys": None} for kind in (TOPIC, 64, BROKER)
     ]
-    response = levelled.ask(
+    response = levelled.request(
         DESCRIBE_CONFIGS, 4, resources=resources, include_synonyms=False, include_documentation=False
     )
     assert [one.error_code for one in response.results] == [ErrorCode.invalid_request] * 3
