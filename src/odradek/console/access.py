@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COOKIE: Final = "odradek-console"
 SESSION_S: Final = 12 * 3600
 SESSIONS_MAX: Final = 1000
-WHO: Final = "odradek.who"
+USER: Final = "odradek.user"
 
 _LOGIN_COOKIE: Final = "odradek-console-login"
 _WRONG_PAUSE_S: Final = 0.5
@@ -67,17 +67,17 @@ class Access:
                 scope, send, 403, "The console is not available under this host name. Open it by its own address."
             )
             return
-        who = address
+        user = address
         if self._settings.password is not None or self._oidc is not None:
             if scope["type"] == "http" and scope["path"] in ("/login", "/login/callback"):
                 await self._enter(scope, receive, send, headers.get("cookie", ""))
                 return
             session = self._session(headers.get("cookie", ""))
             if session is None:
-                await self._ask_to_log_in(scope, send)
+                await self._request_login(scope, send)
                 return
-            who = f"{session.name} ({address})"
-        scope[WHO] = who
+            user = f"{session.name} ({address})"
+        scope[USER] = user
         await self.app(scope, receive, _with_headers(send) if scope["type"] == "http" else send)
 
     def _is_own_name(self, headers: Mapping[str, str]) -> bool:
@@ -105,57 +105,57 @@ class Access:
             await self._come_back(self._oidc, scope, send, cookies)
 
     async def _begin_elsewhere(self, oidc: "Oidc", scope: Scope, send: Send) -> None:
-        from odradek.console.oidc import CALLBACK, NotLetIn
+        from odradek.console.oidc import CALLBACK, LoginDenied
 
         there = _path_within(_first(scope.get("query_string", b"").decode("latin-1"), "next"))
         try:
             location, binding = await oidc.begin(there)
-        except NotLetIn as error:
-            await _answer(send, 502, _not_let_in(str(error)))
+        except LoginDenied as error:
+            await _respond(send, 502, _login_denied(str(error)))
             return
         secure = "; Secure" if self._settings.is_encrypted else ""
         # Lax: the provider sends the browser back from another site.
         cookie = f"{_LOGIN_COOKIE}={binding}; Path={CALLBACK}; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
-        await _answer(send, 303, b"", location=location, cookie=cookie)
+        await _respond(send, 303, b"", location=location, cookie=cookie)
 
     async def _come_back(self, oidc: "Oidc", scope: Scope, send: Send, cookies: str) -> None:
-        from odradek.console.oidc import NotLetIn
+        from odradek.console.oidc import LoginDenied
 
         binding = next(iter(_cookies(cookies, _LOGIN_COOKIE)), "")
         try:
             name, there = await oidc.finish(scope.get("query_string", b"").decode("latin-1"), binding)
-        except NotLetIn as error:
-            await _answer(send, 403, _not_let_in(str(error)))
+        except LoginDenied as error:
+            await _respond(send, 403, _login_denied(str(error)))
             return
         # A redirection from here would still be part of the way from another site, where the session's cookie is not
         # sent along: our own page goes on.
-        await _answer(send, 200, _onward(there), cookie=self._begin_session(name))
+        await _respond(send, 200, _onward(there), cookie=self._begin_session(name))
 
-    async def _ask_to_log_in(self, scope: Scope, send: Send) -> None:
+    async def _request_login(self, scope: Scope, send: Send) -> None:
         if scope["type"] == "websocket":
             await _refuse(scope, send, 403, "Log in first.")
             return
         query = scope.get("query_string", b"").decode("latin-1")
         there = scope["path"] + (f"?{query}" if query else "")
-        await _answer(send, 303, b"", location=f"/login?next={quote(there, safe='')}")
+        await _respond(send, 303, b"", location=f"/login?next={quote(there, safe='')}")
 
     async def _login(self, scope: Scope, receive: Receive, send: Send) -> None:
         there = _path_within(_first(scope.get("query_string", b"").decode("latin-1"), "next"))
         if scope["method"] != "POST":
-            await _answer(send, 200, _form(there, ""))
+            await _respond(send, 200, _form(there, ""))
             return
         form = await _read_form(receive)
         there = _path_within(_first(form, "next"))
         if self._waiting >= _WAITING_MAX:
-            await _answer(send, 429, _form(there, "Too many login attempts. Try again in a few seconds."))
+            await _respond(send, 429, _form(there, "Too many login attempts. Try again in a few seconds."))
             return
         name = inert(_first(form, "name").strip())[:64]
         if not name:
-            await _answer(send, 400, _form(there, "Enter your name. It is recorded in the audit log."))
+            await _respond(send, 400, _form(there, "Enter your name. It is recorded in the audit log."))
         elif not await self._is_right(_first(form, "password")):
-            await _answer(send, 403, _form(there, "Wrong password."))
+            await _respond(send, 403, _form(there, "Wrong password."))
         else:
-            await _answer(send, 303, b"", location=there, cookie=self._begin_session(name))
+            await _respond(send, 303, b"", location=there, cookie=self._begin_session(name))
 
     async def _is_right(self, given: str) -> bool:
         """One at a time, and slowly when it is wrong: guessing takes longer than anybody lives."""
@@ -199,7 +199,7 @@ def _onward(there: str) -> bytes:
     return _bare_page("Logged in", f'<p>Logged in. <a href="{escape(there)}">Continue</a></p>', there)
 
 
-def _not_let_in(why: str) -> bytes:
+def _login_denied(why: str) -> bytes:
     return _bare_page("Not logged in", f'<p role="alert">{escape(why)}</p><p><a href="/login">Log in again</a></p>')
 
 
@@ -233,14 +233,14 @@ async def _read_form(receive: Receive) -> str:
 
 
 def _form(there: str, problem: str) -> bytes:
-    told = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+    alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in · Odradek</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
 body {{ font: 16px system-ui, sans-serif; color-scheme: light dark; margin: 0 }}
 main {{ max-width: 22rem; margin: 15vh auto; padding: 1rem }}
 label {{ display: block; margin-top: 1rem }}
 input, button {{ font: inherit; width: 100%; box-sizing: border-box; padding: .6rem; margin-top: .3rem }}
-</style></head><body><main><h1>Odradek</h1>{told}<form method="post" action="/login">
+</style></head><body><main><h1>Odradek</h1>{alert}<form method="post" action="/login">
 <input type="hidden" name="next" value="{escape(there)}">
 <label>Your name<input name="name" autocomplete="username" required maxlength="64"></label>
 <label>Password<input name="password" type="password" autocomplete="current-password" required></label>
@@ -251,10 +251,12 @@ async def _refuse(scope: Scope, send: Send, status: int, reason: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": reason})
         return
-    await _answer(send, status, reason.encode(), kind="text/plain; charset=utf-8")
+    await _respond(send, status, reason.encode(), kind="text/plain; charset=utf-8")
 
 
-async def _answer(send: Send, status: int, body: bytes, *, kind: str = "text/html; charset=utf-8", **more: str) -> None:
+async def _respond(
+    send: Send, status: int, body: bytes, *, kind: str = "text/html; charset=utf-8", **more: str
+) -> None:
     headers = {"content-type": kind, "cache-control": "no-store", **_HEADERS}
     if "location" in more:
         headers["location"] = more["location"]

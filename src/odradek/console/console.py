@@ -12,8 +12,8 @@ from odradek.console.actions.action import Action, Preview, Refused
 from odradek.console.actions.audit import AuditLog
 from odradek.console.gateway import Gateway
 from odradek.console.history import Lags
-from odradek.console.inquiries.groups import list_groups
-from odradek.console.inquiries.schema_registry import SchemaRegistry
+from odradek.console.queries.groups import list_groups
+from odradek.console.queries.schema_registry import SchemaRegistry
 from odradek.console.readings.health import ailing_of
 from odradek.console.readings.refusals import explain
 from odradek.console.settings import Settings
@@ -46,19 +46,19 @@ class Console:
 
     async def preview(self, action: Action) -> Preview:
         """Raises what is in EXPECTED."""
-        return await self.gateway.ask(action.preview)
+        return await self.gateway.query(action.preview)
 
-    async def carry_out(self, action: Action, who: str) -> Outcome:
+    async def carry_out(self, action: Action, user: str) -> Outcome:
         """Never raises for what may be expected: the outcome says it."""
         if self.settings.is_read_only:
             return Outcome("Nothing was changed because the console runs with --read-only.", False)
         try:
-            change = self.audit.begin(who, action)
+            change = self.audit.begin(user, action)
         except Refused as error:
             return Outcome(str(error), False)
         outcome = Outcome("The console failed during the change. Check whether the change took effect.", False)
         try:
-            outcome = Outcome(await self.gateway.ask(action.carry_out), True)
+            outcome = Outcome(await self.gateway.query(action.carry_out), True)
         except EXPECTED as error:
             outcome = Outcome(self.explain(error, self._ailing_partition(action)), False)
         finally:
@@ -67,14 +67,14 @@ class Console:
         return outcome
 
     def explain(self, error: Exception, partition: TopicPartition | None = None) -> str:
-        return str(error) if isinstance(error, Refused) else explain(error, self.watch.sight, partition)
+        return str(error) if isinstance(error, Refused) else explain(error, self.watch.snapshot, partition)
 
     def _ailing_partition(self, action: Action) -> TopicPartition | None:
         """Where the action is about a topic that lacks replicas: that may be why it was refused."""
-        topic, sight = getattr(action, "topic", None), self.watch.sight
-        if topic is None or sight is None:
+        topic, snapshot = getattr(action, "topic", None), self.watch.snapshot
+        if topic is None or snapshot is None:
             return None
-        return next((one for one in ailing_of(sight).under_min_isr if one.topic == topic), None)
+        return next((one for one in ailing_of(snapshot).under_min_isr if one.topic == topic), None)
 
     async def warm_up(self) -> None:
         """The first look imports, connects and asks: better before somebody waits for it."""

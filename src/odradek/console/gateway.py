@@ -43,13 +43,13 @@ class Gateway:
         self._idle: Final[SimpleQueue[Cluster]] = SimpleQueue()
         self._under_way = 0
 
-    async def ask(self, question: Callable[[Cluster], T]) -> T:
+    async def query(self, question: Callable[[Cluster], T]) -> T:
         """What the question returns or raises. Raises Busy."""
         if self._under_way >= WAITING_MAX:
             raise Busy(self._under_way)
         self._under_way += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, question)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._query, question)
         finally:
             self._under_way -= 1
 
@@ -58,13 +58,13 @@ class Gateway:
         while not self._idle.empty():
             self._idle.get_nowait().close()
 
-    def _ask(self, question: Callable[[Cluster], T]) -> T:
+    def _query(self, question: Callable[[Cluster], T]) -> T:
         try:
             cluster = self._idle.get_nowait()
         except Empty:
             cluster = Cluster(self._bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s, security=self._security)
         try:
-            answer = question(cluster)
+            result = question(cluster)
         except (KafkaError, ClientError):
             # Clients drop the connection that failed, and go on with the others.
             self._idle.put(cluster)
@@ -73,4 +73,4 @@ class Gateway:
             cluster.close()
             raise
         self._idle.put(cluster)
-        return answer
+        return result

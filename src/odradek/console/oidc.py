@@ -32,7 +32,7 @@ _ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES2
 _LEEWAY_S: Final = 60
 
 
-class NotLetIn(Exception):
+class LoginDenied(Exception):
     """The message is for the person who tried."""
 
 
@@ -77,12 +77,12 @@ class Oidc:
         given = {name: values[0] for name, values in parse_qs(query).items()}
         attempt = self._attempts.pop(given.get("state", ""), None)
         if attempt is None or attempt.until_s < time.monotonic():
-            raise NotLetIn("This login has expired or was not started here. Log in again.")
+            raise LoginDenied("This login has expired or was not started here. Log in again.")
         if not secrets.compare_digest(attempt.binding.encode(), binding.encode()):
-            raise NotLetIn("This login was started in another browser. Log in again.")
+            raise LoginDenied("This login was started in another browser. Log in again.")
         if "code" not in given:
             why = given.get("error_description") or given.get("error") or "no reason"
-            raise NotLetIn(f"The identity provider denied the login: {inert(why)}.")
+            raise LoginDenied(f"The identity provider denied the login: {inert(why)}.")
         claims = await self._claims(given["code"], attempt)
         return self._name_of(claims), attempt.there
 
@@ -97,10 +97,10 @@ class Oidc:
 
     async def _discover(self) -> dict[str, Any]:
         issuer = self._settings.issuer
-        found = await _ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        found = await _fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
         needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
         if found.get("issuer") != issuer or any(not isinstance(found.get(name), str) for name in needed):
-            raise NotLetIn(f"{issuer} does not identify itself as the issuer given with --oidc-issuer.")
+            raise LoginDenied(f"{issuer} does not identify itself as the issuer given with --oidc-issuer.")
         return found
 
     async def _claims(self, code: str, attempt: _Attempt) -> dict[str, Any]:
@@ -114,12 +114,12 @@ class Oidc:
         }
         pair = f"{quote(settings.client_id, safe='')}:{quote(settings.client_secret, safe='')}"
         basic = {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-        told = await _ask(str(provider["token_endpoint"]), headers=basic, form=form)
-        keys = await _ask(str(provider["jwks_uri"]))
+        tokens = await _fetch(str(provider["token_endpoint"]), headers=basic, form=form)
+        keys = await _fetch(str(provider["jwks_uri"]))
         try:
-            return _checked(str(told.get("id_token", "")), keys, settings, attempt.nonce)
+            return _checked(str(tokens.get("id_token", "")), keys, settings, attempt.nonce)
         except (JoseError, ValueError, KeyError, TypeError) as error:
-            raise NotLetIn(f"The identity provider's token is not valid: {inert(str(error))}.") from None
+            raise LoginDenied(f"The identity provider's token is not valid: {inert(str(error))}.") from None
 
     def _name_of(self, claims: dict[str, Any]) -> str:
         subject = str(claims["sub"])
@@ -129,7 +129,7 @@ class Oidc:
         known = {subject} | ({mail.lower(), "@" + mail.lower().rpartition("@")[2]} if mail else set())
         if EVERYBODY in allowed or known & set(allowed):
             return name
-        raise NotLetIn(f"{name} is not allowed by --oidc-allow.")
+        raise LoginDenied(f"{name} is not allowed by --oidc-allow.")
 
 
 def _checked(token: str, keys: dict[str, Any], settings: OidcSettings, nonce: str) -> dict[str, Any]:
@@ -148,8 +148,8 @@ def _checked(token: str, keys: dict[str, Any], settings: OidcSettings, nonce: st
     return claims
 
 
-async def _ask(url: str, **more: Any) -> dict[str, Any]:
+async def _fetch(url: str, **more: Any) -> dict[str, Any]:
     try:
         return await asyncio.to_thread(request_json, url, **more)
     except (HttpRequestFailed, ValueError) as error:
-        raise NotLetIn(f"Cannot reach the identity provider: {inert(str(error))}. Try again in a moment.") from None
+        raise LoginDenied(f"Cannot reach the identity provider: {inert(str(error))}. Try again in a moment.") from None

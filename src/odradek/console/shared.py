@@ -18,26 +18,26 @@ class Shared(Generic[T]):
         self._gateway: Final = gateway
         self._question: Final = question
         self._kept_s: Final = kept_s
-        self._asking: asyncio.Task[T] | None = None
-        self._asked_at_s = float("-inf")
+        self._pending: asyncio.Task[T] | None = None
+        self._queried_at_s = float("-inf")
 
     async def get(self) -> T:
         """What was answered a moment ago, or is being asked for already, or anew."""
-        is_stale = time.monotonic() - self._asked_at_s > self._kept_s
-        if self._asking is None or (self._asking.done() and (is_stale or self._asking.exception() is not None)):
-            self._asked_at_s = time.monotonic()
-            self._asking = asyncio.get_running_loop().create_task(self._gateway.ask(self._question))
+        is_stale = time.monotonic() - self._queried_at_s > self._kept_s
+        if self._pending is None or (self._pending.done() and (is_stale or self._pending.exception() is not None)):
+            self._queried_at_s = time.monotonic()
+            self._pending = asyncio.get_running_loop().create_task(self._gateway.query(self._question))
         # Whoever goes away does not take the answer from the others.
-        return await asyncio.shield(self._asking)
+        return await asyncio.shield(self._pending)
 
     @property
     def lately(self) -> T | None:
         """What was answered last, if that is not long ago: to be shown until it is asked for anew."""
-        asked = self._asking
-        if asked is None or not asked.done() or asked.cancelled() or asked.exception() is not None:
+        pending = self._pending
+        if pending is None or not pending.done() or pending.cancelled() or pending.exception() is not None:
             return None
-        return asked.result() if time.monotonic() - self._asked_at_s < LATELY_S else None
+        return pending.result() if time.monotonic() - self._queried_at_s < LATELY_S else None
 
     def forget(self) -> None:
         """Something was changed: the next one asks anew."""
-        self._asked_at_s = float("-inf")
+        self._queried_at_s = float("-inf")

@@ -10,13 +10,13 @@ from typing import Final
 from odradek.base.errors import KafkaError
 from odradek.client.errors import ClientError
 from odradek.client.traffic import Rates
+from odradek.console.broker_probe import BrokerProbe
 from odradek.console.gateway import Gateway
 from odradek.console.history import new_series
-from odradek.console.look import look, look_closer, with_details
-from odradek.console.pulse import Pulse
 from odradek.console.readings.charts import Sample
 from odradek.console.readings.refusals import explain
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
+from odradek.console.snapshots import add_details, fetch_details, take_snapshot
 
 INTERVAL_S: Final = 1.0
 # While a broker does not answer and the cluster has not noticed: it is about to.
@@ -31,46 +31,46 @@ _SHARE: Final = 4.0
 class Watch:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway: Final = gateway
-        self.sight: Sight | None = None
+        self.snapshot: ClusterSnapshot | None = None
         self.failure: str | None = None
         """Why the last look failed; None while looks succeed."""
         self.throughput: Final = new_series()
         """Bytes per second that clients write and read, as long as somebody looks."""
-        self._pulse: Final = Pulse(self._feel)
-        self._before: Sight | None = None
-        self._looked_at_s = 0.0
+        self._probe: Final = BrokerProbe(self._on_probe_change)
+        self._before: ClusterSnapshot | None = None
+        self._touched_at_s = 0.0
         self._details_at_s = float("-inf")
         self._task: asyncio.Task[None] | None = None
         self._hurry: Final = asyncio.Event()
         self._renewed: Final = asyncio.Event()
 
-    def touch(self) -> Sight | None:
+    def touch(self) -> ClusterSnapshot | None:
         """Somebody looks: what was last seen, which will be renewed from now on."""
-        self._looked_at_s = time.monotonic()
+        self._touched_at_s = time.monotonic()
         if self._task is None or self._task.done():
-            if self.sight is not None:
+            if self.snapshot is not None:
                 # What was seen before nobody looked is old news, good only to be compared with.
-                self._before, self.sight = self.sight, None
+                self._before, self.snapshot = self.snapshot, None
             self._task = asyncio.get_running_loop().create_task(self._run())
-        return self.sight
+        return self.snapshot
 
     def hurry(self) -> None:
         """Something was changed: the next look is now, and a close one."""
         self._details_at_s = float("-inf")
         self._hurry.set()
 
-    async def renewed(self) -> Sight | None:
+    async def renewed(self) -> ClusterSnapshot | None:
         """What the next look brings, or the last one if that fails."""
         self._renewed.clear()
         self.touch()
         self.hurry()
         await self._renewed.wait()
-        return self.sight
+        return self.snapshot
 
     async def first(self) -> None:
         """Returns once there was a look, whatever came of it."""
         self.touch()
-        if self.sight is None and self.failure is None:
+        if self.snapshot is None and self.failure is None:
             self._renewed.clear()
             await self._renewed.wait()
 
@@ -78,46 +78,51 @@ class Watch:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._pulse.follow({})
+        self._probe.follow({})
 
     async def _run(self) -> None:
-        while time.monotonic() - self._looked_at_s < UNWATCHED_S:
+        while time.monotonic() - self._touched_at_s < UNWATCHED_S:
             self._hurry.clear()
             began_s = time.monotonic()
-            await self._look()
+            await self._refresh()
             self._renewed.set()
-            is_missing_one = self.sight is not None and self.sight.lost
+            is_missing_one = self.snapshot is not None and self.snapshot.unresponsive
             pause_s = max(MISSING_INTERVAL_S if is_missing_one else INTERVAL_S, _SHARE * (time.monotonic() - began_s))
             try:
                 async with asyncio.timeout(pause_s):
                     await self._hurry.wait()
             except TimeoutError:
                 continue
-        self._pulse.follow({})
+        self._probe.follow({})
 
-    def _feel(self) -> None:
+    def _on_probe_change(self) -> None:
         """A broker went, or came back: shown at once, and looked into."""
-        if self.sight is not None:
-            self.sight = replace(self.sight, lost_since_ms=dict(self._pulse.lost_since_ms))
+        if self.snapshot is not None:
+            self.snapshot = replace(self.snapshot, unresponsive_since_ms=dict(self._probe.unresponsive_since_ms))
         self._hurry.set()
 
-    def _keep_rates(self, sight: Sight) -> None:
-        if sight.traffic.rates:
-            rates = sum((rate for held in sight.traffic.rates.values() for rate in held.values()), start=Rates())
-            self.throughput.append(Sample(sight.at_ms, (rates.bytes_in, rates.bytes_out)))
+    def _keep_rates(self, snapshot: ClusterSnapshot) -> None:
+        if snapshot.traffic.rates:
+            rates = sum((rate for held in snapshot.traffic.rates.values() for rate in held.values()), start=Rates())
+            self.throughput.append(Sample(snapshot.at_ms, (rates.bytes_in, rates.bytes_out)))
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         try:
-            before = self.sight or self._before
-            sight = await self._gateway.ask(lambda cluster: look(cluster, before))
-            self._pulse.follow({one: sight.members[one].address for one in sight.reachable & sight.members.keys()})
-            self.sight, self.failure = replace(sight, lost_since_ms=dict(self._pulse.lost_since_ms)), None
+            before = self.snapshot or self._before
+            snapshot = await self._gateway.query(lambda cluster: take_snapshot(cluster, before))
+            self._probe.follow(
+                {one: snapshot.members[one].address for one in snapshot.reachable & snapshot.members.keys()}
+            )
+            self.snapshot, self.failure = (
+                replace(snapshot, unresponsive_since_ms=dict(self._probe.unresponsive_since_ms)),
+                None,
+            )
             # Pages can be drawn: what is dear comes later.
             self._renewed.set()
             if time.monotonic() - self._details_at_s >= DETAILS_INTERVAL_S:
-                details = await self._gateway.ask(lambda cluster: look_closer(cluster, sight))
-                self.sight = with_details(self.sight, details)
+                details = await self._gateway.query(lambda cluster: fetch_details(cluster, snapshot))
+                self.snapshot = add_details(self.snapshot, details)
                 self._details_at_s = time.monotonic()
-                self._keep_rates(self.sight)
+                self._keep_rates(self.snapshot)
         except (KafkaError, ClientError) as error:
             self.failure = explain(error)

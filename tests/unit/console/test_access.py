@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import pytest
 
 from odradek.client.address import Address
-from odradek.console.access import WHO, Access
+from odradek.console.access import USER, Access
 from odradek.console.settings import Settings, check_exposure, is_loopback, read_password
 from odradek.text.errors import UserError
 
@@ -22,11 +22,11 @@ class Served:
     """Runs `Access` around an app that records who made each admitted request."""
 
     def __init__(self, console_settings: Settings) -> None:
-        self.who: list[str] = []
+        self.user: list[str] = []
         self.access = Access(self._inside, console_settings)
 
     async def _inside(self, scope: Any, receive: Any, send: Any) -> None:
-        self.who.append(scope[WHO])
+        self.user.append(scope[USER])
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"inside"})
 
@@ -98,9 +98,9 @@ def test_requests_with_foreign_host_or_origin_are_rejected() -> None:
     assert served.call("/", host="rebound.example:8080")[0]["status"] == 403
     assert served.call("/", origin="https://evil.example")[0]["status"] == 403
     assert served.call("/", kind="websocket", origin="https://evil.example")[0]["type"] == "websocket.close"
-    assert served.who == []
+    assert served.user == []
     assert served.call("/", origin="http://127.0.0.1:8080")[0]["status"] == 200
-    assert served.who == ["10.0.0.9"]
+    assert served.user == ["10.0.0.9"]
 
 
 def test_responses_forbid_framing() -> None:
@@ -123,7 +123,7 @@ def test_password_login_starts_a_session_under_the_entered_name() -> None:
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert served.call("/topics", cookie=cookie.split(";")[0])[0]["status"] == 200
-    assert served.who == ["Odd (10.0.0.9)"]
+    assert served.user == ["Odd (10.0.0.9)"]
 
 
 @pytest.mark.parametrize("target", ["//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nx: y"])

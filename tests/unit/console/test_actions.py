@@ -18,13 +18,13 @@ from odradek.client.groups import EMPTY, GroupDescription, GroupMember
 from odradek.client.offset_reset import ResetPlan
 from odradek.client.reassignment_plan import Purpose
 from odradek.client.reassignments import Reassignment
-from odradek.console.actions import configs, groups, moves, topics
+from odradek.console.actions import configs, groups, reassignments, topics
 from odradek.console.actions.action import Refused
 from odradek.console.actions.configs import AlterConfig
 from odradek.console.actions.groups import DeleteGroup, ResetOffsets
-from odradek.console.actions.moves import ChangeReplicas, MovePartitions
+from odradek.console.actions.reassignments import ChangeReplicas, ReassignPartitions
 from odradek.console.actions.topics import CloneTopic
-from tests.unit.console.sights import log_dir, partition, sight, topic
+from tests.unit.console.snapshots import log_dir, partition, snapshot, topic
 
 FIRST = TopicPartition("orders", 0)
 NO_CLUSTER = cast(Cluster, object())
@@ -47,7 +47,7 @@ class FakeAdmin:
         self.done: list[Any] = []
         self.described: Any = None
         self.committed: dict[TopicPartition, int] = {}
-        self.moving: list[Reassignment] = []
+        self.reassigning: list[Reassignment] = []
         self.refused: dict[TopicPartition, KafkaError] = {}
 
     def __call__(self, cluster: Cluster) -> "FakeAdmin":
@@ -71,7 +71,7 @@ class FakeAdmin:
         self.done.append((group, dict(offsets)))
 
     def ongoing(self) -> list[Reassignment]:
-        return self.moving
+        return self.reassigning
 
     def start(self, wanted: Any) -> dict[TopicPartition, KafkaError]:
         self.done.append(dict(wanted))
@@ -85,7 +85,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     monkeypatch.setattr(topics, "Admin", fake)
     monkeypatch.setattr(groups, "Admin", fake)
     monkeypatch.setattr(groups, "Groups", fake)
-    monkeypatch.setattr(moves, "Reassignments", fake)
+    monkeypatch.setattr(reassignments, "Reassignments", fake)
     return fake
 
 
@@ -160,7 +160,7 @@ class Layouts:
         return request()
 
     def layout(self, names: Any) -> Any:
-        return sight(topic("orders", partition(0, (1,)), partition(1, (1,))))
+        return snapshot(topic("orders", partition(0, (1,)), partition(1, (1,))))
 
     def topics(self, names: Any) -> Any:
         return self.layout(names).topics
@@ -207,29 +207,29 @@ def test_group_with_members_cannot_be_reset_or_deleted(admin: FakeAdmin, action:
 
 @pytest.fixture
 def surveyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = sight(
+    seen = snapshot(
         topic("orders", partition(0, (1, 2)), partition(1, (2, 1))),
         disks={1: (log_dir(orders_0=500, orders_1=100),), 2: (log_dir(orders_0=500),), 3: (log_dir(),)},
     )
-    monkeypatch.setattr(moves, "survey", lambda cluster: seen.survey)
+    monkeypatch.setattr(reassignments, "survey", lambda cluster: seen.survey)
 
 
 @pytest.mark.usefixtures("surveyed")
 def test_reassignment_does_what_the_preview_showed(admin: FakeAdmin) -> None:
-    move = MovePartitions(wanted={FIRST: (3, 2)})
-    preview = move.preview(NO_CLUSTER)
+    reassignment = ReassignPartitions(wanted={FIRST: (3, 2)})
+    preview = reassignment.preview(NO_CLUSTER)
     assert preview.sentence.startswith("Reassigns 1 partition: 500 B to copy.")
     assert [(row.text("from"), row.text("to")) for row in preview.rows] == [("1, 2", "3, 2")]
-    assert move.carry_out(NO_CLUSTER) == "1 partition being reassigned."
+    assert reassignment.carry_out(NO_CLUSTER) == "1 partition being reassigned."
     assert admin.done == [{FIRST: (3, 2)}]
-    assert MovePartitions(wanted={FIRST: (1, 2)}).preview(NO_CLUSTER).is_empty
+    assert ReassignPartitions(wanted={FIRST: (1, 2)}).preview(NO_CLUSTER).is_empty
 
 
 @pytest.mark.usefixtures("surveyed")
 def test_reassignment_plan_drains_a_broker(admin: FakeAdmin) -> None:
-    move = MovePartitions(purpose=Purpose(drain=frozenset({1})))
-    assert {row.text("to") for row in move.preview(NO_CLUSTER).rows} <= {"3, 2", "2, 3"}
-    assert move.target == "drain brokers 1"
+    reassignment = ReassignPartitions(purpose=Purpose(drain=frozenset({1})))
+    assert {row.text("to") for row in reassignment.preview(NO_CLUSTER).rows} <= {"3, 2", "2, 3"}
+    assert reassignment.target == "drain brokers 1"
 
 
 @pytest.mark.usefixtures("surveyed")
@@ -246,22 +246,22 @@ def test_invalid_reassignments_are_refused(
     admin: FakeAdmin, wanted: dict[TopicPartition, tuple[int, ...]], why: str
 ) -> None:
     with pytest.raises(Refused, match=why):
-        MovePartitions(wanted=wanted).preview(NO_CLUSTER)
+        ReassignPartitions(wanted=wanted).preview(NO_CLUSTER)
 
 
 @pytest.mark.usefixtures("surveyed")
 def test_partition_being_reassigned_cannot_be_reassigned_again(admin: FakeAdmin) -> None:
-    admin.moving = [Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))]
+    admin.reassigning = [Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))]
     with pytest.raises(Refused, match="orders-0 is already being reassigned"):
-        MovePartitions(wanted={FIRST: (3, 2)}).preview(NO_CLUSTER)
+        ReassignPartitions(wanted={FIRST: (3, 2)}).preview(NO_CLUSTER)
 
 
 @pytest.mark.usefixtures("surveyed")
 def test_unknown_brokers_and_impossible_plans_are_refused(admin: FakeAdmin) -> None:
     with pytest.raises(Refused, match=r"Broker 9 does not exist\. Registered brokers: 1, 2, 3"):
-        MovePartitions(purpose=Purpose(drain=frozenset({9}))).preview(NO_CLUSTER)
+        ReassignPartitions(purpose=Purpose(drain=frozenset({9}))).preview(NO_CLUSTER)
     with pytest.raises(Refused, match="Add brokers, or drain fewer"):
-        MovePartitions(purpose=Purpose(drain=frozenset({1, 2}))).preview(NO_CLUSTER)
+        ReassignPartitions(purpose=Purpose(drain=frozenset({1, 2}))).preview(NO_CLUSTER)
 
 
 @pytest.mark.usefixtures("surveyed")

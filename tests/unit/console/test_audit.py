@@ -30,8 +30,8 @@ def test_audit_log_records_user_action_target_and_outcome(tmp_path: Path) -> Non
     log.end(first, "Done.", has_succeeded=True)
     log.begin("another", Harmless())
     newest, oldest = log.last()
-    assert (newest.who, newest.outcome, newest.has_succeeded) == ("another", None, False)
-    assert (oldest.who, oldest.outcome, oldest.has_succeeded) == ("ann", "Done.", True)
+    assert (newest.user, newest.outcome, newest.has_succeeded) == ("another", None, False)
+    assert (oldest.user, oldest.outcome, oldest.has_succeeded) == ("ann", "Done.", True)
     assert (oldest.action, oldest.target, oldest.details) == ("Do nothing", "no\nbody", {"how": "not at all"})
     lines = log.path.read_text().splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["begun", "done", "begun"]

@@ -1,9 +1,9 @@
 from odradek.console.readings.brokers import UNREGISTER, broker_rows, disk_rows, hosted_rows, skew_sentence
 from odradek.console.readings.overview import overview_rows
 from odradek.console.readings.table import Cell, Tone
-from tests.unit.console.sights import log_dir, partition, sight, topic
+from tests.unit.console.snapshots import log_dir, partition, snapshot, topic
 
-SEEN = sight(
+SEEN = snapshot(
     topic("orders", partition(0, (1, 2)), partition(1, (1, 3), isr=(1,))),
     down=(3,),
     disks={1: (log_dir(orders_0=3000, orders_1=500),), 2: (log_dir(orders_0=3000),)},
@@ -27,7 +27,7 @@ def test_only_a_fenced_broker_can_be_unregistered() -> None:
 
 
 def test_unregistered_broker_is_shown_while_replicas_are_assigned_to_it() -> None:
-    rows = broker_rows(sight(topic("orders", partition(0, (9, 1)))))
+    rows = broker_rows(snapshot(topic("orders", partition(0, (9, 1)))))
     assert [row.key for row in rows] == ["1", "2", "3", "9"]
     assert rows[-1].text("state") == "not registered"
 

@@ -9,8 +9,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from odradek.console.inquiries.messages import Excerpt
-from odradek.console.inquiries.schema_registry import SchemaRegistry
+from odradek.console.queries.messages import Excerpt
+from odradek.console.queries.schema_registry import SchemaRegistry
 from odradek.console.readings.messages import View, in_a_cell, in_full
 from odradek.pipelines.schemas.decoding import decode_framed, decoder_of
 from odradek.pipelines.schemas.registry import InvalidRegistryUrl

@@ -16,7 +16,7 @@ from odradek.console.console import Console
 from odradek.console.gateway import WAITING_MAX, Busy, Gateway
 from odradek.console.settings import Settings
 from odradek.console.shared import Shared
-from tests.unit.console.sights import partition, sight, topic
+from tests.unit.console.snapshots import partition, snapshot, topic
 
 T = TypeVar("T")
 NOWHERE = (Address("127.0.0.1", 1),)
@@ -58,7 +58,7 @@ def test_change_is_carried_out_and_audited(tmp_path: Path) -> None:
     outcome = run(made.carry_out(Attempt(), "ann"))
     assert (outcome.sentence, outcome.has_succeeded) == ("It is done.", True)
     (change,) = made.audit.last()
-    assert (change.who, change.outcome, change.has_succeeded) == ("ann", "It is done.", True)
+    assert (change.user, change.outcome, change.has_succeeded) == ("ann", "It is done.", True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_refused_change_is_audited_with_its_reason(tmp_path: Path, end: Exceptio
 
 def test_not_enough_replicas_error_names_the_broker_that_is_down(tmp_path: Path) -> None:
     made = console(tmp_path)
-    made.watch.sight = sight(topic("orders", partition(0, (1, 2), isr=(1,))), down=(2,), min_isr={"orders": 2})
+    made.watch.snapshot = snapshot(topic("orders", partition(0, (1, 2), isr=(1,))), down=(2,), min_isr={"orders": 2})
     attempt = Attempt(TimedOut("sending records", 5.0, "NOT_ENOUGH_REPLICAS", ErrorCode.not_enough_replicas))
     attempt.topic = "orders"
     outcome = run(made.carry_out(attempt, "ann"))
@@ -119,13 +119,13 @@ def test_gateway_reuses_client_after_kafka_error_but_not_after_unexpected_except
 
     async def send_requests() -> None:
         gateway = Gateway(NOWHERE, threads=1)
-        used.append(await gateway.ask(lambda cluster: cluster))
+        used.append(await gateway.query(lambda cluster: cluster))
         with pytest.raises(KafkaError):
-            await gateway.ask(refuse)
-        used.append(await gateway.ask(lambda cluster: cluster))
+            await gateway.query(refuse)
+        used.append(await gateway.query(lambda cluster: cluster))
         with pytest.raises(ZeroDivisionError):
-            await gateway.ask(lambda cluster: 1 // 0)
-        used.append(await gateway.ask(lambda cluster: cluster))
+            await gateway.query(lambda cluster: 1 // 0)
+        used.append(await gateway.query(lambda cluster: cluster))
 
     run(send_requests())
     assert used[0] is used[1] is used[2]
@@ -137,10 +137,10 @@ def test_gateway_rejects_requests_beyond_its_queue_limit() -> None:
     async def send_requests() -> str:
         gateway = Gateway(NOWHERE, threads=1)
         hold = threading.Event()
-        waiting = [asyncio.create_task(gateway.ask(lambda cluster: hold.wait(10))) for _ in range(WAITING_MAX)]
+        waiting = [asyncio.create_task(gateway.query(lambda cluster: hold.wait(10))) for _ in range(WAITING_MAX)]
         await asyncio.sleep(0)
         try:
-            await gateway.ask(lambda cluster: None)
+            await gateway.query(lambda cluster: None)
         except Busy as busy:
             return str(busy)
         finally:

@@ -11,9 +11,9 @@ from odradek.client.consume import Consumed
 from odradek.console.actions import messages as actions
 from odradek.console.actions.action import Refused
 from odradek.console.actions.messages import ResendMessage
-from odradek.console.inquiries import export
-from odradek.console.inquiries.export import FileForm, export_messages
-from odradek.console.inquiries.messages import Start, Wanted
+from odradek.console.queries import export
+from odradek.console.queries.export import FileForm, export_messages
+from odradek.console.queries.messages import Start, Wanted
 from odradek.records.record import Record
 
 FIRST = TopicPartition("orders", 0)
@@ -94,7 +94,7 @@ def test_message_is_resent_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> Non
             return request()
 
         def topics(self, names: list[str]) -> Any:
-            from tests.unit.console.sights import partition, topic
+            from tests.unit.console.snapshots import partition, topic
 
             return {names[0]: topic(names[0], partition(0, (1,)))}
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
-from odradek.console.inquiries.expression import NoExpression, Subject, parse
+from odradek.console.queries.expression import InvalidExpression, Subject, parse
 from odradek.records.record import Record
 
 ORDER = Subject(
@@ -96,7 +96,7 @@ def test_expression_accepts_null_deeply_nested_and_invalid_values() -> None:
     ],
 )
 def test_syntax_errors_report_their_position(text: str, why: str) -> None:
-    with pytest.raises(NoExpression) as refused:
+    with pytest.raises(InvalidExpression) as refused:
         parse(text)
     assert why in str(refused.value)
 
@@ -105,6 +105,6 @@ def test_syntax_errors_report_their_position(text: str, why: str) -> None:
 def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
         condition = parse(text)
-    except NoExpression:
+    except InvalidExpression:
         return
     assert condition(ORDER) in (True, False)

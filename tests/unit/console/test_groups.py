@@ -7,7 +7,7 @@ from odradek.client.groups import GroupDescription, GroupListing, GroupMember
 from odradek.client.lag import Lag, OffsetSample, Rates, lags_of
 from odradek.console.actions.action import Refused
 from odradek.console.actions.groups import reset_of
-from odradek.console.inquiries.groups import GroupDetail, GroupSummary
+from odradek.console.queries.groups import GroupDetail, GroupSummary
 from odradek.console.readings.groups import DELETE, group_page, group_rows, heading_of, lag_rows, member_rows
 
 FIRST = TopicPartition("orders", 0)
@@ -70,10 +70,10 @@ def test_lag_rows_show_trend_and_time_to_catch_up() -> None:
 
 
 def test_group_heading_summarizes_state_and_lag() -> None:
-    look = OffsetSample(at_s=0.0, committed={"readers": {FIRST: 7}}, ends={FIRST: 10})
+    sample = OffsetSample(at_s=0.0, committed={"readers": {FIRST: 7}}, ends={FIRST: 10})
     described = group(MEMBER)
-    lags = tuple(lags_of(described, None, look))
-    heading = heading_of(GroupDetail(group=described, look=look, lags=lags, rebalances=None))
+    lags = tuple(lags_of(described, None, sample))
+    heading = heading_of(GroupDetail(group=described, sample=sample, lags=lags, rebalances=None))
     assert heading == ("classic group, Stable, 1 member, assignor range, coordinated by broker 2. Lag 3 records.")
     (row,) = member_rows(described)
     assert (row.text("client"), row.text("assigned"), row.text("target")) == ("c\\x07", "orders:0", "same")

@@ -3,24 +3,24 @@ from odradek.base.ids import TopicPartition
 from odradek.console.readings.health import health_of
 from odradek.console.readings.refusals import explain
 from odradek.console.readings.table import Tone
-from tests.unit.console.sights import partition, sight, topic
+from tests.unit.console.snapshots import partition, snapshot, topic
 
 
 def test_cluster_with_all_replicas_in_sync_is_healthy() -> None:
-    health = health_of(sight(topic("orders", partition(0, (1, 2, 3)), partition(1, (2, 3, 1)))))
+    health = health_of(snapshot(topic("orders", partition(0, (1, 2, 3)), partition(1, (2, 3, 1)))))
     assert health.tone is Tone.GOOD
     assert health.sentence == "Healthy: 3 brokers, 2 partitions, all replicas in sync."
 
 
 def test_under_replicated_partition_is_a_warning_that_names_the_broker() -> None:
-    seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), down=(3,), min_isr={"orders": 2})
+    seen = snapshot(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), down=(3,), min_isr={"orders": 2})
     health = health_of(seen)
     assert health.tone is Tone.WARNING
     assert "1 partition is under-replicated (orders-0) because broker 3 is down." in health.sentence
 
 
 def test_partition_below_min_isr_is_an_error() -> None:
-    seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1,))), down=(2, 3), min_isr={"orders": 2})
+    seen = snapshot(topic("orders", partition(0, (1, 2, 3), isr=(1,))), down=(2, 3), min_isr={"orders": 2})
     health = health_of(seen)
     assert health.tone is Tone.BAD
     assert "acks=all" in health.sentence
@@ -28,7 +28,7 @@ def test_partition_below_min_isr_is_an_error() -> None:
 
 
 def test_required_in_sync_replicas_never_exceed_the_replication_factor() -> None:
-    seen = sight(
+    seen = snapshot(
         topic("orders", partition(0, (1,))), topic("moved", partition(0, (1, 2), isr=(1,))), min_isr={"moved": 3}
     )
     health = health_of(seen)
@@ -37,20 +37,20 @@ def test_required_in_sync_replicas_never_exceed_the_replication_factor() -> None
 
 
 def test_partition_without_leader_is_reported_first() -> None:
-    seen = sight(topic("orders", partition(0, (3,), isr=(3,), leader=-1)), down=(3,))
+    seen = snapshot(topic("orders", partition(0, (3,), isr=(3,), leader=-1)), down=(3,))
     health = health_of(seen)
     assert health.tone is Tone.BAD
     assert health.sentence.startswith("1 partition cannot be read or written (orders-0)")
 
 
 def test_down_broker_without_replicas_is_only_a_warning() -> None:
-    health = health_of(sight(topic("orders", partition(0, (1, 2))), down=(3,)))
+    health = health_of(snapshot(topic("orders", partition(0, (1, 2))), down=(3,)))
     assert health.tone is Tone.WARNING
     assert health.sentence == "All partitions are online, but broker 3 is down."
 
 
 def test_explained_error_names_config_value_and_broker() -> None:
-    seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1,))), down=(2, 3), min_isr={"orders": 2})
+    seen = snapshot(topic("orders", partition(0, (1, 2, 3), isr=(1,))), down=(2, 3), min_isr={"orders": 2})
     explanation = explain(KafkaError(ErrorCode.not_enough_replicas), seen, TopicPartition("orders", 0))
     assert "NOT_ENOUGH_REPLICAS" in explanation
     assert "orders-0 has 1 of the 2 in-sync replicas that min.insync.replicas requires" in explanation

@@ -9,7 +9,7 @@ from odradek.client.cluster import Cluster
 from odradek.console.actions import run_command
 from odradek.console.actions.action import Refused
 from odradek.console.actions.jobs import StartJob, StopJob
-from odradek.console.inquiries.jobs import look_at_jobs
+from odradek.console.queries.jobs import describe_jobs
 from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
 from odradek.pipelines.job_command import JobCommand
 from odradek.pipelines.jobs.lock import hold_lock
@@ -37,7 +37,7 @@ def job(table: Path, command: str = "ingest orders {} --follow --conf x.secret=h
 
 def rows(one: JobCommand) -> list[tuple[str, ...]]:
     names = ("pipeline", "state", "records", "lag", "letters")
-    return [(*(row.text(name) for name in names), *row.actions) for row in pipeline_rows(look_at_jobs([one]))]
+    return [(*(row.text(name) for name in names), *row.actions) for row in pipeline_rows(describe_jobs([one]))]
 
 
 def status(state: str, failure: str | None = None) -> RunStatus:
@@ -55,7 +55,7 @@ def test_job_row_shows_state_from_first_run_to_failure(tmp_path: Path) -> None:
     assert rows(ingest)[0][1] == "stopped unexpectedly"
     status("failed", "Spark\x07 output no").keep(state.directory)
     assert rows(ingest)[0][1::4] == ("failed", START)
-    assert problem_sentences(look_at_jobs([ingest])) == "ingest orders: Spark\\x07 output no."
+    assert problem_sentences(describe_jobs([ingest])) == "ingest orders: Spark\\x07 output no."
     (state.directory / "status.json").write_text("{}")
     assert rows(ingest)[0][1] == "unreadable"
     assert rows(job(tmp_path, "ingest a/b {}"))[0][1] == "unreadable"
@@ -88,7 +88,7 @@ def test_job_is_started_and_stopped_through_the_cli(tmp_path: Path, monkeypatch:
     command(monkeypatch, "import sys; sys.exit('{}\\nerror: there is no topic orders\\n')")
     with pytest.raises(Refused, match=r"The job did not start: there is no topic orders\."):
         start.carry_out(NO_CLUSTER)
-    assert problem_sentences(look_at_jobs([ingest])) == "ingest orders: there is no topic orders."
+    assert problem_sentences(describe_jobs([ingest])) == "ingest orders: there is no topic orders."
     command(monkeypatch, "import os, sys; print(sys.argv[1:], os.environ['ODRADEK_BOOTSTRAP'])")
     assert "is starting" in start.carry_out(NO_CLUSTER)
     output = (JobState(tmp_path / "table", "orders").directory / "console-run.log").read_text()

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from joserfc.jwk import ECKey
 
-from odradek.console.oidc import NotLetIn, Oidc
+from odradek.console.oidc import LoginDenied, Oidc
 from odradek.console.settings import OidcSettings, check_exposure
 from odradek.text.errors import UserError
 from tests.oidc_provider import CLIENT, SECRET, Provider, oidc_provider
@@ -59,7 +59,7 @@ def test_allowed_user_logs_in_once_with_the_providers_name(provider: Provider, a
     oidc = Oidc(oidc_settings(provider, allowed))
     query, binding = begin(oidc, provider)
     assert finish(oidc, query, binding) == ("Ann@example.org", "/topics")
-    with pytest.raises(NotLetIn, match="not started here"):
+    with pytest.raises(LoginDenied, match="not started here"):
         finish(oidc, query, binding)
 
 
@@ -82,7 +82,7 @@ def test_user_with_disallowed_or_invalid_claims_is_rejected(
     oidc = Oidc(oidc_settings(provider))
     query, binding = begin(oidc, provider)
     provider.claims = claims
-    with pytest.raises(NotLetIn, match=why):
+    with pytest.raises(LoginDenied, match=why):
         finish(oidc, query, binding)
 
 
@@ -90,20 +90,20 @@ def test_wrong_signature_other_browser_and_denied_login_are_rejected(provider: P
     oidc = Oidc(oidc_settings(provider))
     query, binding = begin(oidc, provider)
     provider.signing_key = ECKey.generate_key("P-256", {"kid": "one"})
-    with pytest.raises(NotLetIn, match="token is not valid"):
+    with pytest.raises(LoginDenied, match="token is not valid"):
         finish(oidc, query, binding)
     provider.forget()
     query, _ = begin(oidc, provider)
-    with pytest.raises(NotLetIn, match="another browser"):
+    with pytest.raises(LoginDenied, match="another browser"):
         finish(oidc, query, "")
     query, binding = begin(oidc, provider)
-    with pytest.raises(NotLetIn, match=r"denied the login: no\\x07"):
+    with pytest.raises(LoginDenied, match=r"denied the login: no\\x07"):
         finish(oidc, query.replace("code=the-code", "error=no%07"), binding)
     query, binding = begin(oidc, provider)
     provider.refuses = True
-    with pytest.raises(NotLetIn, match=r"127\.0\.0\.1 returned HTTP 400"):
+    with pytest.raises(LoginDenied, match=r"127\.0\.0\.1 returned HTTP 400"):
         finish(oidc, query, binding)
-    with pytest.raises(NotLetIn, match="does not identify itself"):
+    with pytest.raises(LoginDenied, match="does not identify itself"):
         asyncio.run(Oidc(replace(oidc_settings(provider), issuer=f"{provider.issuer}/")).begin("/"))
 
 
@@ -128,7 +128,7 @@ def test_login_redirects_to_the_provider_and_starts_a_session(provider: Provider
     assert b"/topics?search=&quot;&gt;" in logged_in[1]["body"]
     session = header(logged_in, "set-cookie").partition(";")[0]
     assert served.call("/topics", cookie=session)[-1]["body"] == b"inside"
-    assert served.who == ["Ann@example.org (10.0.0.9)"]
+    assert served.user == ["Ann@example.org (10.0.0.9)"]
 
 
 def test_insecure_oidc_settings_are_rejected(provider: Provider) -> None:

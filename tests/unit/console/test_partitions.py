@@ -6,8 +6,8 @@ from odradek.client.reassignments import Reassignment
 from odradek.client.replica_state import Eligible
 from odradek.client.traffic import HotKey, Rates, Traffic
 from odradek.console.actions.action import Refused
-from odradek.console.actions.moves import _told
-from odradek.console.inquiries.partitions import ReplicaStates
+from odradek.console.actions.reassignments import _result_sentence
+from odradek.console.queries.partitions import ReplicaStates
 from odradek.console.readings.partitions import (
     CANCEL,
     ELECT,
@@ -19,13 +19,13 @@ from odradek.console.readings.partitions import (
     progress_rows,
     progress_sentence,
 )
-from tests.unit.console.sights import log_dir, partition, sight, topic
+from tests.unit.console.snapshots import log_dir, partition, snapshot, topic
 
 FIRST = TopicPartition("orders", 0)
 
 
 def test_partition_map_shows_leader_in_sync_and_lagging_replicas() -> None:
-    seen = sight(
+    seen = snapshot(
         topic("orders", partition(0, (1, 2, 3), isr=(1, 2)), partition(1, (2, 1), leader=1)),
         disks={1: (log_dir(orders_0=2000),)},
     )
@@ -49,7 +49,7 @@ def test_partition_map_shows_leader_in_sync_and_lagging_replicas() -> None:
 
 
 def test_partition_map_shows_lag_and_eligible_leaders() -> None:
-    seen = sight(topic("orders", partition(0, (1, 2, 3, 4), isr=(1, 4))), brokers=4, down=(3,))
+    seen = snapshot(topic("orders", partition(0, (1, 2, 3, 4), isr=(1, 4))), brokers=4, down=(3,))
     near = ReplicaStates(
         eligible={FIRST: Eligible(leaders=(2,), last_known=(3,))}, ends={1: {FIRST: 1000}, 2: {FIRST: 400}, 4: {}}
     )
@@ -66,7 +66,7 @@ def test_hot_partition_shows_its_share_and_hot_keys() -> None:
     partitions = [partition(number, (1,)) for number in range(4)]
     rates = {FIRST: Rates(bytes_in=9000.0), TopicPartition("orders", 1): Rates(bytes_in=1000.0)}
     keys = {FIRST: (HotKey(b"<b>\x07", 0.8), HotKey(None, 0.3), HotKey(b"cold", 0.1))}
-    seen = sight(topic("orders", *partitions), traffic=Traffic(rates={1: rates}, hot_keys=keys, unavailable={}))
+    seen = snapshot(topic("orders", *partitions), traffic=Traffic(rates={1: rates}, hot_keys=keys, unavailable={}))
     page = map_page(seen, search="", only_ailing=False, page=1, order=Order.HEAT)
     assert [row.key for row in page.items] == ["orders-0", "orders-1", "orders-2", "orders-3"]
     assert [row.text("written") for row in page.items[:3]] == [
@@ -77,14 +77,16 @@ def test_hot_partition_shows_its_share_and_hot_keys() -> None:
 
 
 def test_partition_map_filters_unhealthy_partitions_and_names() -> None:
-    seen = sight(topic("orders", partition(0, (1, 2)), partition(1, (1, 2), isr=(1,))), topic("x", partition(0, (1,))))
+    seen = snapshot(
+        topic("orders", partition(0, (1, 2)), partition(1, (1, 2), isr=(1,))), topic("x", partition(0, (1,)))
+    )
     assert [row.key for row in map_page(seen, search="", only_ailing=True, page=1).items] == ["orders-1"]
     assert [row.key for row in map_page(seen, search="X", only_ailing=False, page=1).items] == ["x-0"]
 
 
 def test_reassigning_partition_can_only_be_cancelled() -> None:
     reassignment = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
-    seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), moves=(reassignment,))
+    seen = snapshot(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), reassignments=(reassignment,))
     (row,) = map_page(seen, search="", only_ailing=False, page=1).items
     assert (row.text("state"), row.text("broker-3"), row.actions) == ("reassigning", "adding", (CANCEL,))
 
@@ -109,12 +111,12 @@ def test_reassignment_cost_shows_bytes_and_duration() -> None:
 
 def test_partial_refusals_are_reported_and_complete_refusal_raises() -> None:
     refused = {FIRST: KafkaError(ErrorCode.invalid_replica_assignment, "no broker 9")}
-    outcome = _told(3, "being reassigned", refused)
+    outcome = _result_sentence(3, "being reassigned", refused)
     assert outcome.startswith(
         "2 partitions being reassigned. 1 of 3 partitions refused; orders-0: Rejected with INVALID_"
     )
     try:
-        _told(1, "being reassigned", refused)
+        _result_sentence(1, "being reassigned", refused)
     except Refused as error:
         assert "no broker 9" in str(error)
     else:

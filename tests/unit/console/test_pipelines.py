@@ -8,7 +8,7 @@ from odradek.client.cluster import Cluster
 from odradek.console.actions import run_command
 from odradek.console.actions.action import Refused
 from odradek.console.actions.pipelines import StartPipeline, StopPipeline
-from odradek.console.inquiries.pipelines import look_at_pipelines
+from odradek.console.queries.pipelines import describe_pipelines
 from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
 from odradek.pipelines.jobs.lock import hold_lock
 from odradek.pipelines.jobs.pipeline.status import PipelineStatus, QueryStatus
@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def rows(file: Path) -> list[tuple[str, ...]]:
-    shown = pipeline_rows(look_at_pipelines([file]))
+    shown = pipeline_rows(describe_pipelines([file]))
     return [
         (*(row.text(name) for name in ("pipeline", "state", "query", "lag", "letters")), *row.actions) for row in shown
     ]
@@ -60,14 +60,14 @@ def test_pipeline_row_shows_state_from_first_run_to_failure(file: Path) -> None:
     assert rows(file)[0][1] == "stopped unexpectedly"
     PipelineStatus(1, "failed", 5, (QUERY,), "Spark\x07 said no").keep(state)
     assert rows(file)[0][1:2] + rows(file)[0][-1:] == ("failed", START)
-    assert problem_sentences(look_at_pipelines([file])) == "shop: Spark\\x07 said no."
+    assert problem_sentences(describe_pipelines([file])) == "shop: Spark\\x07 said no."
 
 
 def test_unreadable_pipeline_is_reported_with_its_problem(file: Path) -> None:
     torn = file.with_name("torn.yaml")
     torn.write_text("name: [")
     (file.parent / "state" / "status.json").write_text("{")
-    first, second = look_at_pipelines([file, torn])
+    first, second = describe_pipelines([file, torn])
     assert (first.state, second.state) == ("unreadable", "unreadable")
     assert "its state cannot be read" in str(first.problem)
     assert "invalid YAML" in str(second.problem)
@@ -86,7 +86,7 @@ def test_pipeline_is_started_and_stopped_through_the_cli(file: Path, monkeypatch
     command(monkeypatch, "import sys; sys.exit('{}\\nerror: there is no topic orders\\n')")
     with pytest.raises(Refused, match=r"did not start: there is no topic orders\."):
         StartPipeline(file).carry_out(NO_CLUSTER)
-    assert problem_sentences(look_at_pipelines([file])) == "shop: there is no topic orders."
+    assert problem_sentences(describe_pipelines([file])) == "shop: there is no topic orders."
     command(monkeypatch, "import sys; print(sys.argv)")
     assert "is starting" in StartPipeline(file).carry_out(NO_CLUSTER)
     assert "'run', " in (file.parent / "state" / "console-run.log").read_text()
@@ -103,6 +103,6 @@ def test_pipelines_without_the_jobs_extra_say_how_to_install_it(file: Path, monk
 
         raise UserError("yaml is not installed here: pip install 'odradek[jobs]'")
 
-    monkeypatch.setattr("odradek.console.inquiries.pipelines.jobs_module", missing)
-    (seen,) = look_at_pipelines([file])
+    monkeypatch.setattr("odradek.console.queries.pipelines.jobs_module", missing)
+    (seen,) = describe_pipelines([file])
     assert "pip install 'odradek[jobs]'" in str(seen.problem)

@@ -1,8 +1,8 @@
 from odradek.console.readings.search import HITS_MAX, find
-from tests.unit.console.sights import partition, sight, topic
+from tests.unit.console.snapshots import partition, snapshot, topic
 
 PLACES = (("Overview", "/"), ("Topics", "/topics"))
-SEEN = sight(*(topic(name, partition(0, (1,))) for name in ("orders", "orders.late", "late-orders", "<b>x\x07")))
+SEEN = snapshot(*(topic(name, partition(0, (1,))) for name in ("orders", "orders.late", "late-orders", "<b>x\x07")))
 
 
 def texts(words: str, groups: tuple[str, ...] = ()) -> list[str]:

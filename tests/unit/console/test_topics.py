@@ -1,6 +1,6 @@
 from odradek.base.ids import TopicPartition
 from odradek.client.config_description import DescribedConfig
-from odradek.console.inquiries.topics import PartitionOffsets, Readers, ReadingGroup, TopicLags
+from odradek.console.queries.topics import PartitionOffsets, Readers, ReadingGroup, TopicLags
 from odradek.console.readings.topics import (
     DELETE,
     Order,
@@ -10,16 +10,16 @@ from odradek.console.readings.topics import (
     reader_rows,
     topic_page,
 )
-from tests.unit.console.sights import log_dir, partition, sight, topic
+from tests.unit.console.snapshots import log_dir, partition, snapshot, topic
 
-SEEN = sight(
+SEEN = snapshot(
     topic("orders", partition(0, (1, 2)), partition(1, (2, 1), isr=(2,))),
     topic("payments", partition(0, (1, 3))),
     topic("__consumer_offsets", partition(0, (1,)), is_internal=True),
     disks={1: (log_dir(orders_0=100, payments_0=9000),), 2: (log_dir(orders_0=80, orders_1=50),)},
     min_isr={"orders": 2},
 )
-LAGS = TopicLags(of_topics={"orders": 1234}, asked=2000, of=2001)
+LAGS = TopicLags(of_topics={"orders": 1234}, queried=2000, of=2001)
 
 
 def names(**more: object) -> list[str]:
@@ -66,7 +66,7 @@ def test_partition_rows_show_offsets_once_known() -> None:
 
 
 def test_ten_thousand_topics_are_paged() -> None:
-    seen = sight(*(topic(f"t-{number:05}", partition(0, (1,))) for number in range(10_000)))
+    seen = snapshot(*(topic(f"t-{number:05}", partition(0, (1,))) for number in range(10_000)))
     page = topic_page(seen, None, search="t-", with_internal=False, order=Order.SIZE, page=400)
     assert (len(page.items), page.count, page.items[-1].key) == (25, 400, "t-09999")
 
@@ -77,7 +77,7 @@ def test_groups_of_a_topic_are_sorted_by_lag() -> None:
         ReadingGroup(id=name, state="Empty", members=0, committed={first: offset})
         for name, offset in (("near", 99), ("far", 5), ("ahead", 200))
     )
-    rows = reader_rows(Readers(groups=groups, ends={first: 100}, asked=3, of=3))
+    rows = reader_rows(Readers(groups=groups, ends={first: 100}, queried=3, of=3))
     assert [(row.key, row.text("lag")) for row in rows] == [("far", "95"), ("near", "1"), ("ahead", "0")]
 
 

@@ -8,11 +8,11 @@ from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ConnectionFailed, Unreachable
 from odradek.console import watch as watch_module
+from odradek.console.broker_probe import BrokerProbe
 from odradek.console.gateway import Gateway
-from odradek.console.pulse import Pulse
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.watch import Watch
-from tests.unit.console.sights import partition, sight, topic
+from tests.unit.console.snapshots import partition, snapshot, topic
 
 
 class FakeGateway:
@@ -20,9 +20,9 @@ class FakeGateway:
 
     def __init__(self) -> None:
         self.is_unreachable = False
-        self.looks = 0
+        self.calls = 0
 
-    async def ask(self, request: Callable[[Cluster], Any]) -> Any:
+    async def query(self, request: Callable[[Cluster], Any]) -> Any:
         if self.is_unreachable:
             raise Unreachable([ConnectionFailed(Address("host", 9092), "connection refused")])
         return request(cast(Cluster, self))
@@ -32,18 +32,18 @@ class FakeGateway:
 def gateway(monkeypatch: pytest.MonkeyPatch) -> FakeGateway:
     fake = FakeGateway()
 
-    def look(cluster: Cluster, before: Sight | None) -> Sight:
-        fake.looks += 1
-        return sight(topic("orders", partition(0, (1,))))
+    def take_snapshot(cluster: Cluster, before: ClusterSnapshot | None) -> ClusterSnapshot:
+        fake.calls += 1
+        return snapshot(topic("orders", partition(0, (1,))))
 
-    monkeypatch.setattr(Pulse, "follow", lambda pulse, brokers: None)
-    monkeypatch.setattr(watch_module, "look", look)
-    monkeypatch.setattr(watch_module, "look_closer", lambda cluster, seen: seen)
-    monkeypatch.setattr(watch_module, "with_details", lambda seen, details: seen)
+    monkeypatch.setattr(BrokerProbe, "follow", lambda broker_probe, brokers: None)
+    monkeypatch.setattr(watch_module, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(watch_module, "fetch_details", lambda cluster, seen: seen)
+    monkeypatch.setattr(watch_module, "add_details", lambda seen, details: seen)
     return fake
 
 
-def test_unreachable_cluster_is_reported_and_last_sight_is_kept(gateway: FakeGateway) -> None:
+def test_unreachable_cluster_is_reported_and_last_snapshot_is_kept(gateway: FakeGateway) -> None:
     async def watch() -> None:
         watched = Watch(cast(Gateway, gateway))
         seen = await watched.renewed()
@@ -62,19 +62,19 @@ def test_unreachable_cluster_is_reported_and_last_sight_is_kept(gateway: FakeGat
     asyncio.run(watch())
 
 
-def test_many_pages_share_one_look_at_the_cluster(gateway: FakeGateway) -> None:
+def test_many_pages_share_one_snapshot_of_the_cluster(gateway: FakeGateway) -> None:
     async def watch() -> int:
         watched = Watch(cast(Gateway, gateway))
         for _ in range(50):
             watched.touch()
             await asyncio.sleep(0)
         await watched.close()
-        return gateway.looks
+        return gateway.calls
 
     assert asyncio.run(watch()) == 1
 
 
-def test_unwatched_cluster_is_not_queried_and_stale_sight_is_not_shown(
+def test_unwatched_cluster_is_not_queried_and_stale_snapshot_is_not_shown(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch_module, "UNWATCHED_S", 0.01)
@@ -84,9 +84,9 @@ def test_unwatched_cluster_is_not_queried_and_stale_sight_is_not_shown(
         watched = Watch(cast(Gateway, gateway))
         await watched.renewed()
         await asyncio.sleep(0.1)
-        looks = gateway.looks
+        calls = gateway.calls
         await asyncio.sleep(0.1)
-        assert gateway.looks == looks
+        assert gateway.calls == calls
         assert watched.touch() is None
         await watched.close()
 

@@ -25,7 +25,7 @@ class Change:
 
     id: str
     at_ms: int
-    who: str
+    user: str
     action: str
     target: str
     details: dict[str, Any]
@@ -39,14 +39,14 @@ class AuditLog:
         self.path: Final = path
         self._lock: Final = threading.Lock()
 
-    def begin(self, who: str, action: Action) -> str:
+    def begin(self, user: str, action: Action) -> str:
         """The id of the change. Raises Refused if it cannot be written down."""
         change = uuid4().hex
         entry = {
             "change": change,
             "event": "begun",
             "at_ms": time.time_ns() // 1_000_000,
-            "who": who,
+            "who": user,
             "action": action.name,
             "target": action.target,
             "details": action.details(),
@@ -107,7 +107,7 @@ def _change(entry: dict[str, Any], end: dict[str, Any] | None) -> Change:
     return Change(
         id=str(entry["change"]),
         at_ms=int(entry["at_ms"]),
-        who=str(entry["who"]),
+        user=str(entry["who"]),
         action=str(entry["action"]),
         target=str(entry["target"]),
         details=dict(entry["details"]),

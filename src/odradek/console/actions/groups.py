@@ -144,16 +144,16 @@ class DeleteGroup:
 
 
 def _refuse_members(cluster: Cluster, group: str, why: str) -> None:
-    answer = Groups(cluster).describe([group])[group]
-    if isinstance(answer, KafkaError):
-        if answer.code is ErrorCode.group_id_not_found:
+    description = Groups(cluster).describe([group])[group]
+    if isinstance(description, KafkaError):
+        if description.code is ErrorCode.group_id_not_found:
             raise Refused(f"Group {inert(group)!r} no longer exists. See the list of groups.")
-        raise answer
-    if answer.is_active:
-        clients = ", ".join(sorted({inert(member.client_id) for member in answer.members})[:5])
+        raise description
+    if description.is_active:
+        clients = ", ".join(sorted({inert(member.client_id) for member in description.members})[:5])
         raise Refused(
-            f"Group {inert(group)} is {answer.state} with {counted(len(answer.members), 'member')} ({clients})."
-            f" {why}: stop them first."
+            f"Group {inert(group)} is {description.state} with {counted(len(description.members), 'member')}"
+            f" ({clients}). {why}: stop them first."
         )
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from odradek.client.cluster import Cluster
 from odradek.console.actions import run_command
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.inquiries.jobs import job_directory
-from odradek.console.inquiries.pipelines import RUN_LOG
+from odradek.console.queries.jobs import job_directory
+from odradek.console.queries.pipelines import RUN_LOG
 from odradek.console.readings.table import inert
 from odradek.pipelines.job_command import AUDIT, INGEST, JobCommand
 from odradek.text.errors import UserError, as_sentence

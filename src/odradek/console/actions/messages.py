@@ -10,7 +10,7 @@ from odradek.client.errors import UnknownPartition
 from odradek.client.partitioner import partition_of_key
 from odradek.client.produce import Producer
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.inquiries.messages import whole_record
+from odradek.console.queries.messages import whole_record
 from odradek.console.readings.table import Column, Row, inert
 from odradek.records.record import Record
 

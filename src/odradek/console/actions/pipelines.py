@@ -6,7 +6,7 @@ from pathlib import Path
 from odradek.client.cluster import Cluster
 from odradek.console.actions import run_command
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.inquiries.pipelines import RUN_LOG, state_directory
+from odradek.console.queries.pipelines import RUN_LOG, state_directory
 from odradek.console.readings.table import inert
 from odradek.text.errors import UserError, as_sentence
 

@@ -8,7 +8,7 @@ from odradek.client.address import parse_address
 from odradek.client.cluster import Cluster
 from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica, QuorumStatus
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.readings.quorum import is_silent
+from odradek.console.readings.quorum import is_unresponsive
 from odradek.console.readings.table import counted, inert
 from odradek.text.errors import as_sentence
 
@@ -36,11 +36,11 @@ class RemoveVoter:
         left = [one for one in quorum.voters if one.id != self.node]
         if not left:
             raise Refused(f"Node {self.node} is the only voter. Without it the cluster has no active controller.")
-        heard = sum(not is_silent(quorum, one) for one in left)
+        responsive = sum(not is_unresponsive(quorum, one) for one in left)
         warnings = []
-        if heard <= len(left) // 2:
+        if responsive <= len(left) // 2:
             warnings.append(
-                f"Only {heard} of the {len(left)} remaining voters are responsive, which is not a majority."
+                f"Only {responsive} of the {len(left)} remaining voters are responsive, which is not a majority."
             )
         if self.node == quorum.leader_id:
             warnings.append("It is the active controller: another controller must be elected first.")

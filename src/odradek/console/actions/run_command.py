@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from odradek.console.actions.action import Refused
-from odradek.console.inquiries.pipelines import RUN_LOG, last_line
+from odradek.console.queries.pipelines import RUN_LOG, last_line
 from odradek.console.readings.table import inert
 from odradek.text.errors import as_sentence
 

@@ -4,7 +4,7 @@ from odradek.client.layout import PartitionLayout
 from odradek.client.placement import spread
 from odradek.client.traffic import Rates
 from odradek.console.readings.health import clock_time
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to
 from odradek.text.amounts import format_bytes
 
@@ -40,28 +40,28 @@ HOSTED_COLUMNS = (
 )
 
 
-def broker_rows(sight: Sight) -> list[Row]:
+def broker_rows(snapshot: ClusterSnapshot) -> list[Row]:
     """Also those that are not registered any more while replicas are still assigned to them."""
-    leaders, replicas = _carried(sight)
+    leaders, replicas = _carried(snapshot)
     return [
-        _row(sight, broker, leaders.get(broker, 0), replicas.get(broker, 0))
-        for broker in sorted(sight.members.keys() | replicas.keys())
+        _row(snapshot, broker, leaders.get(broker, 0), replicas.get(broker, 0))
+        for broker in sorted(snapshot.members.keys() | replicas.keys())
     ]
 
 
-def skew_sentence(sight: Sight) -> str:
-    leaders, replicas = _carried(sight)
-    online = sorted(sight.reachable)
+def skew_sentence(snapshot: ClusterSnapshot) -> str:
+    leaders, replicas = _carried(snapshot)
+    online = sorted(snapshot.reachable)
     if len(online) < 2:
         return ""
-    stored = [sum(sight.sizes.get(broker, {}).values()) for broker in online]
+    stored = [sum(snapshot.sizes.get(broker, {}).values()) for broker in online]
     return (
         f"Most minus least loaded broker: {spread([leaders.get(one, 0) for one in online])} leaders, "
         f"{spread([replicas.get(one, 0) for one in online])} replicas, {format_bytes(spread(stored))}."
     )
 
 
-def disk_rows(sight: Sight, broker: int) -> list[Row]:
+def disk_rows(snapshot: ClusterSnapshot, broker: int) -> list[Row]:
     return [
         Row(
             one.path,
@@ -73,15 +73,15 @@ def disk_rows(sight: Sight, broker: int) -> list[Row]:
                 "total": _bytes(one.total_bytes),
             },
         )
-        for one in sight.disks.get(broker, ())
+        for one in snapshot.disks.get(broker, ())
     ]
 
 
-def hosted_rows(sight: Sight, broker: int) -> list[Row]:
+def hosted_rows(snapshot: ClusterSnapshot, broker: int) -> list[Row]:
     """The largest first."""
-    sizes = sight.sizes.get(broker, {})
-    rates = sight.traffic.rates.get(broker, {})
-    hosted = [(name, layout) for name, layout in sight.partitions.items() if broker in layout.replicas]
+    sizes = snapshot.sizes.get(broker, {})
+    rates = snapshot.traffic.rates.get(broker, {})
+    hosted = [(name, layout) for name, layout in snapshot.partitions.items() if broker in layout.replicas]
     hosted.sort(key=lambda item: (-sizes.get(item[0], 0), item[0]))
     return [
         Row(
@@ -105,29 +105,29 @@ def role_of(broker: int, layout: PartitionLayout) -> Cell:
     return Cell("out of sync", tone=Tone.WARNING)
 
 
-def state_of(sight: Sight, broker: int) -> Cell:
-    if broker not in sight.members:
+def state_of(snapshot: ClusterSnapshot, broker: int) -> Cell:
+    if broker not in snapshot.members:
         return Cell("not registered", tone=Tone.BAD)
-    if broker in sight.down:
-        since = sight.down_since_ms.get(broker)
+    if broker in snapshot.down:
+        since = snapshot.down_since_ms.get(broker)
         return Cell("fenced" + (f" since {clock_time(since)}" if since else ""), tone=Tone.BAD)
-    if broker in sight.lost_since_ms:
-        return Cell(f"unresponsive since {clock_time(sight.lost_since_ms[broker])}", tone=Tone.BAD)
+    if broker in snapshot.unresponsive_since_ms:
+        return Cell(f"unresponsive since {clock_time(snapshot.unresponsive_since_ms[broker])}", tone=Tone.BAD)
     return Cell("online", tone=Tone.GOOD)
 
 
-def _row(sight: Sight, broker: int, leaders: int, replicas: int) -> Row:
-    member = sight.members.get(broker)
-    sizes = sight.sizes.get(broker)
-    rates = sight.traffic.rates.get(broker)
+def _row(snapshot: ClusterSnapshot, broker: int, leaders: int, replicas: int) -> Row:
+    member = snapshot.members.get(broker)
+    sizes = snapshot.sizes.get(broker)
+    rates = snapshot.traffic.rates.get(broker)
     total = sum(rates.values(), start=Rates()) if rates is not None else None
     may_go = member is not None and member.is_fenced
     return Row(
         str(broker),
         {
             "broker": Cell(f"Broker {broker}", link_to("brokers", broker)),
-            "state": state_of(sight, broker),
-            "roles": _roles(sight, broker),
+            "state": state_of(snapshot, broker),
+            "roles": _roles(snapshot, broker),
             "address": inert(str(member.address)) if member else "",
             "rack": inert(member.rack) if member and member.rack else "none",
             "leaders": f"{leaders:,}",
@@ -140,16 +140,16 @@ def _row(sight: Sight, broker: int, leaders: int, replicas: int) -> Row:
     )
 
 
-def _roles(sight: Sight, broker: int) -> str:
-    if sight.quorum is None or broker not in {voter.id for voter in sight.quorum.voters}:
+def _roles(snapshot: ClusterSnapshot, broker: int) -> str:
+    if snapshot.quorum is None or broker not in {voter.id for voter in snapshot.quorum.voters}:
         return "broker"
-    return "broker, active controller" if sight.quorum.leader_id == broker else "broker, controller"
+    return "broker, active controller" if snapshot.quorum.leader_id == broker else "broker, controller"
 
 
-def _carried(sight: Sight) -> tuple[dict[int, int], dict[int, int]]:
+def _carried(snapshot: ClusterSnapshot) -> tuple[dict[int, int], dict[int, int]]:
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
-    for layout in sight.partitions.values():
+    for layout in snapshot.partitions.values():
         leaders[layout.leader] = leaders.get(layout.leader, 0) + 1
         for broker in layout.replicas:
             replicas[broker] = replicas.get(broker, 0) + 1
@@ -160,6 +160,6 @@ def _bytes(amount: int | None) -> str:
     return "unknown" if amount is None else format_bytes(amount)
 
 
-def heading_of(sight: Sight, broker: int) -> str:
-    hosted = sum(broker in layout.replicas for layout in sight.partitions.values())
-    return f"{_roles(sight, broker)}; {counted(hosted, 'replica')}"
+def heading_of(snapshot: ClusterSnapshot, broker: int) -> str:
+    hosted = sum(broker in layout.replicas for layout in snapshot.partitions.values())
+    return f"{_roles(snapshot, broker)}; {counted(hosted, 'replica')}"

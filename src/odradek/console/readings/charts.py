@@ -61,12 +61,12 @@ def chart_of(
         for index, name in enumerate(names)
     )
     span = format_span(kept[-1].at_ms - kept[0].at_ms)
-    told = "; ".join(
+    text = "; ".join(
         f"{line.name} now {line.now}, max {shown(max(sample.values[index] for sample in kept))}"
         for index, line in enumerate(lines)
     )
     return Chart(
-        label=f"{title} of the last {span}: {told}",
+        label=f"{title} of the last {span}: {text}",
         most=shown(most),
         begin=clock_time(kept[0].at_ms),
         end=clock_time(kept[-1].at_ms),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from odradek.client.admin import Resource, ResourceType
 from odradek.client.config_description import DescribedConfig
-from odradek.console.inquiries.configs import Differences
+from odradek.console.queries.configs import Differences
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, inert, page_of
 
 EDIT = "Edit"

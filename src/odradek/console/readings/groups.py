@@ -6,7 +6,7 @@ from odradek.client.groups import EMPTY, GroupDescription, GroupListing
 from odradek.client.lag import Lag, PartitionLag, Trend, total_of
 from odradek.client.partition_names import name_partitions
 from odradek.client.rebalances import Rebalance
-from odradek.console.inquiries.groups import GroupDetail, GroupSummary
+from odradek.console.queries.groups import GroupDetail, GroupSummary
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, counted, inert, link_to, page_of
 from odradek.text.times import format_span, format_time
 

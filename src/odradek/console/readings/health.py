@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from odradek.base.ids import TopicPartition
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import Tone, counted, listed
 
 
@@ -24,23 +24,23 @@ class Health:
     sentence: str
 
 
-def ailing_of(sight: Sight) -> Ailing:
+def ailing_of(snapshot: ClusterSnapshot) -> Ailing:
     offline, under_min, under = [], [], []
-    for name, layout in sorted(sight.partitions.items()):
+    for name, layout in sorted(snapshot.partitions.items()):
         if len(layout.isr) >= len(layout.replicas) and layout.leader >= 0:
             continue
         under.append(name)
         if layout.leader < 0:
             offline.append(name)
-        if len(layout.isr) < sight.needed_in_sync(name.topic, layout) or layout.leader < 0:
+        if len(layout.isr) < snapshot.needed_in_sync(name.topic, layout) or layout.leader < 0:
             under_min.append(name)
     return Ailing(offline=tuple(offline), under_min_isr=tuple(under_min), under_replicated=tuple(under))
 
 
-def health_of(sight: Sight) -> Health:
-    ailing = ailing_of(sight)
-    reason = _reason(sight, ailing.under_replicated)
-    if sight.quorum is not None and sight.quorum.leader_id < 0:
+def health_of(snapshot: ClusterSnapshot) -> Health:
+    ailing = ailing_of(snapshot)
+    reason = _reason(snapshot, ailing.under_replicated)
+    if snapshot.quorum is not None and snapshot.quorum.leader_id < 0:
         return Health(tone=Tone.BAD, sentence="No active controller: metadata cannot be changed.")
     if ailing.offline:
         what = f"{counted(len(ailing.offline), 'partition')} cannot be read or written ({listed(ailing.offline, 3)})"
@@ -56,29 +56,34 @@ def health_of(sight: Sight) -> Health:
         return Health(
             tone=Tone.WARNING, sentence=f"All partitions are online, but {missing} under-replicated ({names}){reason}."
         )
-    if sight.down:
-        return Health(tone=Tone.WARNING, sentence=f"All partitions are online, but {who_is_down(sight, sight.down)}.")
-    if sight.lost:
-        since = clock_time(sight.lost_since_ms[sight.lost[0]])
-        verb, them = ("has", "it") if len(sight.lost) == 1 else ("have", "them")
-        names = f"{'broker' if len(sight.lost) == 1 else 'brokers'} {listed(sight.lost)}"
-        told = f"{names} {verb} been unresponsive since {since}; the controller has not fenced {them} yet"
-        return Health(tone=Tone.WARNING, sentence=f"{told[:1].upper()}{told[1:]}.")
-    moving = f" {counted(len(sight.moves), 'partition')} being reassigned." if sight.moves else ""
-    brokers = counted(len(sight.reachable), "broker")
-    partitions = counted(len(sight.partitions), "partition")
-    return Health(tone=Tone.GOOD, sentence=f"Healthy: {brokers}, {partitions}, all replicas in sync.{moving}")
+    if snapshot.down:
+        return Health(
+            tone=Tone.WARNING,
+            sentence=f"All partitions are online, but {describe_down_brokers(snapshot, snapshot.down)}.",
+        )
+    if snapshot.unresponsive:
+        since = clock_time(snapshot.unresponsive_since_ms[snapshot.unresponsive[0]])
+        verb, them = ("has", "it") if len(snapshot.unresponsive) == 1 else ("have", "them")
+        names = f"{'broker' if len(snapshot.unresponsive) == 1 else 'brokers'} {listed(snapshot.unresponsive)}"
+        text = f"{names} {verb} been unresponsive since {since}; the controller has not fenced {them} yet"
+        return Health(tone=Tone.WARNING, sentence=f"{text[:1].upper()}{text[1:]}.")
+    reassigning = (
+        f" {counted(len(snapshot.reassignments), 'partition')} being reassigned." if snapshot.reassignments else ""
+    )
+    brokers = counted(len(snapshot.reachable), "broker")
+    partitions = counted(len(snapshot.partitions), "partition")
+    return Health(tone=Tone.GOOD, sentence=f"Healthy: {brokers}, {partitions}, all replicas in sync.{reassigning}")
 
 
-def who_is_down(sight: Sight, brokers: Sequence[int]) -> str:
+def describe_down_brokers(snapshot: ClusterSnapshot, brokers: Sequence[int]) -> str:
     """`broker 3 has been down since 12:03`."""
-    return listed([_down(sight, broker) for broker in brokers], 3)
+    return listed([_down(snapshot, broker) for broker in brokers], 3)
 
 
-def _down(sight: Sight, broker: int) -> str:
-    if broker not in sight.members:
+def _down(snapshot: ClusterSnapshot, broker: int) -> str:
+    if broker not in snapshot.members:
         return f"broker {broker} is no longer registered"
-    since = sight.down_since_ms.get(broker)
+    since = snapshot.down_since_ms.get(broker)
     return f"broker {broker} has been down since {clock_time(since)}" if since else f"broker {broker} is down"
 
 
@@ -86,24 +91,24 @@ def clock_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000).strftime("%H:%M:%S")
 
 
-def missing_brokers(sight: Sight, partitions: Sequence[TopicPartition]) -> list[int]:
+def missing_brokers(snapshot: ClusterSnapshot, partitions: Sequence[TopicPartition]) -> list[int]:
     """Those that hold a replica of one of these and are not in sync because they do not serve."""
     found: set[int] = set()
     for name in partitions:
-        layout = sight.partitions[name]
+        layout = snapshot.partitions[name]
         found.update(
             broker
             for broker in layout.replicas
-            if broker not in layout.isr and (broker in sight.down or broker not in sight.members)
+            if broker not in layout.isr and (broker in snapshot.down or broker not in snapshot.members)
         )
     return sorted(found)
 
 
-def _reason(sight: Sight, partitions: Sequence[TopicPartition]) -> str:
-    missing = missing_brokers(sight, partitions)
+def _reason(snapshot: ClusterSnapshot, partitions: Sequence[TopicPartition]) -> str:
+    missing = missing_brokers(snapshot, partitions)
     if missing:
-        return f" because {who_is_down(sight, missing)}"
-    moving = {move.partition for move in sight.moves}
-    if partitions and moving.issuperset(partitions):
+        return f" because {describe_down_brokers(snapshot, missing)}"
+    reassigning = {reassignment.partition for reassignment in snapshot.reassignments}
+    if partitions and reassigning.issuperset(partitions):
         return " because they are being reassigned"
     return " because replicas are catching up" if partitions else ""

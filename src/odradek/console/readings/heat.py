@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.client.traffic import HotKey
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
 
 # So many times the average is not chance any more, and less than so much harms nobody.
@@ -31,23 +31,23 @@ class Heat:
         return self.written.get(partition, 0.0) / self.total if self.total else 0.0
 
 
-def heat_of(sight: Sight) -> Heat:
+def heat_of(snapshot: ClusterSnapshot) -> Heat:
     written: dict[TopicPartition, float] = {}
-    for held in sight.traffic.rates.values():
+    for held in snapshot.traffic.rates.values():
         for partition, rates in held.items():
             if rates.bytes_in:
                 written[partition] = written.get(partition, 0.0) + rates.bytes_in
     total = sum(written.values())
-    count = sum(len(topic.partitions) for topic in sight.topics.values() if not topic.is_internal)
+    count = sum(len(topic.partitions) for topic in snapshot.topics.values() if not topic.is_internal)
     return Heat(written=written, total=total, average=total / count if count else 0.0)
 
 
-def reason_of(sight: Sight, heat: Heat, partition: TopicPartition) -> str:
+def reason_of(snapshot: ClusterSnapshot, heat: Heat, partition: TopicPartition) -> str:
     """`45 % of all bytes in; key 'x' is 80 % of it`."""
-    told = f"{heat.share(partition):.0%} of all bytes in"
-    keys = sight.traffic.hot_keys.get(partition, ())
+    text = f"{heat.share(partition):.0%} of all bytes in"
+    keys = snapshot.traffic.hot_keys.get(partition, ())
     heavy = [one for one in keys if one.share >= _KEY_SHARE]
-    return f"{told}; {', '.join(map(_key, heavy[:2]))} of it" if heavy else told
+    return f"{text}; {', '.join(map(_key, heavy[:2]))} of it" if heavy else text
 
 
 def _key(one: HotKey) -> str:

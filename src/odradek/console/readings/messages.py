@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from odradek.console.inquiries.messages import PAGE_MESSAGES, Excerpt, Found, Message, Wanted
+from odradek.console.queries.messages import PAGE_MESSAGES, Excerpt, Found, Message, Wanted
 from odradek.console.readings.table import Column, Row, counted, inert
 from odradek.pipelines.schemas.decoding import Decode, decode_framed
 from odradek.pipelines.schemas.framing import schema_id_of

@@ -2,24 +2,24 @@
 
 from odradek.client.traffic import Rates
 from odradek.console.readings.health import ailing_of
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to, listed
 from odradek.text.amounts import format_bytes
 
 COLUMNS = (Column("what", "Metric"), Column("value", "Value"), Column("detail", "Details"))
 
 
-def overview_rows(sight: Sight) -> list[Row]:
-    ailing = ailing_of(sight)
-    rates = sum((rate for held in sight.traffic.rates.values() for rate in held.values()), start=Rates())
-    stored = [size for held in sight.sizes.values() for size in held.values()]
-    online = len(sight.members) - len(sight.down)
-    down = f"down: {listed(sight.down)}" if sight.down else ""
+def overview_rows(snapshot: ClusterSnapshot) -> list[Row]:
+    ailing = ailing_of(snapshot)
+    rates = sum((rate for held in snapshot.traffic.rates.values() for rate in held.values()), start=Rates())
+    stored = [size for held in snapshot.sizes.values() for size in held.values()]
+    online = len(snapshot.members) - len(snapshot.down)
+    down = f"down: {listed(snapshot.down)}" if snapshot.down else ""
     rows = [
-        _row("brokers", "Brokers online", f"{online} of {len(sight.members)}", down, link_to("brokers"), bool(down)),
-        _row("controller", "Active controller", *_controller(sight), link_to("quorum")),
-        _row("topics", "Topics", f"{len(sight.topics):,}", _internal(sight), link_to("topics")),
-        _row("partitions", "Partitions", f"{len(sight.partitions):,}", "", link_to("partitions")),
+        _row("brokers", "Brokers online", f"{online} of {len(snapshot.members)}", down, link_to("brokers"), bool(down)),
+        _row("controller", "Active controller", *_controller(snapshot), link_to("quorum")),
+        _row("topics", "Topics", f"{len(snapshot.topics):,}", _internal(snapshot), link_to("topics")),
+        _row("partitions", "Partitions", f"{len(snapshot.partitions):,}", "", link_to("partitions")),
         _row("offline", "Offline partitions", *_ailing(ailing.offline), is_bad=bool(ailing.offline)),
         _row("min-isr", "Below min.insync.replicas", *_ailing(ailing.under_min_isr), is_bad=bool(ailing.under_min_isr)),
         _row(
@@ -28,15 +28,15 @@ def overview_rows(sight: Sight) -> list[Row]:
             *_ailing(ailing.under_replicated),
             is_bad=bool(ailing.under_replicated),
         ),
-        _row("moves", "Partitions being reassigned", f"{len(sight.moves):,}", "", link_to("reassignments")),
-        _row("stored", "Stored, including replicas", format_bytes(sum(stored)), _unknown_disks(sight)),
-        _row("bytes-in", "Bytes in", *_rate(sight, rates.bytes_in)),
-        _row("bytes-out", "Bytes out", *_rate(sight, rates.bytes_out)),
-        _row("cluster-id", "Cluster ID", inert(sight.cluster_id)),
+        _row("moves", "Partitions being reassigned", f"{len(snapshot.reassignments):,}", "", link_to("reassignments")),
+        _row("stored", "Stored, including replicas", format_bytes(sum(stored)), _unknown_disks(snapshot)),
+        _row("bytes-in", "Bytes in", *_rate(snapshot, rates.bytes_in)),
+        _row("bytes-out", "Bytes out", *_rate(snapshot, rates.bytes_out)),
+        _row("cluster-id", "Cluster ID", inert(snapshot.cluster_id)),
     ]
     rows += [
         _row(f"feature-{name}", inert(name), str(level), "finalized feature")
-        for name, level in sorted(sight.features.items())
+        for name, level in sorted(snapshot.features.items())
     ]
     return rows
 
@@ -46,16 +46,16 @@ def _row(key: str, what: str, value: str, detail: str = "", link: str | None = N
     return Row(key, {"what": what, "value": Cell(value, link, tone), "detail": inert(detail)})
 
 
-def _controller(sight: Sight) -> tuple[str, str]:
-    if sight.quorum is None:
+def _controller(snapshot: ClusterSnapshot) -> tuple[str, str]:
+    if snapshot.quorum is None:
         return "unknown", "this cluster does not describe its quorum"
-    voters = sorted(voter.id for voter in sight.quorum.voters)
-    leader = "none" if sight.quorum.leader_id < 0 else f"node {sight.quorum.leader_id}"
-    return leader, f"epoch {sight.quorum.leader_epoch}, {counted(len(voters), 'voter')}: {listed(voters)}"
+    voters = sorted(voter.id for voter in snapshot.quorum.voters)
+    leader = "none" if snapshot.quorum.leader_id < 0 else f"node {snapshot.quorum.leader_id}"
+    return leader, f"epoch {snapshot.quorum.leader_epoch}, {counted(len(voters), 'voter')}: {listed(voters)}"
 
 
-def _internal(sight: Sight) -> str:
-    internal = sum(topic.is_internal for topic in sight.topics.values())
+def _internal(snapshot: ClusterSnapshot) -> str:
+    internal = sum(topic.is_internal for topic in snapshot.topics.values())
     return f"{internal} internal" if internal else ""
 
 
@@ -63,16 +63,19 @@ def _ailing(partitions: tuple[object, ...]) -> tuple[str, str]:
     return f"{len(partitions):,}", listed(partitions, 3)
 
 
-def _unknown_disks(sight: Sight) -> str:
-    unknown = sorted(sight.reachable - sight.disks.keys())
+def _unknown_disks(snapshot: ClusterSnapshot) -> str:
+    unknown = sorted(snapshot.reachable - snapshot.disks.keys())
     return f"excluding brokers {listed(unknown)}, which did not respond" if unknown else ""
 
 
-def _rate(sight: Sight, bytes_per_s: float) -> tuple[str, str]:
+def _rate(snapshot: ClusterSnapshot, bytes_per_s: float) -> tuple[str, str]:
     """Brokers tell over HTTP, or not at all."""
-    if not sight.traffic.unavailable:
+    if not snapshot.traffic.unavailable:
         return f"{format_bytes(bytes_per_s)}/s", ""
-    broker, reason = min(sight.traffic.unavailable.items())
-    if not sight.traffic.rates:
+    broker, reason = min(snapshot.traffic.unavailable.items())
+    if not snapshot.traffic.rates:
         return "unknown", f"broker {broker}: {reason}"
-    return f"{format_bytes(bytes_per_s)}/s", f"excluding brokers {listed(sorted(sight.traffic.unavailable))}: {reason}"
+    return (
+        f"{format_bytes(bytes_per_s)}/s",
+        f"excluding brokers {listed(sorted(snapshot.traffic.unavailable))}: {reason}",
+    )

@@ -8,9 +8,9 @@ from odradek.client.layout import PartitionLayout
 from odradek.client.reassignment_plan import PlannedReassignment
 from odradek.client.reassignment_progress import Progress, ReassignmentState
 from odradek.client.reassignments import Reassignment
-from odradek.console.inquiries.partitions import ReplicaStates
+from odradek.console.queries.partitions import ReplicaStates
 from odradek.console.readings.heat import Heat, heat_of, reason_of
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, counted, inert, link_to, page_of
 from odradek.console.readings.topics import partition_state
 from odradek.text.amounts import format_bytes
@@ -20,7 +20,7 @@ ELECT = "Elect leader"
 REASSIGN = "Reassign"
 CANCEL = "Cancel reassignment"
 
-MOVE_COLUMNS = (
+REASSIGNMENT_COLUMNS = (
     Column("partition", "Partition"),
     Column("from", "From"),
     Column("to", "To"),
@@ -46,8 +46,10 @@ class Order(StrEnum):
     HEAT = "heat"
 
 
-def map_columns(sight: Sight) -> list[Column]:
-    brokers = sorted(sight.members.keys() | {one for layout in sight.partitions.values() for one in layout.replicas})
+def map_columns(snapshot: ClusterSnapshot) -> list[Column]:
+    brokers = sorted(
+        snapshot.members.keys() | {one for layout in snapshot.partitions.values() for one in layout.replicas}
+    )
     return [
         Column("partition", "Partition"),
         Column("state", "State"),
@@ -57,7 +59,7 @@ def map_columns(sight: Sight) -> list[Column]:
 
 
 def map_page(
-    sight: Sight,
+    snapshot: ClusterSnapshot,
     *,
     search: str,
     only_ailing: bool,
@@ -66,21 +68,21 @@ def map_page(
     near: ReplicaStates = UNKNOWN,
 ) -> Page[Row]:
     """`near`: what is known of the replicas that are shown; it comes later than the rest."""
-    heat = heat_of(sight)
-    part = shown_partitions(sight, heat, search=search, only_ailing=only_ailing, page=page, order=order)
-    moving = {move.partition: move for move in sight.moves}
-    columns = map_columns(sight)[2:-1]
-    rows = [_row(sight, heat, near, name, layout, moving.get(name), columns) for name, layout in part.items]
+    heat = heat_of(snapshot)
+    part = shown_partitions(snapshot, heat, search=search, only_ailing=only_ailing, page=page, order=order)
+    reassigning = {reassignment.partition: reassignment for reassignment in snapshot.reassignments}
+    columns = map_columns(snapshot)[2:-1]
+    rows = [_row(snapshot, heat, near, name, layout, reassigning.get(name), columns) for name, layout in part.items]
     return Page(items=rows, number=part.number, count=part.count, total=part.total)
 
 
 def shown_partitions(
-    sight: Sight, heat: Heat, *, search: str, only_ailing: bool, page: int, order: Order
+    snapshot: ClusterSnapshot, heat: Heat, *, search: str, only_ailing: bool, page: int, order: Order
 ) -> Page[tuple[TopicPartition, PartitionLayout]]:
     wanted = search.strip().lower()
     found = [
         (name, layout)
-        for name, layout in sorted(sight.partitions.items())
+        for name, layout in sorted(snapshot.partitions.items())
         if wanted in name.topic.lower() and (not only_ailing or is_ailing(layout))
     ]
     if order is Order.HEAT:
@@ -93,18 +95,18 @@ def is_ailing(layout: PartitionLayout) -> bool:
     return layout.leader != layout.replicas[0] or len(layout.isr) < len(layout.replicas)
 
 
-def move_rows(moves: Sequence[PlannedReassignment]) -> list[Row]:
+def reassignment_rows(reassignments: Sequence[PlannedReassignment]) -> list[Row]:
     return [
         Row(
-            str(move.partition),
+            str(reassignment.partition),
             {
-                "partition": inert(str(move.partition)),
-                "from": _brokers(move.before),
-                "to": _brokers(move.after),
-                "bytes": format_bytes(move.bytes_to_copy),
+                "partition": inert(str(reassignment.partition)),
+                "from": _brokers(reassignment.before),
+                "to": _brokers(reassignment.after),
+                "bytes": format_bytes(reassignment.bytes_to_copy),
             },
         )
-        for move in moves
+        for reassignment in reassignments
     ]
 
 
@@ -144,77 +146,77 @@ def progress_sentence(seen: Progress) -> str:
     return f"{line}, {format_span(int(left_s * 1000))} left." if left_s is not None else f"{line}, not progressing."
 
 
-def cost_sentence(moves: Sequence[PlannedReassignment], throttle: int | None) -> str:
-    copied = sum(move.bytes_to_copy for move in moves)
-    line = f"Reassigns {counted(len(moves), 'partition')}: {format_bytes(copied)} to copy"
+def cost_sentence(reassignments: Sequence[PlannedReassignment], throttle: int | None) -> str:
+    copied = sum(reassignment.bytes_to_copy for reassignment in reassignments)
+    line = f"Reassigns {counted(len(reassignments), 'partition')}: {format_bytes(copied)} to copy"
     if throttle is not None:
         line += f", {format_span(copied * 1000 // throttle)} at {format_bytes(throttle)}/s"
     return line + "."
 
 
 def _row(
-    sight: Sight,
+    snapshot: ClusterSnapshot,
     heat: Heat,
     near: ReplicaStates,
     name: TopicPartition,
     layout: PartitionLayout,
-    moving: Reassignment | None,
+    reassigning: Reassignment | None,
     columns: Sequence[Column],
 ) -> Row:
     cells: dict[str, Cell | str] = {
         "partition": Cell(inert(str(name)), link_to("topics", name.topic)),
-        "state": Cell("reassigning", tone=Tone.WARNING) if moving else _state(sight, name, layout),
+        "state": Cell("reassigning", tone=Tone.WARNING) if reassigning else _state(snapshot, name, layout),
     }
     for column in columns:
         broker = int(column.name.removeprefix("broker-"))
-        cells[column.name] = _replica(sight, near, name, layout, moving, broker)
-    cells["written"] = _written(sight, heat, name)
-    actions = [REASSIGN] if moving is None else [CANCEL]
+        cells[column.name] = _replica(snapshot, near, name, layout, reassigning, broker)
+    cells["written"] = _written(snapshot, heat, name)
+    actions = [REASSIGN] if reassigning is None else [CANCEL]
     if layout.leader != layout.replicas[0] and layout.replicas[0] in layout.isr:
         actions.insert(0, ELECT)
     return Row(str(name), cells, tuple(actions))
 
 
-def _state(sight: Sight, name: TopicPartition, layout: PartitionLayout) -> Cell:
-    state = partition_state(layout, sight.needed_in_sync(name.topic, layout))
+def _state(snapshot: ClusterSnapshot, name: TopicPartition, layout: PartitionLayout) -> Cell:
+    state = partition_state(layout, snapshot.needed_in_sync(name.topic, layout))
     if state.tone is Tone.GOOD and layout.leader != layout.replicas[0]:
         return Cell(f"led by {layout.leader} instead of {layout.replicas[0]}", tone=Tone.WARNING)
     return state
 
 
-def _written(sight: Sight, heat: Heat, name: TopicPartition) -> Cell | str:
-    if not sight.traffic.rates:
+def _written(snapshot: ClusterSnapshot, heat: Heat, name: TopicPartition) -> Cell | str:
+    if not snapshot.traffic.rates:
         return "unknown"
-    told = format_bytes(heat.written.get(name, 0.0))
-    return Cell(f"hot: {told}, {reason_of(sight, heat, name)}", tone=Tone.WARNING) if heat.is_hot(name) else told
+    text = format_bytes(heat.written.get(name, 0.0))
+    return Cell(f"hot: {text}, {reason_of(snapshot, heat, name)}", tone=Tone.WARNING) if heat.is_hot(name) else text
 
 
 def _replica(
-    sight: Sight,
+    snapshot: ClusterSnapshot,
     near: ReplicaStates,
     name: TopicPartition,
     layout: PartitionLayout,
-    moving: Reassignment | None,
+    reassigning: Reassignment | None,
     broker: int,
 ) -> Cell | str:
     if broker not in layout.replicas:
         return ""
-    size = sight.sizes.get(broker, {}).get(name)
+    size = snapshot.sizes.get(broker, {}).get(name)
     behind = near.behind(name, layout.leader, broker)
-    told = f", {format_bytes(size)}" if size is not None else ""
-    told += f", lag {behind:,}" if behind else ""
+    text = f", {format_bytes(size)}" if size is not None else ""
+    text += f", lag {behind:,}" if behind else ""
     if layout.leader == broker:
-        return Cell(f"leader{told}", tone=Tone.GOOD)
-    if moving is not None and broker in moving.adding:
-        return Cell(f"adding{told}", tone=Tone.WARNING)
+        return Cell(f"leader{text}", tone=Tone.GOOD)
+    if reassigning is not None and broker in reassigning.adding:
+        return Cell(f"adding{text}", tone=Tone.WARNING)
     if broker in layout.isr:
-        return f"in sync{told}"
+        return f"in sync{text}"
     eligible = near.eligible.get(name)
     if eligible is not None and broker in eligible.leaders:
-        told += ", eligible leader (ELR)"
+        text += ", eligible leader (ELR)"
     elif eligible is not None and broker in eligible.last_known:
-        told += ", last known ELR"
-    return Cell(f"{'down' if broker in sight.down else 'behind'}{told}", tone=Tone.BAD)
+        text += ", last known ELR"
+    return Cell(f"{'down' if broker in snapshot.down else 'behind'}{text}", tone=Tone.BAD)
 
 
 def _brokers(brokers: Sequence[int]) -> str:

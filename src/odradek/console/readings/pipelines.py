@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from odradek.console.inquiries.pipelines import PipelineSeen, QuerySeen
+from odradek.console.queries.pipelines import PipelineSeen, QuerySeen
 from odradek.console.readings.table import Cell, Column, Row, Tone, inert
 from odradek.text.times import format_span, format_time
 

@@ -20,12 +20,12 @@ COLUMNS = (
 
 
 def quorum_sentence(quorum: QuorumStatus) -> str:
-    voters, silent = quorum.voters, [one for one in quorum.voters if is_silent(quorum, one)]
+    voters, unresponsive = quorum.voters, [one for one in quorum.voters if is_unresponsive(quorum, one)]
     leader = f"Node {quorum.leader_id} leads" if quorum.leader_id >= 0 else "No leader"
-    bearable = (len(voters) - 1) // 2 - len(silent)
+    bearable = (len(voters) - 1) // 2 - len(unresponsive)
     spare = f"{counted(bearable, 'more voter')} may fail" if bearable > 0 else "no further voter may fail"
     return (
-        f"{leader} in epoch {quorum.leader_epoch:,}; {counted(len(voters), 'voter')}, {len(silent)} unresponsive:"
+        f"{leader} in epoch {quorum.leader_epoch:,}; {counted(len(voters), 'voter')}, {len(unresponsive)} unresponsive:"
         f" {spare}. {quorum.high_watermark:,} metadata records are committed."
     )
 
@@ -63,7 +63,7 @@ def _actions(quorum: QuorumStatus, one: QuorumReplica) -> tuple[str, ...]:
     return (ADD,)
 
 
-def is_silent(quorum: QuorumStatus, one: QuorumReplica) -> bool:
+def is_unresponsive(quorum: QuorumStatus, one: QuorumReplica) -> bool:
     return one.id != quorum.leader_id and leaders_time_ms(quorum) - one.last_fetch_ms > UNRESPONSIVE_MS
 
 
@@ -74,7 +74,7 @@ def _role(quorum: QuorumStatus, one: QuorumReplica) -> str:
 
 
 def _state(quorum: QuorumStatus, one: QuorumReplica) -> Cell:
-    if not is_silent(quorum, one):
+    if not is_unresponsive(quorum, one):
         return Cell("follows" if one.id != quorum.leader_id else "active", tone=Tone.GOOD)
     if one.last_fetch_ms < 0:
         return Cell("never fetched", tone=Tone.BAD)

@@ -15,8 +15,8 @@ from odradek.client.errors import (
     UnknownTopic,
     Unreachable,
 )
-from odradek.console.readings.health import missing_brokers, who_is_down
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.health import describe_down_brokers, missing_brokers
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
 
 _ADVICE: Final = {
@@ -51,7 +51,7 @@ _ADVICE: Final = {
 }
 
 
-def explain(error: Exception, sight: Sight | None = None, partition: TopicPartition | None = None) -> str:
+def explain(error: Exception, snapshot: ClusterSnapshot | None = None, partition: TopicPartition | None = None) -> str:
     """`sight` and `partition`, where they are known, let it name replicas and brokers."""
     match error:
         case UnknownTopic():
@@ -59,7 +59,7 @@ def explain(error: Exception, sight: Sight | None = None, partition: TopicPartit
         case Unreachable():
             return _sentence(f"{error}. Check that the cluster is running and that --bootstrap lists its brokers")
         case TimedOut():
-            return _sentence(f"{error}") + (_replicas(sight, partition) or " Check the brokers and try again.")
+            return _sentence(f"{error}") + (_replicas(snapshot, partition) or " Check the brokers and try again.")
         case NotSupportedByBroker():
             return _sentence(f"{error}: the broker is too old, or this is a controller's port")
         case NotAuthenticated():
@@ -67,27 +67,27 @@ def explain(error: Exception, sight: Sight | None = None, partition: TopicPartit
         case ClientError():
             return _sentence(str(error))
         case KafkaError():
-            return _refusal(error, sight, partition)
+            return _refusal(error, snapshot, partition)
     return _sentence(str(error))
 
 
-def _refusal(error: KafkaError, sight: Sight | None, partition: TopicPartition | None) -> str:
+def _refusal(error: KafkaError, snapshot: ClusterSnapshot | None, partition: TopicPartition | None) -> str:
     said = " ".join((error.message or error.code.name.replace("_", " ")).split()).rstrip(".")
-    told = f"Rejected with {error.code.name.upper()}: {inert(said)}."
+    message = f"Rejected with {error.code.name.upper()}: {inert(said)}."
     if error.code in (ErrorCode.not_enough_replicas, ErrorCode.not_enough_replicas_after_append):
-        return told + (_replicas(sight, partition) or " Start the missing brokers, or lower min.insync.replicas.")
+        return message + (_replicas(snapshot, partition) or " Start the missing brokers, or lower min.insync.replicas.")
     advice = _ADVICE.get(error.code)
-    return f"{told} {advice}" if advice else told
+    return f"{message} {advice}" if advice else message
 
 
-def _replicas(sight: Sight | None, partition: TopicPartition | None) -> str | None:
+def _replicas(snapshot: ClusterSnapshot | None, partition: TopicPartition | None) -> str | None:
     """`orders-0 has 1 of the 2 in-sync replicas that min.insync.replicas requires, because broker 3 is down`."""
-    if sight is None or partition is None or partition not in sight.partitions:
+    if snapshot is None or partition is None or partition not in snapshot.partitions:
         return None
-    layout = sight.partitions[partition]
-    wanted = sight.needed_in_sync(partition.topic, layout)
-    missing = missing_brokers(sight, [partition])
-    because = f", because {who_is_down(sight, missing)}" if missing else ""
+    layout = snapshot.partitions[partition]
+    wanted = snapshot.needed_in_sync(partition.topic, layout)
+    missing = missing_brokers(snapshot, [partition])
+    because = f", because {describe_down_brokers(snapshot, missing)}" if missing else ""
     if layout.leader < 0:
         return f" {inert(str(partition))} has no leader{because}. Start one of brokers {layout.replicas}."
     if len(layout.isr) >= wanted:

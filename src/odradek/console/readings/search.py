@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import Final
 
 from odradek.config.definitions import BROKER_CONFIGS
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert, link_to
 
 HITS_MAX: Final = 12
@@ -20,14 +20,16 @@ class Hit:
     link: str
 
 
-def find(words: str, sight: Sight | None, groups: Sequence[str], places: Sequence[tuple[str, str]]) -> list[Hit]:
+def find(
+    words: str, snapshot: ClusterSnapshot | None, groups: Sequence[str], places: Sequence[tuple[str, str]]
+) -> list[Hit]:
     """`places` are the pages of the console, by name and address."""
     wanted = words.strip().lower()[:WORDS_LENGTH_MAX]
     if not wanted:
         return []
     ranked = (
         (_distance(wanted, name), rank, len(name), name, hit)
-        for rank, (name, hit) in enumerate(_candidates(sight, groups, places))
+        for rank, (name, hit) in enumerate(_candidates(snapshot, groups, places))
         if wanted in name
     )
     return [hit for *_, hit in nsmallest(HITS_MAX, ranked, key=lambda item: (item[0], item[2], item[1]))]
@@ -40,15 +42,15 @@ def _distance(wanted: str, name: str) -> int:
 
 
 def _candidates(
-    sight: Sight | None, groups: Sequence[str], places: Sequence[tuple[str, str]]
+    snapshot: ClusterSnapshot | None, groups: Sequence[str], places: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, Hit]]:
     """Names in lower case, and where they lead."""
     for name, address in places:
         yield name.lower(), Hit("Page", name, address)
-    if sight is not None:
-        for broker in sight.members:
+    if snapshot is not None:
+        for broker in snapshot.members:
             yield f"broker {broker}", Hit("Broker", f"Broker {broker}", link_to("brokers", broker))
-        for topic in sight.topics:
+        for topic in snapshot.topics:
             yield topic.lower(), Hit("Topic", inert(topic), link_to("topics", topic))
     for group in groups:
         yield group.lower(), Hit("Group", inert(group), link_to("groups", "one", id=group))

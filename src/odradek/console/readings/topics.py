@@ -7,8 +7,8 @@ from odradek.base.ids import TopicPartition
 from odradek.client.config_description import DescribedConfig
 from odradek.client.layout import PartitionLayout, TopicLayout
 from odradek.client.traffic import Rates
-from odradek.console.inquiries.topics import PartitionOffsets, Readers, TopicLags
-from odradek.console.readings.sight import Sight
+from odradek.console.queries.topics import PartitionOffsets, Readers, TopicLags
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, inert, link_to, page_of
 from odradek.text.amounts import format_bytes
 
@@ -55,16 +55,16 @@ class Order(StrEnum):
 
 
 def topic_page(
-    sight: Sight, lags: TopicLags | None, *, search: str, with_internal: bool, order: Order, page: int
+    snapshot: ClusterSnapshot, lags: TopicLags | None, *, search: str, with_internal: bool, order: Order, page: int
 ) -> Page[Row]:
     """Rows are made for one page only: there may be ten thousand topics. Lags come later than the rest."""
     wanted = search.strip().lower()
     found = [
         topic
-        for topic in sight.topics.values()
+        for topic in snapshot.topics.values()
         if wanted in topic.name.lower() and (with_internal or not topic.is_internal)
     ]
-    sizes = sight.sizes_of_topics if order is Order.SIZE else {}
+    sizes = snapshot.sizes_of_topics if order is Order.SIZE else {}
     match order:
         case Order.SIZE:
             found.sort(key=lambda topic: (-sizes.get(topic.name, (0, 0))[0], topic.name))
@@ -73,14 +73,14 @@ def topic_page(
         case Order.NAME:
             found.sort(key=lambda topic: topic.name)
     part = page_of(found, page)
-    rows = [_topic_row(sight, topic, lags) for topic in part.items]
+    rows = [_topic_row(snapshot, topic, lags) for topic in part.items]
     return Page(items=rows, number=part.number, count=part.count, total=part.total)
 
 
-def topic_state(sight: Sight, topic: TopicLayout) -> Cell:
+def topic_state(snapshot: ClusterSnapshot, topic: TopicLayout) -> Cell:
     offline = sum(one.leader < 0 for one in topic.partitions)
     under = sum(len(one.isr) < len(one.replicas) for one in topic.partitions)
-    below = sum(len(one.isr) < sight.needed_in_sync(topic.name, one) for one in topic.partitions)
+    below = sum(len(one.isr) < snapshot.needed_in_sync(topic.name, one) for one in topic.partitions)
     if offline:
         return Cell(f"{offline} offline", tone=Tone.BAD)
     if below:
@@ -95,9 +95,11 @@ def replication_factor(topic: TopicLayout) -> str:
     return " to ".join(map(str, counts if len(counts) < 3 else (counts[0], counts[-1])))
 
 
-def partition_page(sight: Sight, topic: TopicLayout, offsets: PartitionOffsets | None, page: int) -> Page[Row]:
+def partition_page(
+    snapshot: ClusterSnapshot, topic: TopicLayout, offsets: PartitionOffsets | None, page: int
+) -> Page[Row]:
     part = page_of(topic.partitions, page)
-    rows = [_partition_row(sight, topic.name, one, offsets) for one in part.items]
+    rows = [_partition_row(snapshot, topic.name, one, offsets) for one in part.items]
     return Page(items=rows, number=part.number, count=part.count, total=part.total)
 
 
@@ -132,14 +134,14 @@ def reader_rows(readers: Readers) -> list[Row]:
     return [row for _, row in sorted(rows, key=lambda item: (item[0], item[1].key))]
 
 
-def _topic_row(sight: Sight, topic: TopicLayout, lags: TopicLags | None) -> Row:
-    size, stored = sight.sizes_of_topics.get(topic.name, (0, 0))
-    rates = rates_of(sight, topic)
+def _topic_row(snapshot: ClusterSnapshot, topic: TopicLayout, lags: TopicLags | None) -> Row:
+    size, stored = snapshot.sizes_of_topics.get(topic.name, (0, 0))
+    rates = rates_of(snapshot, topic)
     return Row(
         topic.name,
         {
             "topic": Cell(inert(topic.name), link_to("topics", topic.name)),
-            "state": topic_state(sight, topic),
+            "state": topic_state(snapshot, topic),
             "partitions": f"{len(topic.partitions):,}",
             "replicas": replication_factor(topic),
             "size": format_bytes(size),
@@ -160,26 +162,28 @@ def _lag_of(lags: TopicLags | None, topic: str) -> str:
 
 
 def lags_sentence(lags: TopicLags) -> str:
-    return f"Lag includes the first {lags.asked:,} of {lags.of:,} groups." if lags.asked < lags.of else ""
+    return f"Lag includes the first {lags.queried:,} of {lags.of:,} groups." if lags.queried < lags.of else ""
 
 
-def rates_phrase(sight: Sight, topic: TopicLayout) -> str:
-    rates = rates_of(sight, topic)
+def rates_phrase(snapshot: ClusterSnapshot, topic: TopicLayout) -> str:
+    rates = rates_of(snapshot, topic)
     if rates is None:
         return ""
     return f", {format_bytes(rates.bytes_in)}/s written, {format_bytes(rates.bytes_out)}/s read"
 
 
-def rates_of(sight: Sight, topic: TopicLayout) -> Rates | None:
+def rates_of(snapshot: ClusterSnapshot, topic: TopicLayout) -> Rates | None:
     """None: nobody tells."""
-    if not sight.traffic.rates:
+    if not snapshot.traffic.rates:
         return None
     names = [TopicPartition(topic.name, one.id) for one in topic.partitions]
-    held = sight.traffic.rates.values()
+    held = snapshot.traffic.rates.values()
     return sum((rates[name] for rates in held for name in names if name in rates), start=Rates())
 
 
-def _partition_row(sight: Sight, topic: str, one: PartitionLayout, offsets: PartitionOffsets | None) -> Row:
+def _partition_row(
+    snapshot: ClusterSnapshot, topic: str, one: PartitionLayout, offsets: PartitionOffsets | None
+) -> Row:
     name = TopicPartition(topic, one.id)
     earliest = offsets.earliest.get(name) if offsets else None
     latest = offsets.latest.get(name) if offsets else None
@@ -188,14 +192,14 @@ def _partition_row(sight: Sight, topic: str, one: PartitionLayout, offsets: Part
         str(one.id),
         {
             "partition": Cell(str(one.id), link_to("topics", topic, "messages", partition=one.id)),
-            "state": partition_state(one, sight.needed_in_sync(topic, one)),
+            "state": partition_state(one, snapshot.needed_in_sync(topic, one)),
             "leader": "none" if one.leader < 0 else str(one.leader),
             "replicas": ", ".join(map(str, one.replicas)),
             "isr": ", ".join(map(str, one.isr)),
             "earliest": _offset(earliest),
             "latest": _offset(latest),
             "records": _offset(held),
-            "size": format_bytes(sight.survey.size_of(name, one)),
+            "size": format_bytes(snapshot.survey.size_of(name, one)),
         },
     )
 

@@ -5,17 +5,17 @@ from pathlib import Path
 from nicegui import app, ui
 
 from odradek.console.console import Console
+from odradek.console.screens.audit_log import add_audit_log
 from odradek.console.screens.brokers import add_brokers
-from odradek.console.screens.changes import add_changes
 from odradek.console.screens.configs import add_configs
 from odradek.console.screens.group import add_group
 from odradek.console.screens.groups import add_groups
 from odradek.console.screens.messages import add_messages
-from odradek.console.screens.moves import add_moves
 from odradek.console.screens.overview import add_overview
 from odradek.console.screens.partitions import add_partitions
 from odradek.console.screens.pipelines import add_pipelines
 from odradek.console.screens.quorum import add_quorum
+from odradek.console.screens.reassignments import add_reassignments
 from odradek.console.screens.topic import add_topic
 from odradek.console.screens.topics import add_topics
 
@@ -35,6 +35,6 @@ def add_screens(console: Console) -> None:
     add_group(console)
     add_configs(console)
     add_partitions(console)
-    add_moves(console)
+    add_reassignments(console)
     add_pipelines(console)
-    add_changes(console)
+    add_audit_log(console)

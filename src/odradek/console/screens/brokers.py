@@ -6,7 +6,7 @@ from starlette.requests import Request
 from odradek.console.actions.brokers import UnregisterBroker
 from odradek.console.console import Console
 from odradek.console.readings import brokers as reading
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import link_to, page_of
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import framed
@@ -30,11 +30,11 @@ def add_brokers(console: Console) -> None:
             )
             skew = Text(classes="o-faint")
 
-            def draw(sight: Sight) -> None:
-                table.show(reading.broker_rows(sight))
-                skew.say(reading.skew_sentence(sight))
+            def draw(snapshot: ClusterSnapshot) -> None:
+                table.show(reading.broker_rows(snapshot))
+                skew.say(reading.skew_sentence(snapshot))
 
-            frame.on_look(draw)
+            frame.on_snapshot(draw)
 
     @ui.page("/brokers/{broker}")
     def broker(request: Request, broker: int) -> None:
@@ -51,18 +51,18 @@ def add_brokers(console: Console) -> None:
                 nonlocal page_number
                 page_number = number
                 frame.remember(page=number)
-                draw(console.watch.sight)
+                draw(console.watch.snapshot)
 
             pager = Pager(turn)
 
-            def draw(sight: Sight | None) -> None:
-                if sight is None:
+            def draw(snapshot: ClusterSnapshot | None) -> None:
+                if snapshot is None:
                     return
-                known = f"{reading.state_of(sight, broker).text}; {reading.heading_of(sight, broker)}"
+                known = f"{reading.state_of(snapshot, broker).text}; {reading.heading_of(snapshot, broker)}"
                 state.say(known)
-                disks.show(reading.disk_rows(sight, broker))
-                page = page_of(reading.hosted_rows(sight, broker), page_number)
+                disks.show(reading.disk_rows(snapshot, broker))
+                page = page_of(reading.hosted_rows(snapshot, broker), page_number)
                 hosted.show(page.items)
                 pager.show(page)
 
-            frame.on_look(draw)
+            frame.on_snapshot(draw)

@@ -36,9 +36,9 @@ async def compose(frame: Frame, title: str, form: Form) -> bool:
         with ui.element("div").classes("o-bar"):
             button("Cancel", lambda: dialog.submit(None), kind="o-plain")
             button("Preview", proceed)
-    answer: tuple[Action, Preview] | None = await dialog
+    result: tuple[Action, Preview] | None = await dialog
     remove(dialog)
-    return answer is not None and await _confirm_and_do(frame, *answer)
+    return result is not None and await _confirm_and_do(frame, *result)
 
 
 async def propose(frame: Frame, action: Action) -> bool:
@@ -46,7 +46,7 @@ async def propose(frame: Frame, action: Action) -> bool:
     try:
         preview = await frame.console.preview(action)
     except EXPECTED as error:
-        frame.tell(frame.console.explain(error), Tone.BAD)
+        frame.show_message(frame.console.explain(error), Tone.BAD)
         return False
     return await _confirm_and_do(frame, action, preview)
 
@@ -54,8 +54,8 @@ async def propose(frame: Frame, action: Action) -> bool:
 async def _confirm_and_do(frame: Frame, action: Action, preview: Preview) -> bool:
     if not await _confirm(action, preview):
         return False
-    outcome = await frame.console.carry_out(action, frame.who)
-    frame.tell(outcome.sentence, Tone.GOOD if outcome.has_succeeded else Tone.BAD)
+    outcome = await frame.console.carry_out(action, frame.user)
+    frame.show_message(outcome.sentence, Tone.GOOD if outcome.has_succeeded else Tone.BAD)
     if outcome.has_succeeded:
         await frame.console.watch.renewed()
         await frame.tick()
@@ -81,9 +81,9 @@ async def _confirm(action: Action, preview: Preview) -> bool:
                 kind = "o-danger" if preview.typed is not None else ""
                 confirm = button(action.name, lambda: dialog.submit(True), kind=kind)
                 enable(confirm, preview.typed is None)
-    answer = await dialog
+    result = await dialog
     remove(dialog)
-    return bool(answer)
+    return bool(result)
 
 
 def dialog_named(name: str) -> ui.dialog:

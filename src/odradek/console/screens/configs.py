@@ -8,9 +8,9 @@ from starlette.requests import Request
 from odradek.client.config_description import DescribedConfig
 from odradek.console.actions.configs import AlterConfig
 from odradek.console.console import Console
-from odradek.console.inquiries.configs import configs_of, differences, resource_named
+from odradek.console.queries.configs import configs_of, differences, resource_named
 from odradek.console.readings import configs as reading
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import compose
 from odradek.console.screens.frame import Frame, framed
@@ -27,15 +27,17 @@ def add_configs(console: Console) -> None:
 class _Configs:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._topic = frame.query.get("topic") or None
+        self._topic = frame.query_params.get("topic") or None
         self._broker = frame.number("broker", -1)
         self._resource = resource_named(self._topic, self._broker if self._broker >= 0 else None)
-        self._search = frame.query.get("search", "")
-        self._only_changed = frame.query.get("changed") == "True"
+        self._search = frame.query_params.get("search", "")
+        self._only_changed = frame.query_params.get("changed") == "True"
         self._page = frame.number("page", 1)
         self._configs: list[DescribedConfig] = []
         with ui.element("div").classes("o-bar"):
-            self._of = choice("Configs of", self._places(frame.console.watch.sight), self._place(), on_change=self._go)
+            self._of = choice(
+                "Configs of", self._places(frame.console.watch.snapshot), self._place(), on_change=self._go
+            )
             text_field("Search configs", self._search, on_change=self._on_search, hint="name or description")
             check("Only non-default values", self._only_changed, self._on_changed)
         self._table = RowsTable(
@@ -50,7 +52,7 @@ class _Configs:
             self._place_for_differences = ui.element("div")
             with self._place_for_differences:
                 button("Compare brokers", self._compare)
-        frame.on_look(self._offer)
+        frame.on_snapshot(self._offer)
         ui.timer(0, self._load, once=True)
 
     def _place(self) -> str:
@@ -58,22 +60,22 @@ class _Configs:
             return f"topic={self._topic}"
         return "" if self._broker < 0 else f"broker={self._broker}"
 
-    def _places(self, sight: Sight | None) -> dict[str, str]:
+    def _places(self, snapshot: ClusterSnapshot | None) -> dict[str, str]:
         """Topics are many: theirs are reached from their own pages."""
         found = {"": "All brokers"}
-        found |= {f"broker={one}": f"Broker {one}" for one in sorted(sight.reachable if sight else ())}
+        found |= {f"broker={one}": f"Broker {one}" for one in sorted(snapshot.reachable if snapshot else ())}
         here = self._place()
         return found | ({} if here in found else {here: reading.title_of(self._resource)})
 
-    def _offer(self, sight: Sight) -> None:
-        self._of.offer(self._places(sight))
+    def _offer(self, snapshot: ClusterSnapshot) -> None:
+        self._of.offer(self._places(snapshot))
 
     def _go(self, place: str) -> None:
         ui.navigate.to(f"/configs?{place}" if place else "/configs")
 
     async def _load(self) -> None:
-        ask = self._frame.console.gateway.ask
-        found = await self._frame.ask(ask(lambda cluster: configs_of(cluster, self._resource)))
+        query = self._frame.console.gateway.query
+        found = await self._frame.query(query(lambda cluster: configs_of(cluster, self._resource)))
         if found is not None:
             self._configs = found
             self._draw()
@@ -122,7 +124,7 @@ class _Configs:
         await self._load()
 
     async def _compare(self) -> None:
-        found = await self._frame.ask(self._frame.console.gateway.ask(differences))
+        found = await self._frame.query(self._frame.console.gateway.query(differences))
         if found is None:
             return
         brokers = reading.brokers_of(found)

@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar
 from nicegui import ui
 from starlette.requests import Request
 
-from odradek.console.access import WHO
+from odradek.console.access import USER
 from odradek.console.console import EXPECTED, Console
 from odradek.console.readings.health import clock_time, health_of
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import Tone, link_to
 from odradek.console.screens.search import Search
 from odradek.console.screens.widgets import Text, button
@@ -36,7 +36,7 @@ const dark = !Quasar.Dark.isActive; Quasar.Dark.set(dark);
 document.cookie = `odradek-theme=${dark ? 'dark' : 'light'}; Path=/; SameSite=Strict; Max-Age=31536000`;
 """
 
-OnLook = Callable[[Sight], Any]
+OnSnapshot = Callable[[ClusterSnapshot], Any]
 
 
 class Frame:
@@ -44,71 +44,71 @@ class Frame:
 
     def __init__(self, console: Console, request: Request, path: str) -> None:
         self.console: Final = console
-        self.who: Final = str(request.scope.get(WHO, "?"))
-        self.query: Final = dict(request.query_params)
+        self.user: Final = str(request.scope.get(USER, "?"))
+        self.query_params: Final = dict(request.query_params)
         self.may_change: Final = not console.settings.is_read_only
         self._path: Final = path
         self._client: Final = ui.context.client
-        self._on_look: Final[list[OnLook]] = []
-        self._seen: Sight | None = None
+        self._on_snapshot: Final[list[OnSnapshot]] = []
+        self._seen: ClusterSnapshot | None = None
         self._reason: str | None = None
         self._health: Text | None = None
-        self._told = ui.element("div")
+        self._message = ui.element("div")
 
     @property
     def is_open(self) -> bool:
         """A page that was left lives on for a while, in case its browser comes back: nothing dear is asked for it."""
         return self._client.has_socket_connection
 
-    def on_look(self, draw: OnLook) -> None:
+    def on_snapshot(self, draw: OnSnapshot) -> None:
         """`draw` is called with every new view of the cluster, and with the present one if there is any."""
-        self._on_look.append(draw)
-        if self.console.watch.sight is not None:
-            draw(self.console.watch.sight)
+        self._on_snapshot.append(draw)
+        if self.console.watch.snapshot is not None:
+            draw(self.console.watch.snapshot)
 
-    def tell(self, sentence: str, tone: Tone) -> None:
-        self._told.clear()
-        with self._told, ui.element("div").classes(f"o-message o-{tone}") as box:
+    def show_message(self, sentence: str, tone: Tone) -> None:
+        self._message.clear()
+        with self._message, ui.element("div").classes(f"o-message o-{tone}") as box:
             box.props["role"] = "alert"
             Text(sentence, "div")
-            button("Dismiss", self._told.clear, kind="o-small o-plain")
+            button("Dismiss", self._message.clear, kind="o-small o-plain")
 
-    async def ask(self, question: Awaitable[T], *, is_repeated: bool = False) -> T | None:
+    async def query(self, question: Awaitable[T], *, is_repeated: bool = False) -> T | None:
         """None, and the reason told, if the cluster does not answer or refuses. What asks again and again by itself
         tells the same reason once: it shall not cover what else there is to tell.
         """
         try:
-            answer = await question
+            result = await question
         except EXPECTED as error:
             reason = self.console.explain(error)
             if not (is_repeated and reason == self._reason):
-                self.tell(reason, Tone.BAD)
+                self.show_message(reason, Tone.BAD)
             self._reason = reason
             return None
         if is_repeated:
             self._reason = None
-        return answer
+        return result
 
     def remember(self, **query: object) -> None:
         """Puts what is shown into the address, so that the link can be shared."""
         ui.navigate.history.replace(link_to(*self._path.strip("/").split("/"), **query))
 
     def number(self, name: str, default: int) -> int:
-        text = self.query.get(name, "")
+        text = self.query_params.get(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else default
 
     async def tick(self) -> None:
-        sight = self.console.watch.touch()
-        self._tell_health(sight)
-        if sight is None or sight is self._seen:
+        snapshot = self.console.watch.touch()
+        self._show_health(snapshot)
+        if snapshot is None or snapshot is self._seen:
             return
-        self._seen = sight
-        for draw in self._on_look:
-            drawn = draw(sight)
+        self._seen = snapshot
+        for draw in self._on_snapshot:
+            drawn = draw(snapshot)
             if isawaitable(drawn):
                 await drawn
 
-    async def wait_for_look(self) -> None:
+    async def wait_for_snapshot(self) -> None:
         """Whoever sees nothing yet does not wait for the next tick on top."""
         await self.console.watch.first()
         await self.tick()
@@ -117,15 +117,15 @@ class Frame:
         with ui.element("div").classes("o-health") as line:
             line.props["role"] = "status"
             self._health = Text("Connecting to the cluster…", "span", "o-tone")
-        self._tell_health(self.console.watch.touch())
+        self._show_health(self.console.watch.touch())
 
-    def _tell_health(self, sight: Sight | None) -> None:
+    def _show_health(self, snapshot: ClusterSnapshot | None) -> None:
         failure = self.console.watch.failure
         if failure is not None:
-            since = f" The data shown is from {clock_time(sight.at_ms)}." if sight else ""
+            since = f" The data shown is from {clock_time(snapshot.at_ms)}." if snapshot else ""
             self._say(f"The cluster is not responding. {failure}{since}", Tone.BAD)
-        elif sight is not None and sight is not self._seen:
-            health = health_of(sight)
+        elif snapshot is not None and snapshot is not self._seen:
+            health = health_of(snapshot)
             self._say(health.sentence, health.tone)
 
     def _say(self, sentence: str, tone: Tone) -> None:
@@ -161,8 +161,8 @@ def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
         frame = Frame(console, request, path)
         with top:
             frame.put_health()
-        frame.on_look(lambda _: search.renew())
+        frame.on_snapshot(lambda _: search.renew())
         yield frame
-    if console.watch.sight is None:
-        ui.timer(0, frame.wait_for_look, once=True)
+    if console.watch.snapshot is None:
+        ui.timer(0, frame.wait_for_snapshot, once=True)
     ui.timer(TICK_S, frame.tick)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from odradek.client.lag import OffsetSample, total_of
 from odradek.console.actions.groups import WISHES, DeleteGroup, ResetOffsets, reset_of
 from odradek.console.console import Console
-from odradek.console.inquiries.groups import GroupDetail, look_at_group
+from odradek.console.queries.groups import GroupDetail, describe_group
 from odradek.console.readings import groups as reading
 from odradek.console.readings.charts import lag_chart
 from odradek.console.readings.table import inert, page_of
@@ -18,7 +18,7 @@ from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.widgets import ChartView, Pager, RowsTable, Text, button, choice, text_field
 
 EVERY_S = 2.0
-_LOOKS_KEPT = 15
+_SAMPLES_KEPT = 15
 
 
 def add_group(console: Console) -> None:
@@ -33,7 +33,7 @@ class _Group:
         self._frame = frame
         self._group = group
         self._page = frame.number("page", 1)
-        self._looks: list[OffsetSample] = []
+        self._samples: list[OffsetSample] = []
         self._detail: GroupDetail | None = None
         self._heading = Text("Loading…", classes="o-faint")
         if frame.may_change:
@@ -56,14 +56,14 @@ class _Group:
 
     async def _load(self) -> None:
         # Rates over a while are steadier than from one look to the next.
-        before = self._looks[0] if self._looks else None
-        ask = self._frame.console.gateway.ask
-        question = ask(lambda cluster: look_at_group(cluster, self._group, before))
-        detail = await self._frame.ask(question, is_repeated=True)
+        before = self._samples[0] if self._samples else None
+        query = self._frame.console.gateway.query
+        question = query(lambda cluster: describe_group(cluster, self._group, before))
+        detail = await self._frame.query(question, is_repeated=True)
         if detail is None:
             self._heading.say("Currently unavailable.")
             return
-        self._looks = [*self._looks, detail.look][-_LOOKS_KEPT:]
+        self._samples = [*self._samples, detail.sample][-_SAMPLES_KEPT:]
         self._detail = detail
         records = total_of(detail.lags).records
         if records is not None:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from odradek.client.groups import GroupListing
 from odradek.console.actions.groups import DeleteGroup
 from odradek.console.console import Console
-from odradek.console.inquiries.groups import GroupSummary, summaries_of
+from odradek.console.queries.groups import GroupSummary, summaries_of
 from odradek.console.readings.groups import COLUMNS, group_page, group_rows
 from odradek.console.screens.change import propose
 from odradek.console.screens.frame import Frame, framed
@@ -25,7 +25,7 @@ def add_groups(console: Console) -> None:
 class _Groups:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._search = frame.query.get("search", "")
+        self._search = frame.query_params.get("search", "")
         self._page = frame.number("page", 1)
         self._listings: list[GroupListing] = frame.console.groups.lately or []
         self._summaries: dict[str, GroupSummary] = {}
@@ -39,13 +39,13 @@ class _Groups:
         ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:
-        found = await self._frame.ask(self._frame.console.groups.get(), is_repeated=True)
+        found = await self._frame.query(self._frame.console.groups.get(), is_repeated=True)
         if found is None:
             return
         self._listings = found
         shown = [one.id for one in self._draw()]
-        summaries = await self._frame.ask(
-            self._frame.console.gateway.ask(lambda cluster: summaries_of(cluster, shown)), is_repeated=True
+        summaries = await self._frame.query(
+            self._frame.console.gateway.query(lambda cluster: summaries_of(cluster, shown)), is_repeated=True
         )
         if summaries is not None:
             self._summaries = summaries

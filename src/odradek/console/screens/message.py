@@ -7,7 +7,7 @@ from nicegui import ui
 from odradek.console.actions.action import Action
 from odradek.console.actions.entered import optional_number, pairs
 from odradek.console.actions.messages import Form, ProduceMessage, ResendMessage, bytes_of
-from odradek.console.inquiries.messages import Message, whole_record
+from odradek.console.queries.messages import Message, whole_record
 from odradek.console.readings.messages import View, heading_of, in_full
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import Form as DialogForm
@@ -19,8 +19,8 @@ from odradek.pipelines.schemas.decoding import Decode
 
 async def show_message(frame: Frame, message: Message, view: View, decoders: Mapping[int, Decode]) -> None:
     async def download() -> None:
-        ask = frame.console.gateway.ask
-        record = await frame.ask(ask(lambda cluster: whole_record(cluster, message.partition, message.offset)))
+        query = frame.console.gateway.query
+        record = await frame.query(query(lambda cluster: whole_record(cluster, message.partition, message.offset)))
         if record is not None:
             ui.download.content(record.value or b"", f"{message.partition}-{message.offset}.bin")
 

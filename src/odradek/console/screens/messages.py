@@ -10,10 +10,10 @@ from starlette.requests import Request
 from odradek.console.actions.action import Refused
 from odradek.console.actions.entered import optional_number, point_in_time, whole_number
 from odradek.console.console import Console
-from odradek.console.inquiries import messages as asking
-from odradek.console.inquiries.export import FileForm, export_messages
-from odradek.console.inquiries.expression import NoExpression
-from odradek.console.inquiries.messages import Found, Message, Positions, Start, Wanted
+from odradek.console.queries import messages as queries
+from odradek.console.queries.export import FileForm, export_messages
+from odradek.console.queries.expression import InvalidExpression
+from odradek.console.queries.messages import Found, Message, Positions, Start, Wanted
 from odradek.console.readings import messages as reading
 from odradek.console.readings.messages import View
 from odradek.console.readings.table import Tone, counted, inert, link_to
@@ -46,7 +46,7 @@ class _Messages:
     def __init__(self, frame: Frame, topic: str) -> None:
         self._frame = frame
         self._topic = topic
-        self._shown: deque[Message] = deque(maxlen=asking.TAIL_MAX)
+        self._shown: deque[Message] = deque(maxlen=queries.TAIL_MAX)
         self._resume: Positions | None = None
         self._tail: Positions | None = None
         self._tailed = Wanted(topic=topic)
@@ -63,7 +63,7 @@ class _Messages:
         self._timer = ui.timer(_TAIL_EVERY_S, self._follow, active=False)
 
     def _put_controls(self) -> None:
-        query = self._frame.query
+        query = self._frame.query_params
         given = query.get("start", "")
         view = query.get("view", "")
         ui.link("Back to topic", link_to("topics", self._topic))
@@ -111,8 +111,8 @@ class _Messages:
             expression=self._where.value,
         )
         try:
-            asking.matcher_of(wanted)
-        except NoExpression as error:
+            queries.matcher_of(wanted)
+        except InvalidExpression as error:
             raise Refused(f"Invalid query. {error}") from None
         return wanted
 
@@ -126,19 +126,19 @@ class _Messages:
         try:
             wanted = self._wanted()
         except Refused as error:
-            self._frame.tell(str(error), Tone.BAD)
+            self._frame.show_message(str(error), Tone.BAD)
             return
         self._remember()
         self._sentence.say("Loading…")
-        ask = self._frame.console.gateway.ask
-        found = await self._frame.ask(ask(lambda cluster: asking.find_messages(cluster, wanted, resume)))
+        query = self._frame.console.gateway.query
+        found = await self._frame.query(query(lambda cluster: queries.find_messages(cluster, wanted, resume)))
         if found is None:
             self._sentence.say("")
             return
         await self._take(found, wanted)
 
     async def _take(self, found: Found, wanted: Wanted) -> None:
-        self._shown = deque(found.messages, maxlen=asking.TAIL_MAX)
+        self._shown = deque(found.messages, maxlen=queries.TAIL_MAX)
         self._resume = found.positions
         self._sentence.say(reading.found_sentence(found, wanted))
         enable(self._next, not found.is_at_end)
@@ -170,10 +170,10 @@ class _Messages:
             try:
                 where = self._wanted()
             except Refused as error:
-                self._frame.tell(str(error), Tone.BAD)
+                self._frame.show_message(str(error), Tone.BAD)
                 return
-            self._tail = await self._frame.ask(
-                self._frame.console.gateway.ask(lambda cluster: asking.ends_of(cluster, where))
+            self._tail = await self._frame.query(
+                self._frame.console.gateway.query(lambda cluster: queries.ends_of(cluster, where))
             )
             self._left_out = 0
             self._shown.clear()
@@ -192,13 +192,13 @@ class _Messages:
         except Refused:
             # Somebody is still writing what is wanted.
             wanted = self._tailed
-        ask = self._frame.console.gateway.ask
-        question = ask(lambda cluster: asking.follow(cluster, positions, wanted))
-        arrived = await self._frame.ask(question, is_repeated=True)
+        query = self._frame.console.gateway.query
+        question = query(lambda cluster: queries.follow(cluster, positions, wanted))
+        arrived = await self._frame.query(question, is_repeated=True)
         if arrived is None or self._tail is None:
             return
         messages, self._tail, left_out = arrived
-        self._left_out += left_out + max(0, len(self._shown) + len(messages) - asking.TAIL_MAX)
+        self._left_out += left_out + max(0, len(self._shown) + len(messages) - queries.TAIL_MAX)
         if messages:
             self._shown.extendleft(messages)
             more = f", {self._left_out:,} more not shown" if self._left_out else ""
@@ -215,11 +215,11 @@ class _Messages:
         try:
             wanted, form = self._wanted(), FileForm(self._file.value)
         except Refused as error:
-            self._frame.tell(str(error), Tone.BAD)
+            self._frame.show_message(str(error), Tone.BAD)
             return
         self._sentence.say("Exporting…")
-        ask = self._frame.console.gateway.ask
-        found = await self._frame.ask(ask(lambda cluster: export_messages(cluster, wanted, form)))
+        query = self._frame.console.gateway.query
+        found = await self._frame.query(query(lambda cluster: export_messages(cluster, wanted, form)))
         if found is None:
             self._sentence.say("")
             return

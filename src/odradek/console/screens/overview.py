@@ -6,7 +6,7 @@ from starlette.requests import Request
 from odradek.console.console import Console
 from odradek.console.readings.charts import throughput_chart
 from odradek.console.readings.overview import COLUMNS, overview_rows
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.screens.frame import framed
 from odradek.console.screens.widgets import ChartView, RowsTable, Text
 
@@ -19,8 +19,8 @@ def add_overview(console: Console) -> None:
             Text("Throughput", "h2")
             chart = ChartView("Throughput over time")
 
-            def draw(sight: Sight) -> None:
-                table.show(overview_rows(sight))
+            def draw(snapshot: ClusterSnapshot) -> None:
+                table.show(overview_rows(snapshot))
                 chart.show(throughput_chart(console.watch.throughput))
 
-            frame.on_look(draw)
+            frame.on_snapshot(draw)

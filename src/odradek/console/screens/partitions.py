@@ -9,12 +9,12 @@ from odradek.base.ids import TopicPartition
 from odradek.client.reassignment_plan import Purpose
 from odradek.console.actions.action import Refused
 from odradek.console.actions.entered import broker_ids, optional_number
-from odradek.console.actions.moves import CancelMoves, ElectLeaders, MovePartitions
+from odradek.console.actions.reassignments import CancelReassignments, ElectLeaders, ReassignPartitions
 from odradek.console.console import Console
-from odradek.console.inquiries.partitions import states_of_replicas
+from odradek.console.queries.partitions import states_of_replicas
 from odradek.console.readings import partitions as reading
 from odradek.console.readings.heat import heat_of
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
@@ -34,10 +34,10 @@ def add_partitions(console: Console) -> None:
 class _Map:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._search = frame.query.get("search", "")
-        self._only_ailing = frame.query.get("ailing") == "True"
+        self._search = frame.query_params.get("search", "")
+        self._only_ailing = frame.query_params.get("ailing") == "True"
         self._page = frame.number("page", 1)
-        given = frame.query.get("order", "")
+        given = frame.query_params.get("order", "")
         self._order = reading.Order(given) if given in _ORDERS else reading.Order.NAME
         self._near = reading.UNKNOWN
         with ui.element("div").classes("o-bar"):
@@ -55,20 +55,20 @@ class _Map:
             on_act=self._act if frame.may_change else None,
         )
         self._pager = Pager(self._turn)
-        frame.on_look(self._draw)
+        frame.on_snapshot(self._draw)
         ui.timer(REPLICAS_EVERY_S, self._load_replicas)
 
-    def _draw(self, sight: Sight | None) -> None:
-        if sight is not None:
+    def _draw(self, snapshot: ClusterSnapshot | None) -> None:
+        if snapshot is not None:
             page = reading.map_page(
-                sight,
+                snapshot,
                 search=self._search,
                 only_ailing=self._only_ailing,
                 page=self._page,
                 order=self._order,
                 near=self._near,
             )
-            self._table.head(reading.map_columns(sight))
+            self._table.head(reading.map_columns(snapshot))
             self._table.show(page.items)
             self._pager.show(page)
 
@@ -80,28 +80,28 @@ class _Map:
             order="" if self._order is reading.Order.NAME else self._order,
             page="" if page == 1 else page,
         )
-        self._draw(self._frame.console.watch.sight)
+        self._draw(self._frame.console.watch.snapshot)
 
     async def _load_replicas(self) -> None:
         """Of what is shown only: it is asked of every broker that holds something of it."""
-        sight = self._frame.console.watch.sight
-        if sight is None:
+        snapshot = self._frame.console.watch.snapshot
+        if snapshot is None:
             return
         page = reading.shown_partitions(
-            sight,
-            heat_of(sight),
+            snapshot,
+            heat_of(snapshot),
             search=self._search,
             only_ailing=self._only_ailing,
             page=self._page,
             order=self._order,
         )
         held = {name: layout.replicas for name, layout in page.items}
-        ask = self._frame.console.gateway.ask
-        question = ask(lambda cluster: states_of_replicas(cluster, held, sight.reachable))
-        found = await self._frame.ask(question, is_repeated=True)
+        query = self._frame.console.gateway.query
+        question = query(lambda cluster: states_of_replicas(cluster, held, snapshot.reachable))
+        found = await self._frame.query(question, is_repeated=True)
         if found is not None:
             self._near = found
-            self._draw(self._frame.console.watch.sight)
+            self._draw(self._frame.console.watch.snapshot)
 
     def _on_order(self, order: str) -> None:
         self._order = reading.Order(order)
@@ -122,17 +122,17 @@ class _Map:
             case reading.ELECT:
                 await propose(self._frame, ElectLeaders((partition,)))
             case reading.CANCEL:
-                await propose(self._frame, CancelMoves((partition,)))
+                await propose(self._frame, CancelReassignments((partition,)))
             case reading.REASSIGN:
                 await compose(self._frame, "Reassign partition", lambda: self._reassign_form(partition))
 
-    def _reassign_form(self, partition: TopicPartition) -> Callable[[], MovePartitions]:
-        sight = self._frame.console.watch.sight
-        layout = sight.partitions.get(partition) if sight else None
+    def _reassign_form(self, partition: TopicPartition) -> Callable[[], ReassignPartitions]:
+        snapshot = self._frame.console.watch.snapshot
+        layout = snapshot.partitions.get(partition) if snapshot else None
         Text(f"{inert(str(partition))}: brokers for its replicas, starting with the preferred leader.")
         replicas = text_field("Brokers", ", ".join(map(str, layout.replicas)) if layout else "", hint="1, 2, 3")
         throttle = text_field("Throttle in bytes per second", hint="none")
-        return lambda: MovePartitions(
+        return lambda: ReassignPartitions(
             wanted={partition: broker_ids(replicas.value, "A broker")},
             throttle=optional_number(throttle.value, "The throttle", most=2**62),
         )
@@ -141,13 +141,13 @@ class _Map:
         await compose(self._frame, "Plan reassignment", lambda: plan_form(""))
 
 
-def plan_form(drain: str) -> Callable[[], MovePartitions]:
+def plan_form(drain: str) -> Callable[[], ReassignPartitions]:
     drained = text_field("Drain these brokers", drain, hint="2, 5")
     filled = text_field("Fill these brokers", hint="new brokers")
     even = check("Rebalance replicas, bytes and leaders over all brokers", False)
     throttle = text_field("Throttle in bytes per second", hint="none")
 
-    def read() -> MovePartitions:
+    def read() -> ReassignPartitions:
         purpose = Purpose(
             drain=frozenset(broker_ids(drained.value, "A broker to drain")),
             fill=frozenset(broker_ids(filled.value, "A broker to fill")),
@@ -157,6 +157,6 @@ def plan_form(drain: str) -> Callable[[], MovePartitions]:
             raise Refused("Enter brokers to drain or to fill, or select rebalancing.")
         if both := purpose.drain & purpose.fill:
             raise Refused(f"Broker {min(both)} cannot be both drained and filled. Remove it from one of the lists.")
-        return MovePartitions(purpose=purpose, throttle=optional_number(throttle.value, "The throttle", most=2**62))
+        return ReassignPartitions(purpose=purpose, throttle=optional_number(throttle.value, "The throttle", most=2**62))
 
     return read

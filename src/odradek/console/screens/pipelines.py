@@ -9,8 +9,8 @@ from odradek.console.actions.action import Action
 from odradek.console.actions.jobs import StartJob, StopJob
 from odradek.console.actions.pipelines import StartPipeline, StopPipeline
 from odradek.console.console import Console
-from odradek.console.inquiries.jobs import look_at_jobs
-from odradek.console.inquiries.pipelines import PipelineSeen, look_at_pipelines
+from odradek.console.queries.jobs import describe_jobs
+from odradek.console.queries.pipelines import PipelineSeen, describe_pipelines
 from odradek.console.readings.pipelines import COLUMNS, START, pipeline_rows, problem_sentences
 from odradek.console.screens.change import propose
 from odradek.console.screens.frame import framed
@@ -23,8 +23,8 @@ def add_pipelines(console: Console) -> None:
     files, jobs = console.settings.pipelines, console.settings.jobs
     bootstrap = ",".join(map(str, console.settings.bootstrap))
 
-    def look() -> list[PipelineSeen]:
-        return [*look_at_pipelines(files), *look_at_jobs(jobs)]
+    def describe() -> list[PipelineSeen]:
+        return [*describe_pipelines(files), *describe_jobs(jobs)]
 
     def action_of(number: int, is_start: bool) -> Action:
         if number < len(files):
@@ -47,7 +47,7 @@ def add_pipelines(console: Console) -> None:
             problems = Text(classes="o-bad")
 
             async def load() -> None:
-                found = await asyncio.to_thread(look)
+                found = await asyncio.to_thread(describe)
                 table.show(pipeline_rows(found))
                 problems.say(problem_sentences(found))
 

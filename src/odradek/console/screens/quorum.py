@@ -8,7 +8,7 @@ from starlette.requests import Request
 from odradek.console.actions.quorum import AddVoter, RemoveVoter
 from odradek.console.console import Console
 from odradek.console.readings.quorum import ADD, COLUMNS, listener_of, quorum_rows, quorum_sentence
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import framed
 from odradek.console.screens.widgets import RowsTable, Text, text_field
@@ -21,8 +21,8 @@ def add_quorum(console: Console) -> None:
 
             async def act(key: str, action: str) -> None:
                 if action == ADD:
-                    sight = console.watch.sight
-                    listener = listener_of(sight.quorum) if sight and sight.quorum else ""
+                    snapshot = console.watch.snapshot
+                    listener = listener_of(snapshot.quorum) if snapshot and snapshot.quorum else ""
                     await compose(frame, f"Add node {key} to the voter set", lambda: _addition_form(int(key), listener))
                 else:
                     await propose(frame, RemoveVoter(int(key)))
@@ -35,11 +35,11 @@ def add_quorum(console: Console) -> None:
                 on_act=act if frame.may_change else None,
             )
 
-            def draw(sight: Sight) -> None:
-                sentence.say(quorum_sentence(sight.quorum) if sight.quorum else "")
-                table.show(quorum_rows(sight.quorum) if sight.quorum else [])
+            def draw(snapshot: ClusterSnapshot) -> None:
+                sentence.say(quorum_sentence(snapshot.quorum) if snapshot.quorum else "")
+                table.show(quorum_rows(snapshot.quorum) if snapshot.quorum else [])
 
-            frame.on_look(draw)
+            frame.on_snapshot(draw)
 
 
 def _addition_form(node: int, listener: str) -> Callable[[], AddVoter]:

@@ -17,10 +17,10 @@ class Search(Element, component="search.js"):
         self._places = places
         self._words = ""
         self._groups: Sequence[str] = ()
-        self.props.update(hits=[], asked="")
-        self.on("asked", self._ask)
+        self.props.update(hits=[], queried="")
+        self.on("asked", self._query)
 
-    async def _ask(self, event: GenericEventArguments) -> None:
+    async def _query(self, event: GenericEventArguments) -> None:
         words = self._words = str(event.args)[:WORDS_LENGTH_MAX]
         # What is known at once is shown at once; groups have to be asked for.
         self._show()
@@ -39,7 +39,7 @@ class Search(Element, component="search.js"):
             self._show()
 
     def _show(self) -> None:
-        found = find(self._words, self._console.watch.sight, self._groups, self._places)
+        found = find(self._words, self._console.watch.snapshot, self._groups, self._places)
         hits = [asdict(hit) for hit in found]
         if (hits, self._words) != (self.props["hits"], self.props["asked"]):
             self.props["hits"] = hits

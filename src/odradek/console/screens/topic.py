@@ -7,15 +7,15 @@ from starlette.requests import Request
 
 from odradek.client.layout import TopicLayout
 from odradek.console.actions.entered import optional_number, whole_number
-from odradek.console.actions.moves import ChangeReplicas
+from odradek.console.actions.reassignments import ChangeReplicas
 from odradek.console.actions.topics import AddPartitions, CloneTopic, DeleteTopic, PurgeTopic
 from odradek.console.console import Console
 from odradek.console.history import new_series
-from odradek.console.inquiries.configs import configs_of, resource_named
-from odradek.console.inquiries.topics import PartitionOffsets, offsets_of, readers_of
+from odradek.console.queries.configs import configs_of, resource_named
+from odradek.console.queries.topics import PartitionOffsets, offsets_of, readers_of
 from odradek.console.readings import topics as reading
 from odradek.console.readings.charts import Sample, throughput_chart
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import counted, inert, link_to
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
@@ -61,68 +61,70 @@ class _Topic:
         )
         Text("Consumer groups", "h2")
         self._groups = RowsTable("Consumer groups", reading.GROUP_COLUMNS, empty="No group has committed offsets.")
-        self._asked = Text(classes="o-faint")
-        frame.on_look(self._draw)
+        self._limit_note = Text(classes="o-faint")
+        frame.on_snapshot(self._draw)
         ui.timer(0, self._load, once=True)
         ui.timer(OFFSETS_EVERY_S, self._load_offsets)
 
-    def _draw(self, sight: Sight | None) -> None:
-        if sight is None:
+    def _draw(self, snapshot: ClusterSnapshot | None) -> None:
+        if snapshot is None:
             return
-        layout = sight.topics.get(self._topic)
+        layout = snapshot.topics.get(self._topic)
         if layout is None:
             self._state.say("Topic not found.")
             self._partitions.show([])
             return
-        size, stored = sight.sizes_of_topics.get(self._topic, (0, 0))
+        size, stored = snapshot.sizes_of_topics.get(self._topic, (0, 0))
         self._state.say(
             f"{counted(len(layout.partitions), 'partition')}, {reading.replication_factor(layout)} replicas of each, "
-            f"{format_bytes(size)} ({format_bytes(stored)} with replicas){reading.rates_phrase(sight, layout)}"
+            f"{format_bytes(size)} ({format_bytes(stored)} with replicas){reading.rates_phrase(snapshot, layout)}"
         )
-        self._draw_rates(sight, layout)
-        page = reading.partition_page(sight, layout, self._offsets, self._page)
+        self._draw_rates(snapshot, layout)
+        page = reading.partition_page(snapshot, layout, self._offsets, self._page)
         self._partitions.show(page.items)
         self._pager.show(page)
 
-    def _draw_rates(self, sight: Sight, layout: TopicLayout) -> None:
-        rates = reading.rates_of(sight, layout)
-        if rates is not None and (not self._rates or sight.at_ms > self._rates[-1].at_ms):
-            self._rates.append(Sample(sight.at_ms, (rates.bytes_in, rates.bytes_out)))
+    def _draw_rates(self, snapshot: ClusterSnapshot, layout: TopicLayout) -> None:
+        rates = reading.rates_of(snapshot, layout)
+        if rates is not None and (not self._rates or snapshot.at_ms > self._rates[-1].at_ms):
+            self._rates.append(Sample(snapshot.at_ms, (rates.bytes_in, rates.bytes_out)))
             self._chart.show(throughput_chart(self._rates))
 
     def _turn(self, page: int) -> None:
         self._page = page
         self._frame.remember(page="" if page == 1 else page)
-        self._draw(self._frame.console.watch.sight)
+        self._draw(self._frame.console.watch.snapshot)
 
     async def _load(self) -> None:
         """Not every second: what is here changes by somebody's hand."""
-        ask = self._frame.console.gateway.ask
-        configs = await self._frame.ask(ask(lambda cluster: configs_of(cluster, resource_named(self._topic, None))))
+        query = self._frame.console.gateway.query
+        configs = await self._frame.query(query(lambda cluster: configs_of(cluster, resource_named(self._topic, None))))
         if configs is None:
             return
         self._configs.show(reading.config_rows(configs))
-        readers = await self._frame.ask(ask(lambda cluster: readers_of(cluster, self._topic)))
+        readers = await self._frame.query(query(lambda cluster: readers_of(cluster, self._topic)))
         if readers is not None:
             self._groups.show(reading.reader_rows(readers))
             left = (
-                f"Only {readers.asked:,} of {readers.of:,} groups were checked." if readers.asked < readers.of else ""
+                f"Only {readers.queried:,} of {readers.of:,} groups were checked."
+                if readers.queried < readers.of
+                else ""
             )
-            self._asked.say(left)
+            self._limit_note.say(left)
 
     async def _load_offsets(self) -> None:
-        sight = self._frame.console.watch.sight
-        if sight is None or self._topic not in sight.topics:
+        snapshot = self._frame.console.watch.snapshot
+        if snapshot is None or self._topic not in snapshot.topics:
             return
-        ask = self._frame.console.gateway.ask
-        found = await self._frame.ask(ask(lambda cluster: offsets_of(cluster, self._topic)), is_repeated=True)
+        query = self._frame.console.gateway.query
+        found = await self._frame.query(query(lambda cluster: offsets_of(cluster, self._topic)), is_repeated=True)
         if found is not None:
             self._offsets = found
-            self._draw(self._frame.console.watch.sight)
+            self._draw(self._frame.console.watch.snapshot)
 
     async def _add_partitions(self) -> None:
-        sight = self._frame.console.watch.sight
-        layout = sight.topics.get(self._topic) if sight else None
+        snapshot = self._frame.console.watch.snapshot
+        layout = snapshot.topics.get(self._topic) if snapshot else None
         there = len(layout.partitions) if layout else 0
 
         def form() -> Callable[[], AddPartitions]:
@@ -132,8 +134,8 @@ class _Topic:
         await compose(self._frame, "Add partitions", form)
 
     async def _change_replicas(self) -> None:
-        sight = self._frame.console.watch.sight
-        layout = sight.topics.get(self._topic) if sight else None
+        snapshot = self._frame.console.watch.snapshot
+        layout = snapshot.topics.get(self._topic) if snapshot else None
         there = reading.replication_factor(layout) if layout else ""
 
         def form() -> Callable[[], ChangeReplicas]:

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from odradek.console.actions.entered import optional_number, pairs
 from odradek.console.actions.topics import CreateTopic, DeleteTopic
 from odradek.console.console import Console
-from odradek.console.inquiries.topics import TopicLags, lags_of_topics
-from odradek.console.readings.sight import Sight
+from odradek.console.queries.topics import TopicLags, lags_of_topics
+from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.topics import COLUMNS, Order, lags_sentence, topic_page
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
@@ -37,9 +37,9 @@ class _Topics:
         self._frame = frame
         self._shared_lags = lags
         self._lags: TopicLags | None = None
-        self._search = frame.query.get("search", "")
-        self._with_internal = frame.query.get("internal") == "True"
-        given = frame.query.get("order", "")
+        self._search = frame.query_params.get("search", "")
+        self._with_internal = frame.query_params.get("internal") == "True"
+        given = frame.query_params.get("order", "")
         self._order = Order(given) if given in _ORDERS else Order.NAME
         self._page = frame.number("page", 1)
         with ui.element("div").classes("o-bar"):
@@ -53,23 +53,23 @@ class _Topics:
         )
         self._pager = Pager(self._turn)
         self._remark = Text(classes="o-faint")
-        frame.on_look(self._draw)
+        frame.on_snapshot(self._draw)
         ui.timer(LAGS_AFTER_S, self._load_lags, once=True, immediate=False)
         ui.timer(LAGS_EVERY_S, self._load_lags, immediate=False)
 
     async def _load_lags(self) -> None:
         if not self._frame.is_open:
             return
-        found = await self._frame.ask(self._shared_lags.get(), is_repeated=True)
+        found = await self._frame.query(self._shared_lags.get(), is_repeated=True)
         if found is not None:
             self._lags = found
             self._remark.say(lags_sentence(found))
-            self._draw(self._frame.console.watch.sight)
+            self._draw(self._frame.console.watch.snapshot)
 
-    def _draw(self, sight: Sight | None) -> None:
-        if sight is not None:
+    def _draw(self, snapshot: ClusterSnapshot | None) -> None:
+        if snapshot is not None:
             page = topic_page(
-                sight,
+                snapshot,
                 self._lags,
                 search=self._search,
                 with_internal=self._with_internal,
@@ -87,7 +87,7 @@ class _Topics:
             order="" if self._order is Order.NAME else self._order,
             page="" if page == 1 else page,
         )
-        self._draw(self._frame.console.watch.sight)
+        self._draw(self._frame.console.watch.snapshot)
 
     def _turn(self, page: int) -> None:
         self._changed(page)

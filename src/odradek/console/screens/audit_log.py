@@ -6,7 +6,7 @@ from nicegui import ui
 from starlette.requests import Request
 
 from odradek.console.console import Console
-from odradek.console.readings.changes import COLUMNS, change_rows
+from odradek.console.readings.audit_log import COLUMNS, change_rows
 from odradek.console.readings.table import Tone, page_of
 from odradek.console.screens.frame import framed
 from odradek.console.screens.widgets import Pager, RowsTable, Text
@@ -14,9 +14,9 @@ from odradek.console.screens.widgets import Pager, RowsTable, Text
 EVERY_S = 2.0
 
 
-def add_changes(console: Console) -> None:
+def add_audit_log(console: Console) -> None:
     @ui.page("/audit-log")
-    def changes(request: Request) -> None:
+    def audit_log(request: Request) -> None:
         with framed(console, request, "Audit log") as frame:
             number = frame.number("page", 1)
             Text(f"File: {console.audit.path}. Newest entries first.", classes="o-faint")
@@ -26,7 +26,7 @@ def add_changes(console: Console) -> None:
                 try:
                     found = await asyncio.to_thread(console.audit.last)
                 except OSError as error:
-                    frame.tell(f"The audit log cannot be read: {error.strerror or error}.", Tone.BAD)
+                    frame.show_message(f"The audit log cannot be read: {error.strerror or error}.", Tone.BAD)
                     return
                 page = page_of(found, number)
                 table.show(change_rows(page.items))

@@ -7,7 +7,7 @@ from odradek.client.address import Address
 from odradek.client.disks import LogDir
 from odradek.client.layout import PartitionLayout, TopicLayout
 from odradek.client.membership import Member
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 
 
 def member(broker: int, *, is_fenced: bool = False, rack: str | None = None) -> Member:
@@ -32,9 +32,9 @@ def topic(name: str, *partitions: PartitionLayout, is_internal: bool = False) ->
     return TopicLayout(name=name, id=None, is_internal=is_internal, partitions=partitions)
 
 
-def sight(*topics: TopicLayout, brokers: int = 3, down: tuple[int, ...] = (), **more: Any) -> Sight:
+def snapshot(*topics: TopicLayout, brokers: int = 3, down: tuple[int, ...] = (), **more: Any) -> ClusterSnapshot:
     members: Mapping[int, Member] = {one: member(one, is_fenced=one in down) for one in range(1, brokers + 1)}
-    return Sight(
+    return ClusterSnapshot(
         at_ms=1_000_000,
         cluster_id="cluster",
         members=members,

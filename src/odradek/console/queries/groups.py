@@ -24,7 +24,7 @@ class GroupSummary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetail:
     group: GroupDescription
-    look: OffsetSample
+    sample: OffsetSample
     """To be compared with the next one."""
     lags: tuple[PartitionLag, ...]
     rebalances: tuple[Rebalance, ...] | None
@@ -39,29 +39,29 @@ def summaries_of(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupS
     """Of those that are still there."""
     described = Groups(cluster).describe(group_ids)
     groups = [one for one in described.values() if isinstance(one, GroupDescription)]
-    look = sample_offsets(cluster, groups, time.monotonic)
-    return {one.id: GroupSummary(members=len(one.members), lag=total_of(lags_of(one, None, look))) for one in groups}
+    sample = sample_offsets(cluster, groups, time.monotonic)
+    return {one.id: GroupSummary(members=len(one.members), lag=total_of(lags_of(one, None, sample))) for one in groups}
 
 
-def look_at_group(cluster: Cluster, group_id: str, before: OffsetSample | None) -> GroupDetail:
+def describe_group(cluster: Cluster, group_id: str, before: OffsetSample | None) -> GroupDetail:
     """Raises KafkaError if there is none. `before` is an earlier look at it, for the rates."""
-    answer = Groups(cluster).describe([group_id])[group_id]
-    if isinstance(answer, KafkaError):
-        raise answer
-    look = sample_offsets(cluster, [answer], time.monotonic)
+    description = Groups(cluster).describe([group_id])[group_id]
+    if isinstance(description, KafkaError):
+        raise description
+    sample = sample_offsets(cluster, [description], time.monotonic)
     return GroupDetail(
-        group=answer,
-        look=look,
-        lags=tuple(lags_of(answer, before, look)),
-        rebalances=_rebalances(cluster, answer),
+        group=description,
+        sample=sample,
+        lags=tuple(lags_of(description, before, sample)),
+        rebalances=_rebalances(cluster, description),
     )
 
 
 def _rebalances(cluster: Cluster, group: GroupDescription) -> tuple[Rebalance, ...] | None:
     try:
-        told = last_rebalances(cluster, [group.coordinator], timeout_s=_HTTP_S)
+        rebalances = last_rebalances(cluster, [group.coordinator], timeout_s=_HTTP_S)
     except (KafkaError, ClientError):
         return None
-    if group.coordinator not in told:
+    if group.coordinator not in rebalances:
         return None
-    return tuple(reversed(told[group.coordinator].get(group.id, [])))
+    return tuple(reversed(rebalances[group.coordinator].get(group.id, [])))

@@ -7,9 +7,9 @@ from starlette.requests import Request
 
 from odradek.base.ids import TopicPartition
 from odradek.client.reassignment_progress import ProgressMeter
-from odradek.console.actions.moves import CancelMoves, ClearThrottles
+from odradek.console.actions.reassignments import CancelReassignments, ClearThrottles
 from odradek.console.console import Console
-from odradek.console.inquiries.moves import states_of_moves
+from odradek.console.queries.reassignments import reassignment_states
 from odradek.console.readings.partitions import PROGRESS_COLUMNS, progress_rows, progress_sentence
 from odradek.console.readings.table import page_of
 from odradek.console.screens.change import propose
@@ -19,14 +19,14 @@ from odradek.console.screens.widgets import Pager, RowsTable, Text, button, enab
 EVERY_S = 1.0
 
 
-def add_moves(console: Console) -> None:
+def add_reassignments(console: Console) -> None:
     @ui.page("/reassignments")
-    def moves(request: Request) -> None:
+    def reassignments(request: Request) -> None:
         with framed(console, request, "Reassignments") as frame:
-            _Moves(frame)
+            _Reassignments(frame)
 
 
-class _Moves:
+class _Reassignments:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._meter = ProgressMeter()
@@ -37,7 +37,7 @@ class _Moves:
         if frame.may_change:
             with ui.element("div").classes("o-bar"):
                 self._cancel = button(
-                    "Cancel all reassignments", lambda: propose(frame, CancelMoves(None)), kind="o-danger"
+                    "Cancel all reassignments", lambda: propose(frame, CancelReassignments(None)), kind="o-danger"
                 )
                 button("Remove throttles", lambda: propose(frame, ClearThrottles()))
             enable(self._cancel, False)
@@ -46,7 +46,7 @@ class _Moves:
         ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:
-        states = await self._frame.ask(self._frame.console.gateway.ask(states_of_moves), is_repeated=True)
+        states = await self._frame.query(self._frame.console.gateway.query(reassignment_states), is_repeated=True)
         if states is None:
             return
         seen = self._meter.sample(states, time.monotonic())
@@ -63,4 +63,4 @@ class _Moves:
 
     async def _act(self, key: str, action: str) -> None:
         topic, _, number = key.rpartition("-")
-        await propose(self._frame, CancelMoves((TopicPartition(topic, int(number)),)))
+        await propose(self._frame, CancelReassignments((TopicPartition(topic, int(number)),)))

@@ -19,7 +19,7 @@ from odradek.client.membership import Member, brokers
 from odradek.client.quorum import QuorumAdmin, QuorumStatus
 from odradek.client.reassignments import Reassignment, Reassignments
 from odradek.client.traffic import Traffic, traffic
-from odradek.console.readings.sight import Sight
+from odradek.console.readings.snapshot import ClusterSnapshot
 
 # How long a node may take to answer over HTTP.
 _HTTP_S: Final = 0.5
@@ -36,54 +36,54 @@ class Details:
     features: Mapping[str, int]
 
 
-def look(cluster: Cluster, before: Sight | None) -> Sight:
+def take_snapshot(cluster: Cluster, before: ClusterSnapshot | None) -> ClusterSnapshot:
     """The details are those of `before`."""
     found = brokers(cluster)
     layout = cluster.retry("listing topics", lambda: cluster.layout(None))
     now_ms = time.time_ns() // 1_000_000
-    sight = Sight(
+    snapshot = ClusterSnapshot(
         at_ms=now_ms,
         cluster_id=found.cluster_id,
         members=found.nodes,
         reachable=frozenset(layout.brokers),
         topics=layout.topics,
         quorum=_quorum(cluster),
-        moves=_moves(cluster),
+        reassignments=_reassignments(cluster),
         min_isr=_min_isr(cluster, layout.topics, before.min_isr if before else {}),
     )
     if before is None:
-        return sight
+        return snapshot
     return replace(
-        sight,
-        disks={broker: held for broker, held in before.disks.items() if broker in sight.reachable},
+        snapshot,
+        disks={broker: held for broker, held in before.disks.items() if broker in snapshot.reachable},
         traffic=before.traffic,
         features=before.features,
-        down_since_ms=_down_since(sight, before, now_ms),
+        down_since_ms=_down_since(snapshot, before, now_ms),
     )
 
 
-def look_closer(cluster: Cluster, sight: Sight) -> Details:
+def fetch_details(cluster: Cluster, snapshot: ClusterSnapshot) -> Details:
     disks = {}
-    for broker in sorted(sight.reachable):
+    for broker in sorted(snapshot.reachable):
         try:
             disks[broker] = log_dirs_of(cluster, broker)
         except (KafkaError, ClientError):
             continue
-    serving: dict[int, Member] = {one: sight.members[one] for one in sight.reachable if one in sight.members}
+    serving: dict[int, Member] = {one: snapshot.members[one] for one in snapshot.reachable if one in snapshot.members}
     try:
-        rates = traffic(cluster, sight.cluster_id, serving, timeout_s=_HTTP_S)
+        rates = traffic(cluster, snapshot.cluster_id, serving, timeout_s=_HTTP_S)
         features = finalized_features(cluster)
     except (KafkaError, ClientError) as error:
         return Details(
             disks=disks,
             traffic=Traffic(rates={}, unavailable=dict.fromkeys(serving, str(error))),
-            features=sight.features,
+            features=snapshot.features,
         )
     return Details(disks=disks, traffic=rates, features=features)
 
 
-def with_details(sight: Sight, details: Details) -> Sight:
-    return replace(sight, disks=details.disks, traffic=details.traffic, features=details.features)
+def add_details(snapshot: ClusterSnapshot, details: Details) -> ClusterSnapshot:
+    return replace(snapshot, disks=details.disks, traffic=details.traffic, features=details.features)
 
 
 def _quorum(cluster: Cluster) -> QuorumStatus | None:
@@ -94,7 +94,7 @@ def _quorum(cluster: Cluster) -> QuorumStatus | None:
         return None
 
 
-def _moves(cluster: Cluster) -> tuple[Reassignment, ...]:
+def _reassignments(cluster: Cluster) -> tuple[Reassignment, ...]:
     try:
         return tuple(Reassignments(cluster).ongoing())
     except NotSupportedByBroker:
@@ -113,8 +113,8 @@ def _min_isr(cluster: Cluster, topics: Mapping[str, TopicLayout], known: Mapping
     found = {name: known[name] for name in ailing if name in known}
     try:
         for start in range(0, len(ailing), _TOPICS_AT_ONCE):
-            asked = Admin(cluster).topic_configs(ailing[start : start + _TOPICS_AT_ONCE], [_MIN_ISR])
-            for topic, configs in asked.items():
+            described = Admin(cluster).topic_configs(ailing[start : start + _TOPICS_AT_ONCE], [_MIN_ISR])
+            for topic, configs in described.items():
                 found.update((topic, int(one.value)) for one in configs if one.name == _MIN_ISR and one.value)
     except (KafkaError, ClientError):
         # A topic may go between two questions.
@@ -122,10 +122,10 @@ def _min_isr(cluster: Cluster, topics: Mapping[str, TopicLayout], known: Mapping
     return found
 
 
-def _down_since(sight: Sight, before: Sight, now_ms: int) -> dict[int, int]:
+def _down_since(snapshot: ClusterSnapshot, before: ClusterSnapshot, now_ms: int) -> dict[int, int]:
     """Of those that went while somebody looked: for how long the others have been down nobody tells."""
-    down = set(sight.down) | (before.members.keys() - sight.members.keys())
+    down = set(snapshot.down) | (before.members.keys() - snapshot.members.keys())
     still = {broker: since for broker, since in before.down_since_ms.items() if broker in down}
     serving = set(before.members) - set(before.down)
     went = down & serving - still.keys()
-    return still | {broker: before.lost_since_ms.get(broker, now_ms) for broker in went}
+    return still | {broker: before.unresponsive_since_ms.get(broker, now_ms) for broker in went}

@@ -23,7 +23,7 @@ def change_rows(changes: Sequence[Change]) -> list[Row]:
             change.id,
             {
                 "at": format_time(change.at_ms),
-                "who": inert(change.who),
+                "who": inert(change.user),
                 "action": inert(change.action),
                 "target": inert(change.target),
                 "details": inert(json.dumps(change.details, ensure_ascii=False)) if change.details else "",

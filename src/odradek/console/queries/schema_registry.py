@@ -39,13 +39,13 @@ class SchemaRegistry:
             for schema_id in ids:
                 known = self._decoders.get(schema_id)
                 if known is None or (isinstance(known, _Refusal) and known.until_s < time.monotonic()):
-                    self._decoders[schema_id] = self._ask_for(schema_id)
+                    self._decoders[schema_id] = self._fetch(schema_id)
                 self._decoders.move_to_end(schema_id)
             while len(self._decoders) > max(SCHEMAS_MAX, len(ids)):
                 self._decoders.popitem(last=False)
             return {schema_id: self._decoders[schema_id] for schema_id in ids}
 
-    def _ask_for(self, schema_id: int) -> Decode:
+    def _fetch(self, schema_id: int) -> Decode:
         try:
             return decoder_of(self._client.schema(schema_id))
         except (RegistryUnavailable, Undecodable) as error:

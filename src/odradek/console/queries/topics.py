@@ -33,7 +33,7 @@ class ReadingGroup:
 class Readers:
     groups: tuple[ReadingGroup, ...]
     ends: Offsets
-    asked: int
+    queried: int
     of: int
     """How many groups there are: more than were asked, if they are too many."""
 
@@ -42,7 +42,7 @@ class Readers:
 class TopicLags:
     of_topics: Mapping[str, int]
     """Of all groups that have committed anything of the topic, together."""
-    asked: int
+    queried: int
     of: int
 
 
@@ -57,7 +57,7 @@ def lags_of_topics(cluster: Cluster) -> TopicLags:
         for one, offset in offsets.items():
             if one in ends:
                 lags[one.topic] = lags.get(one.topic, 0) + max(0, ends[one] - offset)
-    return TopicLags(of_topics=lags, asked=min(len(listed), GROUPS_MAX), of=len(listed))
+    return TopicLags(of_topics=lags, queried=min(len(listed), GROUPS_MAX), of=len(listed))
 
 
 def offsets_of(cluster: Cluster, topic: str) -> PartitionOffsets:
@@ -79,12 +79,12 @@ def readers_of(cluster: Cluster, topic: str) -> Readers:
     described = groups.describe([group for group, offsets in reading.items() if offsets])
     return Readers(
         groups=tuple(
-            _group(group, answer, reading[group])
-            for group, answer in sorted(described.items())
-            if not isinstance(answer, KafkaError)
+            _group(group, description, reading[group])
+            for group, description in sorted(described.items())
+            if not isinstance(description, KafkaError)
         ),
         ends=Admin(cluster).offsets(dict.fromkeys(_led(cluster, topic), LATEST)),
-        asked=min(len(listed), GROUPS_MAX),
+        queried=min(len(listed), GROUPS_MAX),
         of=len(listed),
     )
 

@@ -13,7 +13,7 @@ from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumed, Consumer
 from odradek.client.record_text import json_bytes
-from odradek.console.inquiries.messages import WAIT_MS, Wanted, matcher_of, partitions_of, start_of
+from odradek.console.queries.messages import WAIT_MS, Wanted, matcher_of, partitions_of, start_of
 
 MESSAGES_MAX: Final = 10_000
 BYTES_MAX: Final = 64 * 1024 * 1024
@@ -94,16 +94,16 @@ def as_json(item: Consumed) -> dict[str, Any]:
 
 
 def _cells(item: Consumed) -> list[str]:
-    told = as_json(item)
-    headers = json.dumps(told["headers"]) if told["headers"] else ""
-    found = [str(told[name]) for name in _CSV_COLUMNS[:4]]
-    return [_harmless(cell) for cell in (*found, _cell(told, "key"), _cell(told, "value"), headers)]
+    record = as_json(item)
+    headers = json.dumps(record["headers"]) if record["headers"] else ""
+    found = [str(record[name]) for name in _CSV_COLUMNS[:4]]
+    return [_harmless(cell) for cell in (*found, _cell(record, "key"), _cell(record, "value"), headers)]
 
 
-def _cell(told: dict[str, Any], name: str) -> str:
-    if f"{name}_base64" in told:
-        return f"base64:{told[f'{name}_base64']}"
-    return "" if told[name] is None else str(told[name])
+def _cell(record: dict[str, Any], name: str) -> str:
+    if f"{name}_base64" in record:
+        return f"base64:{record[f'{name}_base64']}"
+    return "" if record[name] is None else str(record[name])
 
 
 def _harmless(cell: str) -> str:

@@ -27,7 +27,7 @@ _FIELDS: Final = ("key", "value", "headers", "partition", "offset", "timestamp",
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 
 
-class NoExpression(ValueError):
+class InvalidExpression(ValueError):
     """The message says what is wrong, and where."""
 
 
@@ -91,7 +91,7 @@ Evaluate = Callable[[Subject], Any]
 def parse(text: str) -> Callable[[Subject], bool]:
     """Whether a record is meant. Raises NoExpression."""
     if len(text) > LENGTH_MAX:
-        raise NoExpression(f"An expression may have at most {LENGTH_MAX:,} characters.")
+        raise InvalidExpression(f"An expression may have at most {LENGTH_MAX:,} characters.")
     evaluate = _Parser(text).whole()
     return lambda subject: _is_true(evaluate(subject))
 
@@ -119,7 +119,7 @@ class _Parser:
     def _either(self) -> Evaluate:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
-            raise NoExpression("The expression is nested too deeply.")
+            raise InvalidExpression("The expression is nested too deeply.")
         parts = [self._all()]
         while self._took("name", "or"):
             parts.append(self._all())
@@ -208,7 +208,7 @@ class _Parser:
         if not self._took("sign", sign):
             raise self._mistake(f"expected {sign}")
 
-    def _mistake(self, why: str) -> NoExpression:
+    def _mistake(self, why: str) -> InvalidExpression:
         token = self._peek()
         return _mistake(self._text, len(self._text) if token is None else token.at, why)
 
@@ -224,13 +224,13 @@ def _tokens(text: str) -> list[_Token]:
         found.append(_Token(match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
         at = match.end()
     if not found:
-        raise NoExpression("The expression is empty.")
+        raise InvalidExpression("The expression is empty.")
     return found
 
 
-def _mistake(text: str, at: int, why: str) -> NoExpression:
+def _mistake(text: str, at: int, why: str) -> InvalidExpression:
     where = f"at {text[at : at + 20]!r}" if at < len(text) else "at the end"
-    return NoExpression(f"{where[0].upper()}{where[1:]}: {why}.")
+    return InvalidExpression(f"{where[0].upper()}{where[1:]}: {why}.")
 
 
 def _unquoted(text: str) -> str:

@@ -13,7 +13,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumed, Consumer
 from odradek.client.errors import UnknownPartition
 from odradek.console.actions.action import Refused
-from odradek.console.inquiries.expression import Subject, parse
+from odradek.console.queries.expression import Subject, parse
 from odradek.records.record import Record
 
 PAGE_MESSAGES: Final = 50

@@ -29,9 +29,9 @@ def states_of_replicas(
     """`reachable` are the brokers that are worth asking."""
     if not replicas:
         return ReplicaStates()
-    asked = {one: [broker for broker in brokers if broker in reachable] for one, brokers in replicas.items()}
+    queried = {one: [broker for broker in brokers if broker in reachable] for one, brokers in replicas.items()}
     return ReplicaStates(
-        eligible=_eligible(cluster, {one.topic for one in replicas}), ends=ends_of_replicas(cluster, asked)
+        eligible=_eligible(cluster, {one.topic for one in replicas}), ends=ends_of_replicas(cluster, queried)
     )
 
 

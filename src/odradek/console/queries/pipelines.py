@@ -44,9 +44,9 @@ class PipelineSeen:
     """Why it failed, or why nothing can be said of it."""
 
 
-def look_at_pipelines(files: Sequence[Path]) -> list[PipelineSeen]:
+def describe_pipelines(files: Sequence[Path]) -> list[PipelineSeen]:
     """Blocks: reads files. What is wrong with one is said of it, and of no other."""
-    return [_look_at(file) for file in files]
+    return [_describe(file) for file in files]
 
 
 def state_directory(file: Path) -> Path:
@@ -55,7 +55,7 @@ def state_directory(file: Path) -> Path:
     return found
 
 
-def _look_at(file: Path) -> PipelineSeen:
+def _describe(file: Path) -> PipelineSeen:
     try:
         pipeline: Any = jobs_module("pipeline.definition").read_pipeline(file)
         status: Any = jobs_module("pipeline.status").PipelineStatus.read(pipeline.state)

@@ -28,14 +28,14 @@ def configs_of(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
 def differences(cluster: Cluster) -> Differences:
     """Configs that are not the same on all brokers, by broker; without those that do not answer."""
     values: dict[str, dict[int, str | None]] = {}
-    asked = []
+    queried = []
     for broker in sorted(cluster.retry("listing brokers", cluster.layout).brokers):
         try:
             found = describe_configs(cluster, Resource(ResourceType.BROKER, str(broker)))
         except (KafkaError, ClientError):
             continue
-        asked.append(broker)
+        queried.append(broker)
         for one in found:
             if not one.is_sensitive:
                 values.setdefault(one.name, {})[broker] = one.value
-    return {name: held for name, held in sorted(values.items()) if len({held.get(broker) for broker in asked}) > 1}
+    return {name: held for name, held in sorted(values.items()) if len({held.get(broker) for broker in queried}) > 1}

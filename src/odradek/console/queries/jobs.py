@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from odradek.console.inquiries.pipelines import PipelineSeen, QuerySeen, of_run, unreadable
+from odradek.console.queries.pipelines import PipelineSeen, QuerySeen, of_run, unreadable
 from odradek.pipelines.job_command import AUDIT, LOAD, JobCommand
 from odradek.pipelines.loading import jobs_module
 from odradek.text.errors import UserError
 
 
-def look_at_jobs(jobs: Sequence[JobCommand]) -> list[PipelineSeen]:
+def describe_jobs(jobs: Sequence[JobCommand]) -> list[PipelineSeen]:
     """Blocks: reads files. What is wrong with one is said of it, and of no other."""
-    return [_look_at(job) for job in jobs]
+    return [_describe(job) for job in jobs]
 
 
 def job_directory(job: JobCommand) -> Path:
@@ -22,7 +22,7 @@ def job_directory(job: JobCommand) -> Path:
     return found
 
 
-def _look_at(job: JobCommand) -> PipelineSeen:
+def _describe(job: JobCommand) -> PipelineSeen:
     try:
         directory = job_directory(job)
         status: Any = jobs_module("run_status").RunStatus.read(directory)

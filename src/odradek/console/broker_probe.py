@@ -15,11 +15,11 @@ CONNECT_S: Final = 1.0
 AGAIN_S: Final = 0.25
 
 
-class Pulse:
+class BrokerProbe:
     """`on_change` is called when a broker is lost or found again; only while it is followed."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
-        self.lost_since_ms: dict[int, int] = {}
+        self.unresponsive_since_ms: dict[int, int] = {}
         self._on_change: Final = on_change
         self._followed: dict[int, Address] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -31,14 +31,14 @@ class Pulse:
         for broker, address in brokers.items():
             if broker not in self._followed:
                 self._followed[broker] = address
-                self._tasks[broker] = asyncio.get_running_loop().create_task(self._feel(broker, address))
+                self._tasks[broker] = asyncio.get_running_loop().create_task(self._probe(broker, address))
 
     def _leave(self, broker: int) -> None:
         del self._followed[broker]
         self._tasks.pop(broker).cancel()
-        self.lost_since_ms.pop(broker, None)
+        self.unresponsive_since_ms.pop(broker, None)
 
-    async def _feel(self, broker: int, address: Address) -> None:
+    async def _probe(self, broker: int, address: Address) -> None:
         was_there = False
         while True:
             try:
@@ -47,11 +47,11 @@ class Pulse:
             except (OSError, TimeoutError) as error:
                 # Who was never reached may be out of reach from here only, and well.
                 if was_there or isinstance(error, ConnectionRefusedError):
-                    self._lose(broker)
+                    self._mark_unresponsive(broker)
                 await asyncio.sleep(AGAIN_S)
                 continue
             was_there = True
-            self._find(broker)
+            self._mark_responsive(broker)
             try:
                 await reader.read(1)
             except OSError:
@@ -62,11 +62,11 @@ class Pulse:
             # A dying process ends its connections before its port, milliseconds apart.
             await asyncio.sleep(AGAIN_S / 5)
 
-    def _lose(self, broker: int) -> None:
-        if broker not in self.lost_since_ms:
-            self.lost_since_ms[broker] = time.time_ns() // 1_000_000
+    def _mark_unresponsive(self, broker: int) -> None:
+        if broker not in self.unresponsive_since_ms:
+            self.unresponsive_since_ms[broker] = time.time_ns() // 1_000_000
             self._on_change()
 
-    def _find(self, broker: int) -> None:
-        if self.lost_since_ms.pop(broker, None) is not None:
+    def _mark_responsive(self, broker: int) -> None:
+        if self.unresponsive_since_ms.pop(broker, None) is not None:
             self._on_change()

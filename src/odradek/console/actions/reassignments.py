@@ -13,13 +13,13 @@ from odradek.client.replica_count import plan_replica_count
 from odradek.client.survey import Survey, survey
 from odradek.client.throttles import ReplicationThrottles
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.readings.partitions import MOVE_COLUMNS, cost_sentence, move_rows
+from odradek.console.readings.partitions import REASSIGNMENT_COLUMNS, cost_sentence, reassignment_rows
 from odradek.console.readings.refusals import explain
 from odradek.console.readings.table import Column, Row, counted, inert
 
 
 @dataclass(slots=True, kw_only=True)
-class MovePartitions:
+class ReassignPartitions:
     """To the replicas that are wished for, or wherever a purpose asks. What is begun is what was shown."""
 
     wanted: Mapping[TopicPartition, tuple[int, ...]] | None = None
@@ -27,7 +27,7 @@ class MovePartitions:
     throttle: int | None = None
     """Bytes per second."""
     name: str = "Reassign partitions"
-    _moves: Sequence[PlannedReassignment] = field(default=(), init=False)
+    _reassignments: Sequence[PlannedReassignment] = field(default=(), init=False)
 
     @property
     def target(self) -> str:
@@ -38,39 +38,46 @@ class MovePartitions:
     def details(self) -> dict[str, object]:
         return {
             "throttle_bytes_per_s": self.throttle,
-            "moves": {str(move.partition): {"from": move.before, "to": move.after} for move in self._moves},
+            "moves": {
+                str(reassignment.partition): {"from": reassignment.before, "to": reassignment.after}
+                for reassignment in self._reassignments
+            },
         }
 
     def preview(self, cluster: Cluster) -> Preview:
         found = survey(cluster)
-        ongoing = {move.partition for move in Reassignments(cluster).ongoing()}
-        self._moves = self._planned(found)
-        for move in self._moves:
-            if move.partition in ongoing:
-                raise Refused(f"{inert(str(move.partition))} is already being reassigned. Wait, or cancel it first.")
-        if not self._moves:
+        ongoing = {reassignment.partition for reassignment in Reassignments(cluster).ongoing()}
+        self._reassignments = self._planned(found)
+        for reassignment in self._reassignments:
+            if reassignment.partition in ongoing:
+                raise Refused(
+                    f"{inert(str(reassignment.partition))} is already being reassigned. Wait, or cancel it first."
+                )
+        if not self._reassignments:
             return Preview(sentence="Nothing to reassign: every replica is already where it belongs.", is_empty=True)
         warnings = (
             [] if self.throttle is None else ["The throttle remains set until you remove it on the Reassignments page."]
         )
         return Preview(
-            sentence=f"{cost_sentence(self._moves, self.throttle)}{_evenness(self._moves, found)}",
-            columns=MOVE_COLUMNS,
-            rows=move_rows(self._moves),
+            sentence=f"{cost_sentence(self._reassignments, self.throttle)}{_evenness(self._reassignments, found)}",
+            columns=REASSIGNMENT_COLUMNS,
+            rows=reassignment_rows(self._reassignments),
             warnings=warnings,
         )
 
     def carry_out(self, cluster: Cluster) -> str:
-        if not self._moves:
+        if not self._reassignments:
             raise Refused("Open the preview first: the console applies exactly what the preview shows.")
         if self.throttle is not None:
-            ReplicationThrottles(cluster).limit(self._moves, self.throttle)
-        refused = Reassignments(cluster).start({move.partition: move.after for move in self._moves})
-        return _told(len(self._moves), "being reassigned", refused)
+            ReplicationThrottles(cluster).limit(self._reassignments, self.throttle)
+        refused = Reassignments(cluster).start(
+            {reassignment.partition: reassignment.after for reassignment in self._reassignments}
+        )
+        return _result_sentence(len(self._reassignments), "being reassigned", refused)
 
     def _planned(self, found: Survey) -> list[PlannedReassignment]:
         if self.wanted is not None:
-            return _moves_to(self.wanted, found)
+            return _reassignments_to(self.wanted, found)
         purpose = self.purpose or Purpose()
         for broker in sorted(purpose.drain | purpose.fill):
             if broker not in found.members:
@@ -83,7 +90,7 @@ class MovePartitions:
 
 
 @dataclass(slots=True, kw_only=True)
-class ChangeReplicas(MovePartitions):
+class ChangeReplicas(ReassignPartitions):
     """More or fewer replicas of every partition of a topic: moves like any others."""
 
     topic: str
@@ -96,7 +103,7 @@ class ChangeReplicas(MovePartitions):
 
     def details(self) -> dict[str, object]:
         # Said by name: dataclasses with slots are made anew, and know no bare super().
-        return {"replicas": self.count} | MovePartitions.details(self)
+        return {"replicas": self.count} | ReassignPartitions.details(self)
 
     def _planned(self, found: Survey) -> list[PlannedReassignment]:
         if self.topic not in found.topics:
@@ -122,7 +129,7 @@ class ElectLeaders:
 
     def preview(self, cluster: Cluster) -> Preview:
         layout = cluster.retry("listing topics", lambda: cluster.layout(None))
-        asked = {
+        led_by_others = {
             TopicPartition(topic.name, one.id): one
             for topic in layout.topics.values()
             for one in topic.partitions
@@ -134,7 +141,7 @@ class ElectLeaders:
                 str(name),
                 {"partition": inert(str(name)), "now": str(one.leader), "then": str(one.replicas[0])},
             )
-            for name, one in sorted(asked.items())
+            for name, one in sorted(led_by_others.items())
         ]
         return Preview(
             sentence=counted(len(rows), "partition gets its preferred leader", "partitions get their preferred leaders")
@@ -154,11 +161,11 @@ class ElectLeaders:
 
     def carry_out(self, cluster: Cluster) -> str:
         elected, refused = Reassignments(cluster).elect_preferred(self.partitions)
-        return _told(len(elected) + len(refused), "now led by the preferred leader", refused)
+        return _result_sentence(len(elected) + len(refused), "now led by the preferred leader", refused)
 
 
 @dataclass(frozen=True, slots=True)
-class CancelMoves:
+class CancelReassignments:
     partitions: tuple[TopicPartition, ...] | None
     """None: all that are under way."""
     name: str = "Cancel reassignments"
@@ -183,10 +190,10 @@ class CancelMoves:
 
     def carry_out(self, cluster: Cluster) -> str:
         names = self._under_way(cluster)
-        return _told(len(names), "cancelled", Reassignments(cluster).cancel(names))
+        return _result_sentence(len(names), "cancelled", Reassignments(cluster).cancel(names))
 
     def _under_way(self, cluster: Cluster) -> list[TopicPartition]:
-        names = [move.partition for move in Reassignments(cluster).ongoing()]
+        names = [reassignment.partition for reassignment in Reassignments(cluster).ongoing()]
         return [name for name in names if self.partitions is None or name in self.partitions]
 
 
@@ -199,9 +206,11 @@ class ClearThrottles:
         return {}
 
     def preview(self, cluster: Cluster) -> Preview:
-        moving = Reassignments(cluster).ongoing()
+        reassigning = Reassignments(cluster).ongoing()
         warnings = (
-            [f"{counted(len(moving), 'partition')} being reassigned will continue without a limit."] if moving else []
+            [f"{counted(len(reassigning), 'partition')} being reassigned will continue without a limit."]
+            if reassigning
+            else []
         )
         return Preview(sentence="Removes all replication throttles from topics and brokers.", warnings=warnings)
 
@@ -210,8 +219,8 @@ class ClearThrottles:
         return f"Removed the throttles of {count:,} topics and brokers." if count else "No throttles were set."
 
 
-def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -> list[PlannedReassignment]:
-    moves = []
+def _reassignments_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -> list[PlannedReassignment]:
+    reassignments = []
     for partition, replicas in wanted.items():
         layout = found.partitions.get(partition)
         if layout is None:
@@ -224,15 +233,15 @@ def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -
                 raise Refused(f"Broker {broker} is not online. Online brokers: {online}.")
         if layout.replicas != replicas:
             size_bytes = found.size_of(partition, layout)
-            moves.append(
+            reassignments.append(
                 PlannedReassignment(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes)
             )
-    return moves
+    return reassignments
 
 
-def _evenness(moves: Sequence[PlannedReassignment], found: Survey) -> str:
+def _evenness(reassignments: Sequence[PlannedReassignment], found: Survey) -> str:
     """How unevenly brokers carry replicas and leaders, now and then."""
-    after = {move.partition: move.after for move in moves}
+    after = {reassignment.partition: reassignment.after for reassignment in reassignments}
     now = found.placed()
     then = [
         PlacedPartition(
@@ -258,7 +267,7 @@ def _purpose_in_words(purpose: Purpose) -> str:
     return ", ".join(parts)
 
 
-def _told(count: int, done: str, refused: Mapping[TopicPartition, KafkaError]) -> str:
+def _result_sentence(count: int, done: str, refused: Mapping[TopicPartition, KafkaError]) -> str:
     """Raises Refused if nothing of it went well."""
     if not refused:
         return f"{counted(count, 'partition')} {done}."

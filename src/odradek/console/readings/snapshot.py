@@ -17,7 +17,7 @@ NO_TRAFFIC = Traffic(rates={}, unavailable={})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
+class ClusterSnapshot:
     at_ms: int
     cluster_id: str
     members: Mapping[int, Member]
@@ -30,14 +30,14 @@ class Sight:
     disks: Mapping[int, tuple[LogDir, ...]] = field(default_factory=dict)
     """By broker; those that did not answer are left out."""
     traffic: Traffic = NO_TRAFFIC
-    moves: tuple[Reassignment, ...] = ()
+    reassignments: tuple[Reassignment, ...] = ()
     min_isr: Mapping[str, int] = field(default_factory=dict)
     """Of topics that miss a replica: the others are in no danger of it."""
     features: Mapping[str, int] = field(default_factory=dict)
     down_since_ms: Mapping[int, int] = field(default_factory=dict)
     """Brokers that went while somebody looked, and when."""
 
-    lost_since_ms: Mapping[int, int] = field(default_factory=dict)
+    unresponsive_since_ms: Mapping[int, int] = field(default_factory=dict)
     """Brokers whose process has gone, as felt from here; the cluster may not have noticed yet."""
 
     @cached_property
@@ -89,9 +89,9 @@ class Sight:
         )
 
     @property
-    def lost(self) -> list[int]:
+    def unresponsive(self) -> list[int]:
         """Brokers that do not answer while the cluster still counts on them."""
-        return sorted(set(self.lost_since_ms) - set(self.down))
+        return sorted(set(self.unresponsive_since_ms) - set(self.down))
 
     def needed_in_sync(self, topic: str, layout: PartitionLayout) -> int:
         """New replication factor have to be in sync for acks=all: never more than there are."""
