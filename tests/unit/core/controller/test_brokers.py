@@ -29,8 +29,8 @@ class TestRegistration:
     def test_broker_stays_fenced_until_it_has_applied_its_registration(self) -> None:
         cluster = Cluster(brokers=0)
         epoch = cluster.register(1)
-        answer = cluster.beat(1, metadata_offset=epoch - 1)
-        assert (answer.is_caught_up, answer.is_fenced) == (False, True)
+        response = cluster.beat(1, metadata_offset=epoch - 1)
+        assert (response.is_caught_up, response.is_fenced) == (False, True)
         assert cluster.image.brokers[1].fenced
 
     def test_broker_epoch_is_the_first_offset_of_the_registration(self) -> None:
@@ -163,8 +163,8 @@ class TestHeartbeats:
     def test_controlled_shutdown_moves_leadership_first(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)})
-        answer = cluster.beat(1, want_shutdown=True)
-        assert (answer.in_controlled_shutdown, answer.should_shut_down) == (True, False)
+        response = cluster.beat(1, want_shutdown=True)
+        assert (response.in_controlled_shutdown, response.should_shut_down) == (True, False)
         assert cluster.partition("orders").leader == 2
         # Broker 2 has not yet read that it leads.
         assert not cluster.beat(1, want_shutdown=True).should_shut_down

@@ -135,7 +135,9 @@ class Copies:
             has.discard(broker_id)
         if event in ("catch up", "all catch up") or partition.leader_recovery_state != RECOVERED:
             has |= set(partition.isr)
-        assert set(partition.isr) | set(partition.elr) <= has, "somebody counts as whole who is not"
+        assert set(partition.isr) | set(partition.elr) <= has, (
+            "the ISR or ELR contains a replica without all committed records"
+        )
         has &= set(partition.replicas)
         if event not in ("kill", "call off"):
             enough = min(MIN_ISR, len(partition.replicas), len(had))

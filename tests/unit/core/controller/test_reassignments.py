@@ -74,7 +74,7 @@ class TestProgress:
         assert isinstance(in_sync(cluster, 1, 2, 3, 4, 5), PartitionImage)
         assert cluster.partition(ORDERS).adding == (4, 5, 6)
 
-        # The leader itself is one of those who go: it hears that another one was elected.
+        # The leader is one of the removed replicas: the response reports that another leader was elected.
         assert code_of(in_sync(cluster, 1, 2, 3, 4, 5, 6)) is ErrorCode.new_leader_elected
         partition = cluster.partition(ORDERS)
         assert (partition.replicas, partition.adding, partition.removing) == ((4, 5, 6), (), ())

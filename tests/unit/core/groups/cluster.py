@@ -69,7 +69,7 @@ class Consumer:
 
     def join(self) -> ConsumerGroupHeartbeatResponse:
         self.epoch, self.held = 0, {}
-        return self._ask(
+        return self._heartbeat(
             self._command(
                 rebalance_timeout_ms=self.rebalance_timeout_ms,
                 topic_names=self.topics,
@@ -81,15 +81,15 @@ class Consumer:
     def beat(self) -> ConsumerGroupHeartbeatResponse:
         """With its owned partitions, if it has received an assignment."""
         owned = tuple(TopicIdPartitions(topic_id, each) for topic_id, each in self.held.items())
-        was_told = self.response is not None and self.response.assignment is not None
-        return self._ask(self._command(owned=owned if was_told else None))
+        has_assignment = self.response is not None and self.response.assignment is not None
+        return self._heartbeat(self._command(owned=owned if has_assignment else None))
 
     def subscribe(self, *topics: str) -> ConsumerGroupHeartbeatResponse:
         self.topics = topics
-        return self._ask(self._command(topic_names=topics))
+        return self._heartbeat(self._command(topic_names=topics))
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
-        return self._ask(self._command(member_epoch=epoch))
+        return self._heartbeat(self._command(member_epoch=epoch))
 
     def _command(self, **fields: object) -> ConsumerGroupHeartbeat:
         command = ConsumerGroupHeartbeat(
@@ -97,7 +97,7 @@ class Consumer:
         )
         return command._replace(**fields)
 
-    def _ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResponse:
+    def _heartbeat(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResponse:
         response = self.harness.execute(command)
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         self.response = response

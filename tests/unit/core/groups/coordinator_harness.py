@@ -111,8 +111,8 @@ class CoordinatorHarness:
 
     def take(self, result: CoordinatorResult) -> None:
         if result.records and self.failing is not None:
-            self._answer(result.responses)
-            self._answer(
+            self._record_responses(result.responses)
+            self._record_responses(
                 [
                     (token, error_response(self._commands[token], self.failing))
                     for token, _ in result.responses_after_commit
@@ -127,9 +127,9 @@ class CoordinatorHarness:
             self.log.append((encode_key(record), encode_value(record), producer_id))
             if result.replays:
                 self.coordinator.replay(record, len(self.log) - 1, self.now_ms, producer_id)
-        self._answer(result.responses)
+        self._record_responses(result.responses)
         if not result.records and not self._pending_writes:
-            self._answer(result.responses_after_commit)
+            self._record_responses(result.responses_after_commit)
         else:
             self._pending_writes.append((len(self.log), result.responses_after_commit, result.write_event))
 
@@ -138,11 +138,11 @@ class CoordinatorHarness:
             end, responses, written = self._pending_writes.popleft()
             self.committed = end
             self.coordinator.advance_high_watermark(end)
-            self._answer(responses)
+            self._record_responses(responses)
             if written is not None:
                 self.take(self.coordinator.on_written(written, ErrorCode.none, self.now_ms))
 
-    def _answer(self, responses: list[tuple[int, Response]]) -> None:
+    def _record_responses(self, responses: list[tuple[int, Response]]) -> None:
         for token, response in responses:
             assert token not in self.responses, f"{token} has two responses: {self.responses[token]}, {response}"
             self.responses[token] = response

@@ -48,12 +48,12 @@ def test_kept_partitions_keep_their_assignment_epoch() -> None:
 
 def test_member_keeps_its_epoch_until_it_has_revoked() -> None:
     member = ConsumerMember("m", 3, 2, assigned={A: {0: 2, 1: 3}})
-    asked = result(member, 5, {A: {0}, B: {0}}, None)
-    assert (asked.epoch, asked.state) == (3, MemberState.UNREVOKED_PARTITIONS)
-    assert (asked.assigned, asked.revoking) == ({A: {0: 2}}, {A: {1: 3}})
-    assert result(asked, 5, {A: {0}, B: {0}}, None) is asked
-    assert result(asked, 5, {A: {0}, B: {0}}, {A: (0, 1)}) is asked
-    done = result(asked, 5, {A: {0}, B: {0}}, {A: (0,)})
+    revoking_member = result(member, 5, {A: {0}, B: {0}}, None)
+    assert (revoking_member.epoch, revoking_member.state) == (3, MemberState.UNREVOKED_PARTITIONS)
+    assert (revoking_member.assigned, revoking_member.revoking) == ({A: {0: 2}}, {A: {1: 3}})
+    assert result(revoking_member, 5, {A: {0}, B: {0}}, None) is revoking_member
+    assert result(revoking_member, 5, {A: {0}, B: {0}}, {A: (0, 1)}) is revoking_member
+    done = result(revoking_member, 5, {A: {0}, B: {0}}, {A: (0,)})
     assert (done.epoch, done.state, done.revoking) == (5, MemberState.STABLE, {})
     assert done.assigned == {A: {0: 2}, B: {0: 5}}
 
@@ -79,9 +79,9 @@ def test_partition_in_revocation_can_be_reassigned_to_its_owner() -> None:
 
 def test_unsubscribed_topics_are_revoked() -> None:
     member = ConsumerMember("m", 3, 2, assigned={A: {0: 2}, B: {0: 3}})
-    asked = result(member, 3, {A: {0}, B: {0}}, None, reads=(A,), changed=True)
-    assert (asked.epoch, asked.state) == (3, MemberState.UNREVOKED_PARTITIONS)
-    assert (asked.assigned, asked.revoking) == ({A: {0: 2}}, {B: {0: 3}})
+    revoking_member = result(member, 3, {A: {0}, B: {0}}, None, reads=(A,), changed=True)
+    assert (revoking_member.epoch, revoking_member.state) == (3, MemberState.UNREVOKED_PARTITIONS)
+    assert (revoking_member.assigned, revoking_member.revoking) == ({A: {0: 2}}, {B: {0: 3}})
     assert result(member, 5, {A: {0}, B: {0}}, {A: (0,)}, reads=(A,)).assigned == {A: {0: 2}}
 
 

@@ -101,14 +101,14 @@ class TestDeadProcess:
 
 
 class TestNoRefusal:
-    @pytest.mark.parametrize("answer", [ProbeResult.CONNECTED, ProbeResult.UNREACHABLE])
+    @pytest.mark.parametrize("probe_result", [ProbeResult.CONNECTED, ProbeResult.UNREACHABLE])
     @pytest.mark.parametrize("moment", [0.0, 0.1, 0.29])
-    def test_broker_that_does_not_refuse_keeps_its_session(self, answer: ProbeResult, moment: float) -> None:
+    def test_broker_that_does_not_refuse_keeps_its_session(self, probe_result: ProbeResult, moment: float) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
         detection.pass_time(moment)
-        detection.ports[2] = answer
+        detection.ports[2] = probe_result
         detection.pass_time(0.2)
         # Too late: what was seen once cannot be unseen.
         detection.ports[2] = ProbeResult.REFUSED
@@ -495,7 +495,7 @@ happenings = st.one_of(
     st.tuples(st.just("pass"), st.floats(0.001, 0.5)),
     st.tuples(st.just("stall"), st.floats(0.01, 0.5)),
     st.tuples(
-        st.sampled_from(["close", "beat", "open", "shut", "silent", "restart"]), st.sampled_from([1, 2, 3, 4, 5])
+        st.sampled_from(["close", "beat", "open", "shut", "unreachable", "restart"]), st.sampled_from([1, 2, 3, 4, 5])
     ),
     st.tuples(st.sampled_from(["lose", "regain"]), st.just(0)),
 )
@@ -534,7 +534,7 @@ def test_reachable_broker_is_never_fenced(life: list[tuple[str, float]]) -> None
             case "shut" if detection.ports.get(broker_id) is not ProbeResult.REFUSED:
                 last_sign[broker_id] = detection.now
                 detection.ports[broker_id] = ProbeResult.REFUSED
-            case "open" | "silent":
+            case "open" | "unreachable":
                 detection.ports[broker_id] = ProbeResult.CONNECTED if what == "open" else ProbeResult.UNREACHABLE
             case "restart":
                 last_sign[broker_id] = detection.now

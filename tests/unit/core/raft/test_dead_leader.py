@@ -57,9 +57,9 @@ def test_pre_votes_are_repeated_while_the_leader_refuses() -> None:
         single.wait(19)
         assert single.machine.role_name == "Follower"
         single.wait(1)
-    asked = single.sent(messages.VoteRequest)
+    sent_votes = single.sent(messages.VoteRequest)
     single.step(events.ConnectionUp(2))
-    for send, _ in asked:
+    for send, _ in sent_votes:
         single.respond(send, messages.VoteResponse(leader_id=2, leader_epoch=1))
     single.wait(100)
     assert single.machine.role_name == "Follower"

@@ -1,4 +1,4 @@
-"""Who is given a vote, and what has to be durable before anybody hears of it."""
+"""Which candidates get a vote, and what has to be durable before a response or request is sent."""
 
 import pytest
 
@@ -9,9 +9,9 @@ from tests.raft.world import key_of
 
 
 def granted(single: Single, request: messages.VoteRequest) -> bool:
-    answer = single.request(request, messages.VoteResponse)
-    assert not answer.error
-    return answer.vote_granted
+    response = single.request(request, messages.VoteResponse)
+    assert not response.error
+    return response.vote_granted
 
 
 # Votes
@@ -92,8 +92,8 @@ def test_invalid_vote_requests_are_rejected() -> None:
         vote_request(cluster_id="another", epoch=4): ErrorCode.inconsistent_cluster_id,
     }
     for request, error in refusals.items():
-        answer = single.request(request, messages.VoteResponse)
-        assert (answer.error, answer.vote_granted) == (error, False), request
+        response = single.request(request, messages.VoteResponse)
+        assert (response.error, response.vote_granted) == (error, False), request
     assert single.machine.epoch == 3
 
 
@@ -145,17 +145,19 @@ def test_leader_grants_no_pre_vote() -> None:
 def test_pre_votes_then_votes_then_leadership() -> None:
     single = Single(log=(1, 1))
     single.wait(1000)
-    asked = single.sent(messages.VoteRequest)
-    assert [send.destination for send, _ in asked] == [2, 3]
-    assert {(request.pre_vote, request.replica_epoch, request.last_offset) for _, request in asked} == {(True, 1, 2)}
+    sent_votes = single.sent(messages.VoteRequest)
+    assert [send.destination for send, _ in sent_votes] == [2, 3]
+    assert {(request.pre_vote, request.replica_epoch, request.last_offset) for _, request in sent_votes} == {
+        (True, 1, 2)
+    }
     assert not single.all(effects.PersistQuorumState)
-    single.respond(asked[0][0], messages.VoteResponse(leader_epoch=1, vote_granted=True))
+    single.respond(sent_votes[0][0], messages.VoteResponse(leader_epoch=1, vote_granted=True))
     assert single.machine.role_name == "Candidate"
     assert single.one(effects.PersistQuorumState).state == state(2, voted=1)
-    asked = single.sent(messages.VoteRequest)
-    assert {(request.pre_vote, request.replica_epoch) for _, request in asked} == {(False, 2)}
+    sent_votes = single.sent(messages.VoteRequest)
+    assert {(request.pre_vote, request.replica_epoch) for _, request in sent_votes} == {(False, 2)}
     assert single.is_before(effects.PersistQuorumState, effects.Send)
-    single.respond(asked[1][0], messages.VoteResponse(leader_epoch=2, vote_granted=True))
+    single.respond(sent_votes[1][0], messages.VoteResponse(leader_epoch=2, vote_granted=True))
     assert single.machine.is_leader
     assert single.one(effects.PersistQuorumState).state.leader_id == 1
     assert single.is_before(effects.PersistQuorumState, effects.Append)

@@ -103,7 +103,7 @@ def test_view_equals_a_model_of_the_log(steps: list[tuple[str, int, int]]) -> No
 
 @given(STEPS, st.lists(st.integers(1, 4), max_size=8))
 def test_diverging_fetcher_finds_the_common_prefix(steps: list[tuple[str, int, int]], others: list[int]) -> None:
-    """By as many answers as it takes, and never below it."""
+    """It may take several diverging responses, and never truncates below that prefix."""
     view, model = play([step for step in steps if step[0] in ("append", "truncate")])
     fetcher = view_of(*sorted(others))
     epochs = sorted(others)

@@ -59,22 +59,22 @@ def voter_ids(single: Single) -> list[int]:
 
 def test_added_voter_counts_at_append_and_is_acknowledged_at_commit() -> None:
     single = leader()
-    asked = single.receive(add())
+    request_id = single.receive(add())
     assert single.sent(messages.ApiVersionsRequest)[0][0].destination == 4
     versions_known(single)
     assert written_voters(single) == voter_ids(single) == [1, 2, 3, 4]
     single.sync()
     fetch(single, 2)
-    assert not [one for one in single.all(effects.Respond) if one.request_id == asked]
+    assert not [one for one in single.all(effects.Respond) if one.request_id == request_id]
     fetch(single, 3)
-    assert single.response_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
+    assert single.response_to(request_id, messages.AddRaftVoterResponse).error is ErrorCode.none
 
 
 def test_early_response_is_sent_at_append() -> None:
     single = leader()
-    asked = single.receive(add(ack_when_committed=False))
+    request_id = single.receive(add(ack_when_committed=False))
     versions_known(single)
-    assert single.response_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
+    assert single.response_to(request_id, messages.AddRaftVoterResponse).error is ErrorCode.none
     assert single.request(remove(), messages.RemoveRaftVoterResponse).error is ErrorCode.request_timed_out
 
 
@@ -94,9 +94,9 @@ def test_early_response_is_sent_at_append() -> None:
     ],
 )
 def test_invalid_additions_are_rejected(request_: messages.AddRaftVoterRequest, error: ErrorCode, text: str) -> None:
-    answer = leader().request(request_, messages.AddRaftVoterResponse)
-    assert answer.error is error
-    assert text in (answer.error_message or "")
+    response = leader().request(request_, messages.AddRaftVoterResponse)
+    assert response.error is error
+    assert text in (response.error_message or "")
 
 
 @pytest.mark.parametrize(
@@ -110,26 +110,26 @@ def test_invalid_additions_are_rejected(request_: messages.AddRaftVoterRequest, 
 )  # fmt: skip
 def test_new_voter_must_support_the_kraft_version(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
-    asked = single.receive(add())
+    request_id = single.receive(add())
     versions_known(single, **fields)
-    assert single.response_to(asked, messages.AddRaftVoterResponse).error is error
+    assert single.response_to(request_id, messages.AddRaftVoterResponse).error is error
     assert voter_ids(single) == [1, 2, 3]
 
 
 def test_a_new_voter_must_be_caught_up() -> None:
     single = leader()
-    asked = single.receive(add(5))
+    request_id = single.receive(add(5))
     versions_known(single)
-    answer = single.response_to(asked, messages.AddRaftVoterResponse)
-    assert answer.error is ErrorCode.request_timed_out
-    assert "lagging behind" in (answer.error_message or "")
+    response = single.response_to(request_id, messages.AddRaftVoterResponse)
+    assert response.error is ErrorCode.request_timed_out
+    assert "lagging behind" in (response.error_message or "")
 
 
 def test_addition_times_out() -> None:
     single = leader()
-    asked = single.receive(add())
+    request_id = single.receive(add())
     single.wait(SETTINGS.request_timeout_ms)
-    assert single.response_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.request_timed_out
+    assert single.response_to(request_id, messages.AddRaftVoterResponse).error is ErrorCode.request_timed_out
     single.receive(remove())
     assert written_voters(single) == [1, 2]
 
@@ -139,24 +139,24 @@ def test_addition_times_out() -> None:
 
 def test_removed_voter_does_not_count() -> None:
     single = leader()
-    asked = single.receive(remove(3))
+    request_id = single.receive(remove(3))
     assert written_voters(single) == [1, 2]
     single.sync()
     fetch(single, 3)
     assert not single.all(effects.HighWatermarkAdvanced)
     fetch(single, 2)
-    assert single.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
+    assert single.response_to(request_id, messages.RemoveRaftVoterResponse).error is ErrorCode.none
 
 
 def test_leader_that_removes_itself_leads_until_the_commit() -> None:
     single = leader()
-    asked = single.receive(remove(1))
+    request_id = single.receive(remove(1))
     assert written_voters(single) == [2, 3]
     single.sync()
     fetch(single, 2)
     assert single.machine.is_leader
     fetch(single, 3)
-    assert single.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
+    assert single.response_to(request_id, messages.RemoveRaftVoterResponse).error is ErrorCode.none
     assert single.machine.role_name == "Resigned"
     assert {send.destination for send, _ in single.sent(messages.EndQuorumEpochRequest)} == {2, 3}
 
@@ -202,16 +202,16 @@ def test_one_voter_change_at_a_time() -> None:
     single = leader()
     single.receive(add())
     for request, kind in ((add(5), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
-        answer = single.request(request, kind)
-        assert answer.error is ErrorCode.request_timed_out
-        assert "previous voter change" in (answer.error_message or "")
+        response = single.request(request, kind)
+        assert response.error is ErrorCode.request_timed_out
+        assert "previous voter change" in (response.error_message or "")
 
 
 def test_no_voter_change_before_the_first_commit_of_the_epoch() -> None:
     single = leader(is_confirmed=False)
-    answer = single.request(remove(), messages.RemoveRaftVoterResponse)
-    assert answer.error is ErrorCode.request_timed_out
-    assert "establish HWM" in (answer.error_message or "")
+    response = single.request(remove(), messages.RemoveRaftVoterResponse)
+    assert response.error is ErrorCode.request_timed_out
+    assert "establish HWM" in (response.error_message or "")
 
 
 def test_no_voter_change_before_the_last_one_is_committed() -> None:
@@ -219,26 +219,26 @@ def test_no_voter_change_before_the_last_one_is_committed() -> None:
     single.receive(remove(3))
     single.receive(fetch_request(replica=2, epoch=1, end=(3, 1), max_wait_ms=0))
     single.wait(SETTINGS.request_timeout_ms)
-    answer = single.request(remove(2), messages.RemoveRaftVoterResponse)
-    assert answer.error is ErrorCode.request_timed_out
-    assert "commit the latest voter change at Optional[3] with HWM 3" in (answer.error_message or "")
+    response = single.request(remove(2), messages.RemoveRaftVoterResponse)
+    assert response.error is ErrorCode.request_timed_out
+    assert "commit the latest voter change at Optional[3] with HWM 3" in (response.error_message or "")
 
 
 def test_static_voters_cannot_change() -> None:
     single = leader(kraft_version=0)
     for request, kind in ((add(), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
-        answer = single.request(request, kind)
-        assert answer.error is ErrorCode.unsupported_version
-        assert "kraft.version feature is 0" in (answer.error_message or "")
+        response = single.request(request, kind)
+        assert response.error is ErrorCode.unsupported_version
+        assert "kraft.version feature is 0" in (response.error_message or "")
 
 
 def test_only_the_leader_changes_voters() -> None:
     single = Single(kraft_version=1, found=state(3, leader=2))
     assert single.request(add(), messages.AddRaftVoterResponse).error is ErrorCode.not_leader_or_follower
     deposed = leader()
-    asked = deposed.receive(remove())
+    request_id = deposed.receive(remove())
     deposed.receive(begin_request(2, 2))
-    assert deposed.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.not_leader_or_follower
+    assert deposed.response_to(request_id, messages.RemoveRaftVoterResponse).error is ErrorCode.not_leader_or_follower
 
 
 # Updating
@@ -278,8 +278,8 @@ def test_updated_voter_endpoints_are_written() -> None:
 )  # fmt: skip
 def test_invalid_updates_are_rejected(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
-    answer = single.request(update(**fields), messages.UpdateRaftVoterResponse)
-    assert (answer.error, answer.leader_id) == (error, 1)
+    response = single.request(update(**fields), messages.UpdateRaftVoterResponse)
+    assert (response.error, response.leader_id) == (error, 1)
     assert not single.all(effects.Append)
 
 
@@ -322,7 +322,7 @@ def test_only_the_leader_upgrades_the_kraft_version() -> None:
 # A follower's side
 
 
-def answer_fetches(single: Single) -> None:
+def respond_to_fetches(single: Single) -> None:
     """For longer than it takes until a follower has something else to say."""
     for _ in range(2):
         single.now_ms += 1500
@@ -332,7 +332,7 @@ def answer_fetches(single: Single) -> None:
 def test_voter_with_new_endpoints_sends_an_update() -> None:
     single = Single(kraft_version=1, moved_to=7)
     single.follow()
-    answer_fetches(single)
+    respond_to_fetches(single)
     send, request = single.sent(messages.UpdateRaftVoterRequest)[0]
     assert request.endpoints == registration(7, with_directory=True).endpoints
     single.respond(send, messages.UpdateRaftVoterResponse(leader_id=2, leader_epoch=1))
@@ -343,18 +343,18 @@ def test_voter_with_new_endpoints_sends_an_update() -> None:
 def test_static_voter_sends_its_details_once(error: ErrorCode) -> None:
     single = Single()
     single.follow()
-    answer_fetches(single)
+    respond_to_fetches(single)
     send = single.sent(messages.UpdateRaftVoterRequest)[0][0]
     single.respond(send, messages.UpdateRaftVoterResponse(error=error, leader_id=2, leader_epoch=1))
-    answer_fetches(single)
-    answer_fetches(single)
+    respond_to_fetches(single)
+    respond_to_fetches(single)
     assert not single.sent(messages.UpdateRaftVoterRequest)
 
 
 def test_unchanged_voter_only_fetches() -> None:
     single = Single(kraft_version=1)
     single.follow()
-    answer_fetches(single)
+    respond_to_fetches(single)
     assert [type(send.message) for send in single.all(effects.Send)] == [messages.FetchRequest]
 
 
@@ -363,14 +363,16 @@ def test_unchanged_voter_only_fetches() -> None:
     [((2, 3), messages.AddRaftVoterRequest), ((1, 2, 3), messages.RemoveRaftVoterRequest)],
 )
 def test_auto_join(voters: tuple[int, ...], kind: type) -> None:
-    """It asks to be added; and before that to be removed, if it is known with a disk that is gone."""
+    """It requests to be added, and first to be removed if the voter set has it with another directory ID."""
     settings = replace(SETTINGS, auto_join=True)
     single = Single(kraft_version=1, voters=voters, settings=settings, directory=9)
     single.follow()
-    answer_fetches(single)
+    respond_to_fetches(single)
     assert single.sent(kind)
-    answer = messages.AddRaftVoterResponse if kind is messages.AddRaftVoterRequest else messages.RemoveRaftVoterResponse
-    single.respond(single.last(kind), answer(error=ErrorCode.request_timed_out))
-    answer_fetches(single)
+    response = (
+        messages.AddRaftVoterResponse if kind is messages.AddRaftVoterRequest else messages.RemoveRaftVoterResponse
+    )
+    single.respond(single.last(kind), response(error=ErrorCode.request_timed_out))
+    respond_to_fetches(single)
     assert single.sent(kind)
     assert single.machine.role_name == "Follower"

@@ -1,4 +1,4 @@
-"""A leader's answers to those who fetch, and what it takes from their questions."""
+"""A leader's responses to Fetch requests, and what it learns from the requests."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def leader(**fields: object) -> Single:
     return single
 
 
-def answer(single: Single, **fields: object) -> messages.FetchResponse:
+def fetch(single: Single, **fields: object) -> messages.FetchResponse:
     request = fetch_request(**{"epoch": single.machine.epoch, **fields})  # type: ignore[arg-type]
     return single.request(request, messages.FetchResponse)
 
@@ -31,24 +31,24 @@ def answer(single: Single, **fields: object) -> messages.FetchResponse:
 def test_majority_of_fetches_commits() -> None:
     single = leader(voters=(1, 2, 3, 4, 5))
     for replica in (2, 9):
-        answer(single, replica=replica, end=(1, 1), max_wait_ms=0)
+        fetch(single, replica=replica, end=(1, 1), max_wait_ms=0)
         assert not single.all(effects.HighWatermarkAdvanced)
-    assert answer(single, replica=3, end=(1, 1), max_wait_ms=0).high_watermark == 1
+    assert fetch(single, replica=3, end=(1, 1), max_wait_ms=0).high_watermark == 1
     assert single.one(effects.HighWatermarkAdvanced).offset == 1
     assert single.one(effects.LeadershipConfirmed).epoch == 1
 
 
 def test_records_of_older_epochs_commit_only_with_a_new_one() -> None:
     single = leader(log=(1, 1, 1))
-    assert answer(single, end=(3, 1), max_wait_ms=0).high_watermark == -1
-    assert answer(single, end=(4, 2), max_wait_ms=0).high_watermark == 4
+    assert fetch(single, end=(3, 1), max_wait_ms=0).high_watermark == -1
+    assert fetch(single, end=(4, 2), max_wait_ms=0).high_watermark == 4
 
 
 def test_unsynced_records_of_the_leader_do_not_count() -> None:
     single = leader()
     single.step(events.AppendRequested(1, 1, b""))
     change = single.one(effects.Append).change
-    answer(single, replica=2, end=(2, 1), max_wait_ms=0)
+    fetch(single, replica=2, end=(2, 1), max_wait_ms=0)
     assert single.machine.high_watermark == 1
     single.step(events.LogSynced(change))
     assert single.one(effects.HighWatermarkAdvanced).offset == 2
@@ -58,14 +58,14 @@ def test_followers_may_be_ahead_of_the_leaders_disk() -> None:
     single = leader()
     single.step(events.AppendRequested(1, 1, b""))
     for replica in (2, 3):
-        answer(single, replica=replica, end=(2, 1), max_wait_ms=0)
+        fetch(single, replica=replica, end=(2, 1), max_wait_ms=0)
     assert single.machine.high_watermark == 2
 
 
 def test_high_watermark_never_decreases() -> None:
     single = leader()
-    answer(single, end=(1, 1), max_wait_ms=0)
-    assert answer(single, end=(0, 0), max_wait_ms=0).high_watermark == 1
+    fetch(single, end=(1, 1), max_wait_ms=0)
+    assert fetch(single, end=(0, 0), max_wait_ms=0).high_watermark == 1
 
 
 # Waiting
@@ -94,7 +94,7 @@ def test_new_high_watermark_completes_a_pending_fetch() -> None:
     single = leader(voters=(1, 2))
     single.receive(fetch_request(replica=9, end=(1, 1), high_watermark=0))
     waiting = 1
-    answer(single, replica=2, end=(1, 1), max_wait_ms=0)
+    fetch(single, replica=2, end=(1, 1), max_wait_ms=0)
     assert single.response_to(waiting, messages.FetchResponse).high_watermark == 1
     single.receive(fetch_request(replica=9, end=(1, 1), high_watermark=messages.ANY_HIGH_WATERMARK))
     assert not single.all(effects.Respond)
@@ -133,7 +133,7 @@ def test_lost_leadership_fails_pending_fetches() -> None:
 )
 def test_diverging_fetch_gets_the_epoch_end(end: tuple[int, int], diverging: OffsetAndEpoch | None) -> None:
     single = leader(log=(1, 1, 3, 3))
-    response = answer(single, end=end, max_wait_ms=0)
+    response = fetch(single, end=end, max_wait_ms=0)
     assert response.diverging_epoch == diverging
     assert bool(single.all(effects.RespondWithRecords)) is (diverging is None)
 
@@ -144,7 +144,7 @@ def test_diverging_fetch_gets_the_epoch_end(end: tuple[int, int], diverging: Off
 )
 def test_fetch_before_the_log_start_gets_a_snapshot(end: tuple[int, int], is_behind: bool) -> None:
     single = leader(snapshot=SnapshotId(10, 2), log=(2, 3))
-    response = answer(single, end=end, max_wait_ms=0)
+    response = fetch(single, end=end, max_wait_ms=0)
     assert response.snapshot_id == (SnapshotId(10, 2) if is_behind else None)
     assert response.diverging_epoch is None
 
@@ -166,13 +166,13 @@ def test_fetch_before_the_log_start_gets_a_snapshot(end: tuple[int, int], is_beh
 )
 def test_invalid_fetches_are_rejected(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
-    response = answer(single, **fields)
+    response = fetch(single, **fields)
     assert (response.error, response.leader_id, response.leader_epoch) == (error, 1, 1)
 
 
 def test_followers_respond_with_the_leader() -> None:
     single = Single(found=state(3, leader=2))
-    response = answer(single, replica=3, epoch=3)
+    response = fetch(single, replica=3, epoch=3)
     assert (response.error, response.leader_id) == (ErrorCode.not_leader_or_follower, 2)
     assert response.leader_endpoints
     request = replace(fetch_request(replica=3, epoch=3), cluster_id="another")
@@ -181,7 +181,7 @@ def test_followers_respond_with_the_leader() -> None:
 
 def test_fetches_without_replica_id_do_not_count() -> None:
     single = leader(voters=(1, 2))
-    response = answer(single, replica=-1, end=(1, 1), max_wait_ms=0)
+    response = fetch(single, replica=-1, end=(1, 1), max_wait_ms=0)
     assert (response.error, response.high_watermark) == (ErrorCode.none, -1)
     assert not single.machine.describe().observers
 

@@ -25,10 +25,10 @@ def downloading(**fields: object) -> Single:
 
 def piece(single: Single, piece_data: bytes, at: int = 0, **fields: object) -> None:
     send = single.sent(messages.FetchSnapshotRequest)[0][0]
-    answer = messages.FetchSnapshotResponse(
+    response = messages.FetchSnapshotResponse(
         leader_id=2, leader_epoch=single.machine.epoch, snapshot_id=ID, size_bytes=10, position=at, data=piece_data
     )
-    single.respond(send, replace(answer, **fields))
+    single.respond(send, replace(response, **fields))
 
 
 def test_snapshot_is_downloaded_in_pieces() -> None:

@@ -62,8 +62,8 @@ def test_former_leader_resigns_after_a_restart() -> None:
 
 def test_observer_never_starts_an_election() -> None:
     single = Single(voters=(2, 3))
-    asked = single.sent(messages.FetchRequest)
-    assert [send.destination for send, _ in asked] == [2]
+    fetches = single.sent(messages.FetchRequest)
+    assert [send.destination for send, _ in fetches] == [2]
     single.wait(100_000)
     assert (single.machine.role_name, single.machine.epoch) == ("Unattached", 0)
 

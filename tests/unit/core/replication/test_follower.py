@@ -143,7 +143,7 @@ def test_diverging_log_is_truncated_where_epochs_diverge(own: tuple[int, ...], l
     state = follower(high_watermark=1)
     wanted = TruncateTo(offset, loses_committed=offset < 1)
     assert respond(state, log_of(*own), diverging=leader, high_watermark=9, first_offset=4) == wanted
-    assert state.high_watermark == 1, "nothing else of such an answer is believed"
+    assert state.high_watermark == 1, "the rest of a diverging response is ignored"
 
 
 def test_truncation_lowers_the_high_watermark() -> None:

@@ -159,7 +159,9 @@ def test_high_watermark_waits_for_joining_replicas() -> None:
     cluster = Cluster(isr=(1, 2), min_isr=1)
     cluster.fetch(2, 100)
     cluster.fetch(3, 95)
-    assert cluster.leader.high_watermark == 100, "not caught up: it holds nobody back"
+    assert cluster.leader.high_watermark == 100, (
+        "a replica that has not caught up does not hold back the high watermark"
+    )
     cluster.fetch(3, 100)
     cluster.leader.take_proposal(0.0)
     cluster.leader.on_append(110, 1.0)
@@ -425,10 +427,10 @@ def test_proposal_is_retried_after_other_errors(error: ErrorCode) -> None:
     assert leader.maximal_isr == (1, 2, 3)
 
 
-@pytest.mark.parametrize("answer", [CommittedIsr(6, 8, (1, 2, 3)), CommittedIsr(5, 6, (1, 2, 3))])
-def test_response_of_another_epoch_is_ignored(answer: CommittedIsr) -> None:
+@pytest.mark.parametrize("response", [CommittedIsr(6, 8, (1, 2, 3)), CommittedIsr(5, 6, (1, 2, 3))])
+def test_response_of_another_epoch_is_ignored(response: CommittedIsr) -> None:
     cluster = Cluster(isr=(1, 2))
-    cluster.leader.on_proposal_response(cluster.expand(), answer, 0.0)
+    cluster.leader.on_proposal_response(cluster.expand(), response, 0.0)
     assert (cluster.leader.isr, cluster.leader.partition_epoch) == ((1, 2), 7)
 
 

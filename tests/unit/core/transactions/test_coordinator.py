@@ -92,8 +92,8 @@ def test_end_without_an_open_transaction(state: str, commits: bool, epoch: int, 
         if state != "PrepareCommit":
             harness.mark()
     assert harness.state() == state
-    asked = ProducerIdentity(producer.producer_id, producer.producer_epoch + epoch)
-    response = harness.end(asked, commits=commits)
+    identity = ProducerIdentity(producer.producer_id, producer.producer_epoch + epoch)
+    response = harness.end(identity, commits=commits)
     assert response.error is expected
     if expected is NONE:
         assert response.producer == (1000, producer.producer_epoch + (1 if epoch == 0 else 0))
@@ -177,8 +177,8 @@ def test_verify_partitions() -> None:
     producer = harness.init().producer
     harness.add(producer, 0)
 
-    def verify(asked: ProducerIdentity, name: str = "t") -> VerifyPartitionsResponse:
-        response = harness.execute(VerifyPartitions(name, *asked, data(0, 5)))
+    def verify(identity: ProducerIdentity, name: str = "t") -> VerifyPartitionsResponse:
+        response = harness.execute(VerifyPartitions(name, *identity, data(0, 5)))
         assert isinstance(response, VerifyPartitionsResponse)
         return response
 

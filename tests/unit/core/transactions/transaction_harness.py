@@ -108,7 +108,7 @@ class TransactionHarness:
         if result.records and self.failing is None:
             self.log += [(encode_key(record), encode_value(record)) for record in result.records]
         for token, response in result.responses:
-            assert token not in self.responses, "answered twice"
+            assert token not in self.responses, f"{token} has two responses"
             self.responses[token] = response
         self.markers += result.markers
         if result.write_event is not None:
