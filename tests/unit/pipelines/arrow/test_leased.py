@@ -1,4 +1,4 @@
-"""Files under a lease, and all that may be wrong with them: then, and only from there on, brokers are asked."""
+"""Leased files and all that may be wrong with them: the reader then fetches from brokers, from that offset on."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -51,16 +51,16 @@ def with_epoch(built: bytes, offset: int, epoch: int) -> bytes:
 
 
 class Brokers:
-    """A PartitionSource that has everything, and remembers what it was asked for."""
+    """A PartitionSource that has every record, and records the requested ranges."""
 
     partition = PARTITION
     earliest_offset, end_offset, readable_offset = 0, 60, 60
 
     def __init__(self) -> None:
-        self.asked: list[tuple[int, int]] = []
+        self.requested: list[tuple[int, int]] = []
 
     def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
-        self.asked.append((from_offset, to_offset))
+        self.requested.append((from_offset, to_offset))
         data = memoryview(b"".join(batch(offset) for offset in range(from_offset // 10 * 10, to_offset, 10)))
         yield Chunk(data, parse_batches(data), None)
 
@@ -98,14 +98,14 @@ def offsets(held: Lease, brokers: Brokers, start: int, end: int, **options: Any)
 def test_files_are_read_before_brokers(held: Lease) -> None:
     brokers, kept = Brokers(), []
     assert offsets(held, brokers, 0, 60, keep=kept.append) == list(range(60))
-    assert brokers.asked == [(40, 60)]
+    assert brokers.requested == [(40, 60)]
     assert kept == [held, held]
     for start, end in ((0, 40), (3, 7), (17, 23), (20, 40), (39, 40)):
         assert offsets(held, brokers, start, end) == list(range(start, end))
     part = held.part(25, 60)
     assert part is not None and len(part.files) == 1
     assert offsets(part, brokers, 25, 60) == list(range(25, 60))
-    assert brokers.asked == [(40, 60), (40, 60)]
+    assert brokers.requested == [(40, 60), (40, 60)]
     assert held.part(40, 60) is None
 
 
@@ -114,7 +114,7 @@ def test_offsets_outside_the_lease_come_from_brokers(held: Lease) -> None:
     # Deleted when the lease was granted: brokers say so.
     assert offsets(replace(held, log_start_offset=5), brokers, 0, 60) == list(range(60))
     assert offsets(replace(held, files=held.files[1:]), brokers, 10, 60) == list(range(10, 60))
-    assert brokers.asked == [(0, 60), (10, 60)]
+    assert brokers.requested == [(0, 60), (10, 60)]
 
 
 def missing(file: Path) -> None:
@@ -122,7 +122,7 @@ def missing(file: Path) -> None:
 
 
 def unreadable(file: Path) -> None:
-    """As for somebody who may not: nothing that could be opened as a file."""
+    """As for a user without permission: the path cannot be opened as a file."""
     file.unlink()
     file.symlink_to("/proc/1/mem")
 
@@ -164,8 +164,8 @@ def test_a_file_that_differs_from_the_lease_falls_back_to_brokers(
 
     assert offsets(held, brokers, 0, 60) == list(range(60))
 
-    # What the first file had is not asked for again.
-    assert brokers.asked == [(20, 60)]
+    # Records of the first file are not requested again.
+    assert brokers.requested == [(20, 60)]
     assert "Reading orders-0 from brokers from offset 20" in caplog.text
 
 
@@ -183,7 +183,7 @@ def test_a_file_modified_while_it_is_read_is_detected(held: Lease, monkeypatch: 
         opened.write(batch(30))
     assert second.stat().st_ino == state.st_ino and second.stat().st_size == state.st_size
     list(chunks)
-    assert brokers.asked == [(30, 40)]
+    assert brokers.requested == [(30, 40)]
 
 
 def test_aborted_records_are_skipped(held: Lease) -> None:
@@ -200,4 +200,4 @@ def test_aborted_records_are_skipped(held: Lease) -> None:
     later = of_producer.part(11, 20)
     assert later is not None and later.aborted == ()
     assert offsets(later, brokers, 11, 20) == list(range(11, 20))
-    assert not brokers.asked
+    assert not brokers.requested

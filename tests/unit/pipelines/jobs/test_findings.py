@@ -1,4 +1,4 @@
-"""What is wrong with an offset, and how it is told."""
+"""What is wrong with an offset, and how it is reported."""
 
 import pytest
 

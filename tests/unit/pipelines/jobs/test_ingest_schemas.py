@@ -172,8 +172,8 @@ def test_ingest_decodes_with_registry_schemas_and_adds_columns(job: Job) -> None
         (3, 2, "abc"),
         (4, 3, None),
     ]
-    asked = [path for path, _ in job.registry.requests]
-    assert len(asked) == len(set(asked)) == 4
+    paths = [path for path, _ in job.registry.requests]
+    assert len(paths) == len(set(paths)) == 4
     stored = [one.read_bytes() for one in job.table.rglob("*") if one.is_file()]
     assert not any(b"secret" in one or job.registry.address.encode() in one for one in stored)
 

@@ -27,10 +27,10 @@ def test_each_batch_is_counted_once() -> None:
 
 
 def test_reports_of_a_connect_server() -> None:
-    told = report(0, 4, 4, observedMetrics={"dead_letters": {"values": [2], "schema": {"type": "struct"}}})
-    told["sources"][0] |= {figure: told.pop(figure) for figure in ("numInputRows", "processedRowsPerSecond")}
+    progress = report(0, 4, 4, observedMetrics={"dead_letters": {"values": [2], "schema": {"type": "struct"}}})
+    progress["sources"][0] |= {figure: progress.pop(figure) for figure in ("numInputRows", "processedRowsPerSecond")}
     watch = QueryWatch("sink")
-    watch.take([told])
+    watch.take([progress])
     assert (watch.status.records, watch.status.dead_letters, watch.status.records_per_second) == (4, 2, 5.0)
 
 

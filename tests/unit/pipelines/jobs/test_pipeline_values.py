@@ -1,4 +1,4 @@
-"""Sources of a pipeline that are no JSON: by a schema in a file, or by a registry that the tasks ask."""
+"""Pipeline sources that are not JSON: the schema is in a file, or tasks request it from a registry."""
 
 import json
 import pickle
@@ -67,7 +67,7 @@ def test_tasks_decode_with_a_schema_registry(tmp_path: Path, monkeypatch: pytest
         assert rows[:3] == [(1, None), (2, None), (3, None)]
         assert rows[3] == (None, "does not start with a schema ID")
         assert len(registry.requests) == 1, "once for each schema"
-        # Not a dead letter: whoever registers it late has lost nothing.
+        # Not a dead letter: a schema that is registered late loses no records.
         with pytest.raises(SchemaMissing, match="schema 2 of a record: not found in the schema registry"):
             decoded(values, b"\0\0\0\0\2\x02")
         registry.trouble = 500

@@ -122,7 +122,7 @@ def test_a_rewrite_task_sets_keys_and_partitions() -> None:
     assert [one["source_offset"] for one in run(rows, erased=erased)] == [8]
     assert run(rows[:1], erased=erased, changes_keys=True) == []
 
-    # Counted, and not asked for a key.
+    # Doubles are counted, and need no key.
     doubles = [{**one, IS_DOUBLE: one["offset"] == 8} for one in rows]
     assert [one["source_offset"] for one in run(doubles, changes_keys=True)] == [7]
 
@@ -171,9 +171,9 @@ def test_a_switch_waits_until_the_source_is_idle(tmp_path: Path) -> None:
     one, other = {TopicPartition("t", 0): 5}, {TopicPartition("t", 0): 6}
     assert not switch.is_idle(one, one)
     now += IDLE_S / 2
-    assert not switch.is_idle(other, one), "somebody writes"
+    assert not switch.is_idle(other, one), "a producer writes"
     now += IDLE_S
-    assert not switch.is_idle(other, other), "silent, but not for long"
+    assert not switch.is_idle(other, other), "idle, but not for long enough"
     now += IDLE_S
     assert switch.is_idle(other, other)
     assert not switch.is_requested

@@ -128,7 +128,7 @@ def test_the_status_shows_running_stopped_and_failed_jobs(tmp_path: Path) -> Non
     def be_stopped(should_stop: Callable[[], bool]) -> None:
         seen.append(kept(state.directory))
         with pytest.raises(UserError, match="is still running"):
-            # It is asked, and goes on: this is the process that runs.
+            # This process receives the request and keeps running, because it is the holder.
             stop_holder(state.lock, 0.0)
         assert should_stop()
 

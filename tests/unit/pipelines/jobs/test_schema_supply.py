@@ -29,17 +29,17 @@ def supply(directory: Path, kind: ValueKind = ValueKind.REGISTRY, **changes: Any
 
 
 def test_a_schema_is_fetched_once_and_stored(tmp_path: Path, registry: FakeRegistry) -> None:
-    asked = supply(tmp_path, registry=f"http://{registry.address}")
-    asked.fetch_missing(0, {7})
+    schemas = supply(tmp_path, registry=f"http://{registry.address}")
+    schemas.fetch_missing(0, {7})
     kept = json.loads((tmp_path / "schemas" / "7.json").read_text())
     assert (kept["type"], json.loads(kept["text"])) == ("AVRO", LONG)
     assert "127.0.0.1" not in "".join(one.read_text() for one in (tmp_path / "schemas").iterdir())
 
 
 def test_missing_schemas_are_stored_for_one_batch(tmp_path: Path, registry: FakeRegistry) -> None:
-    asked = supply(tmp_path, registry=f"http://{registry.address}")
-    asked.fetch_missing(3, {7, 8})
-    assert asked.values(3).unknown == {8: "not found in the schema registry"}
+    schemas = supply(tmp_path, registry=f"http://{registry.address}")
+    schemas.fetch_missing(3, {7, 8})
+    assert schemas.values(3).unknown == {8: "not found in the schema registry"}
     # Meanwhile there is one, and the driver is another: the batch may have sent its dead letters.
     registry.responses["/schemas/ids/8"] = {"schema": json.dumps(LONG)}
     again = supply(tmp_path, registry=f"http://{registry.address}")
@@ -59,13 +59,13 @@ def test_missing_schemas_are_stored_for_one_batch(tmp_path: Path, registry: Fake
 def test_an_unavailable_registry_stops_the_job(tmp_path: Path, registry: FakeRegistry, trouble: int | None) -> None:
     registry.trouble = trouble
     address = registry.address if trouble else "127.0.0.1:1"
-    asked = supply(tmp_path, registry=f"http://ann:secret@{address}")
+    schemas = supply(tmp_path, registry=f"http://ann:secret@{address}")
     with pytest.raises(
         UserError, match=r"schema 7 for batch 5: schema registry request failed: .*Nothing of this"
     ) as raised:
-        asked.fetch_missing(5, {7})
+        schemas.fetch_missing(5, {7})
     assert "secret" not in str(raised.value)
-    assert not (tmp_path / "schemas").exists() and asked.values(5).unknown == {}
+    assert not (tmp_path / "schemas").exists() and schemas.values(5).unknown == {}
 
 
 def test_too_many_unknown_schemas_are_an_error(tmp_path: Path, registry: FakeRegistry) -> None:

@@ -12,7 +12,7 @@ from odradek.text.errors import UserError
 
 
 @pytest.mark.parametrize(
-    ("answer", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_402"', 8),
@@ -20,8 +20,8 @@ from odradek.text.errors import UserError
         ("", None),
     ],
 )
-def test_javas_version(answer: str, version: int | None) -> None:
-    assert major_version(answer) == version
+def test_javas_version(output: str, version: int | None) -> None:
+    assert major_version(output) == version
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_spark_errors_are_one_line(text: str, line: str) -> None:
 @pytest.mark.needs("pyarrow")
 def test_an_unreachable_connect_server_fails_at_once() -> None:
     with socket.socket() as taken:
-        # Bound, and nobody listens.
+        # The port is bound, but no process listens on it.
         taken.bind(("127.0.0.1", 0))
-        told = f"Cannot connect to a Spark Connect server at 127.0.0.1:{taken.getsockname()[1]}"
-        connect(f"sc://127.0.0.1:{taken.getsockname()[1]}", told)
+        message = f"Cannot connect to a Spark Connect server at 127.0.0.1:{taken.getsockname()[1]}"
+        connect(f"sc://127.0.0.1:{taken.getsockname()[1]}", message)
     connect("http://localhost", "URL must start with 'sc://'")
     with pytest.raises(UserError, match="--master and --remote are mutually exclusive"):
         spark_settings("local[2]", None, "sc://localhost")
@@ -69,7 +69,7 @@ def test_a_token_is_never_shown() -> None:
     assert "token" not in str(raised.value)
 
 
-def connect(remote: str, told: str) -> None:
+def connect(remote: str, message: str) -> None:
     settings = spark_settings(DEFAULT_MASTER, ["spark.sql.shuffle.partitions=2"], remote)
-    with pytest.raises(UserError, match=told), settings.session("test", Path("spark.log")):
+    with pytest.raises(UserError, match=message), settings.session("test", Path("spark.log")):
         pass

@@ -1,4 +1,4 @@
-"""Batches of a table count once, wholly, whoever else writes to it."""
+"""A table has each batch once and completely, even if other writers commit to it."""
 
 import json
 import os
@@ -139,7 +139,7 @@ def test_others_may_write_to_a_table_too(tmp_path: Path, monkeypatch: pytest.Mon
     table = new_table(library, tmp_path)
     opened, others = getattr(library.table, library.opens), iter(range(2))
 
-    def somebody_commits(self: Any) -> Any:
+    def commit_concurrently(self: Any) -> Any:
         found = opened(self)
         for _ in others:
             library.append(tmp_path, pa.table({"id": pa.array([9], pa.int64())}))
@@ -147,7 +147,7 @@ def test_others_may_write_to_a_table_too(tmp_path: Path, monkeypatch: pytest.Mon
         return found
 
     with monkeypatch.context() as planted:
-        planted.setattr(library.table, library.opens, somebody_commits)
+        planted.setattr(library.table, library.opens, commit_concurrently)
         table.commit("job", 0, [data_file(tmp_path, "ours.parquet", 1, 2)])
     assert library.count(tmp_path) == 4
     table.commit("other job", 0, [data_file(tmp_path, "other.parquet", 3)])
@@ -185,7 +185,7 @@ def test_the_library_does_not_put_a_batch_behind_another(tmp_path: Path, monkeyp
     def fails(self: Any, *arguments: Any, **more: Any) -> None:
         tried.append(arguments)
         if len(tried) < 3:
-            raise CommitFailedException("somebody was faster")
+            raise CommitFailedException("another writer committed first")
         commit(self, *arguments, **more)
 
     looked = []
@@ -204,7 +204,7 @@ def test_a_commit_with_unknown_outcome_checks_the_marker(tmp_path: Path, monkeyp
 
     def vanishes(self: Any, *arguments: Any, **more: Any) -> None:
         commit(self, *arguments, **more)
-        raise CommitStateUnknownException("the answer was lost")
+        raise CommitStateUnknownException("the response was lost")
 
     with monkeypatch.context() as planted:
         planted.setattr(CatalogTable, "_do_commit", vanishes)

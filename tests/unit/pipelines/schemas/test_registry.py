@@ -47,17 +47,17 @@ def test_other_http_errors_mean_an_unavailable_registry(
 
 
 @pytest.mark.parametrize(
-    "answer", [b"<html>", b"[]", {}, {"schema": "x", "references": 5}, {"schema": "x", "references": [{"name": "a"}]}]
+    "response", [b"<html>", b"[]", {}, {"schema": "x", "references": 5}, {"schema": "x", "references": [{"name": "a"}]}]
 )
-def test_invalid_registry_responses(registry: FakeRegistry, client: RegistryClient, answer: object) -> None:
-    registry.responses = {"/schemas/ids/1": answer}
+def test_invalid_registry_responses(registry: FakeRegistry, client: RegistryClient, response: object) -> None:
+    registry.responses = {"/schemas/ids/1": response}
     with pytest.raises(RegistryUnavailable):
         client.schema(1)
 
 
 def test_protobuf_source_from_a_registry_is_rejected(registry: FakeRegistry, client: RegistryClient) -> None:
-    told = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A {}'}
-    registry.responses = {"/schemas/ids/1": told, "/schemas/ids/1?format=serialized": told}
+    protobuf = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A {}'}
+    registry.responses = {"/schemas/ids/1": protobuf, "/schemas/ids/1?format=serialized": protobuf}
     with pytest.raises(RegistryUnavailable, match="format=serialized"):
         client.schema(1)
 

@@ -1,4 +1,4 @@
-"""The sink's protocol under a seeded scheduler: drivers die, or are replaced and go on, attempts are many, answers get
+"""The sink's protocol under a seeded scheduler: drivers die or are replaced, tasks retry, responses get
 lost. Every row must become visible once, and nothing may stay open.
 """
 
@@ -55,7 +55,7 @@ class Transaction:
 @dataclass
 class Brokers:
     random: Random
-    answers_lost: float
+    response_loss_rate: float
     transactions: dict[str, Transaction] = field(default_factory=dict)
     state: bytes | None = None
     visible: list[Row] = field(default_factory=list)
@@ -64,10 +64,10 @@ class Brokers:
     tickets: int = 17
 
     def handle(self, request: Request, rows: list[Row]) -> Any:
-        """Raises OutcomeUnknown now and then: what was asked for is done then, or not, or later."""
+        """Raises OutcomeUnknown at random; the request then takes effect at once, later or never."""
         if self.late and self.random.random() < 0.1:
             self._quietly(*self.late.pop(self.random.randrange(len(self.late))))
-        if self.random.random() < self.answers_lost:
+        if self.random.random() < self.response_loss_rate:
             what = self.random.randrange(3)
             if what == 0:
                 self._quietly(request, rows)
@@ -78,7 +78,7 @@ class Brokers:
 
     def settle(self) -> None:
         """What was on its way is done, and nothing gets lost any more."""
-        self.answers_lost = 0.0
+        self.response_loss_rate = 0.0
         while self.late:
             self._quietly(*self.late.pop())
 
@@ -133,7 +133,7 @@ class Brokers:
             self.producer_ids.append(self.random.randrange(10**9))
             one = self.transactions[name] = Transaction(Producer(self.producer_ids[-1], -1))
         if one.is_open:
-            # Whatever epoch the one has who asks.
+            # Whatever epoch the requesting producer has.
             self._complete(one, False)
         one.last_epoch = -1
         one.producer = one.producer._replace(epoch=one.producer.epoch + 1)
@@ -184,12 +184,12 @@ class Process:
             self._resume(lambda: next(self._steps))
             return
         try:
-            answer = self._brokers.handle(self._pending, self._rows)
+            response = self._brokers.handle(self._pending, self._rows)
         except (Fenced, EndedDifferently, OutcomeUnknown) as error:
             failure = error
             self._resume(lambda: self._steps.throw(failure))
         else:
-            self._resume(lambda: self._steps.send(answer))
+            self._resume(lambda: self._steps.send(response))
 
     def _resume(self, advance: Callable[[], Any]) -> None:
         try:
@@ -237,10 +237,10 @@ class Spark:
             if not unfinished:
                 return
             self.random.choice(unfinished).step()
-        raise AssertionError("somebody never comes to an end")
+        raise AssertionError("a process never ends")
 
     def _replace(self, old: Process, moment: int) -> None:
-        """Killed; or it goes on later, and does not know."""
+        """Kill the process, or freeze it: then it resumes later and does not know that it was replaced."""
         if self.random.random() < 0.4:
             old.is_over = True
         else:
@@ -445,7 +445,7 @@ def test_planted_bug_retried_task_id_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_planted_bug_shared_pool_entry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the partition told which: a stage that is run again has attempts with the numbers of those before."""
+    """As if the partition chose the entry: a stage that runs again repeats the attempt numbers of its first run."""
 
     def by_partition(generation: Generation) -> Iterator[Any]:
         yield TakeTicket(generation.sink)

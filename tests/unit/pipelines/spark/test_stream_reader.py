@@ -1,4 +1,4 @@
-"""Triggers and what happens to topics between them, with topics that are told what they are."""
+"""Triggers and what happens to topics between them, with topics that the test defines."""
 
 import json
 from typing import Any
@@ -19,30 +19,30 @@ from odradek.pipelines.spark.topics import Topics
 pytestmark = pytest.mark.needs("pyspark")
 
 
-class ToldTopics(Topics):
+class FixedTopics(Topics):
     """Topics without a cluster: (id, [(earliest, latest), …]) by name."""
 
     def __init__(self) -> None:
-        self.told: dict[str, tuple[str, list[tuple[int, int]]]] = {}
+        self.definitions: dict[str, tuple[str, list[tuple[int, int]]]] = {}
 
     def partitions(self, *, missing_is_none: bool = False) -> dict[TopicPartition, str]:
         return {
             TopicPartition(topic, number): topic_id
-            for topic, (topic_id, ends) in self.told.items()
+            for topic, (topic_id, ends) in self.definitions.items()
             for number in range(len(ends))
         }
 
     def earliest(self, partitions: Any) -> dict[TopicPartition, int]:
-        return {one: self.told[one.topic][1][one.partition][0] for one in partitions}
+        return {one: self.definitions[one.topic][1][one.partition][0] for one in partitions}
 
     def latest(self, partitions: Any) -> dict[TopicPartition, int]:
-        return {one: self.told[one.topic][1][one.partition][1] for one in partitions}
+        return {one: self.definitions[one.topic][1][one.partition][1] for one in partitions}
 
     def _offsets(self, timestamps: Any) -> dict[TopicPartition, int]:
         return self.earliest(timestamps)
 
 
-def reader(topics: ToldTopics, **options: str) -> StreamReader:
+def reader(topics: FixedTopics, **options: str) -> StreamReader:
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "startingoffsets": "earliest"} | options
     made = StreamReader(read_options(given, streaming=True), row_schema({}))
     made._opened = topics
@@ -50,18 +50,18 @@ def reader(topics: ToldTopics, **options: str) -> StreamReader:
 
 
 @pytest.fixture
-def topics() -> ToldTopics:
-    told = ToldTopics()
-    told.told = {"t": ("id-1", [(0, 100), (0, 300)])}
-    return told
+def topics() -> FixedTopics:
+    fixed = FixedTopics()
+    fixed.definitions = {"t": ("id-1", [(0, 100), (0, 300)])}
+    return fixed
 
 
 def form(*offsets: int, topic_id: str = "id-1") -> dict[str, Any]:
     return {"t": {"id": topic_id, "offsets": {str(number): offset for number, offset in enumerate(offsets)}}}
 
 
-def test_progress_is_committed_for_existing_partitions(topics: ToldTopics, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A coordinator would ask to try again, for half a minute, with what it does not know."""
+def test_progress_is_committed_for_existing_partitions(topics: FixedTopics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator would return a retriable error, for half a minute, for partitions that it does not know."""
     shown: list[dict[int, int]] = []
 
     class Shown:
@@ -76,9 +76,9 @@ def test_progress_is_committed_for_existing_partitions(topics: ToldTopics, monke
     query = reader(topics, **{"kafka.group.id": "mirror", "failondataloss": "false"})
     query.latestOffset(form(10, 20), ReadAllAvailable())
     query.commit(form(100, 300))
-    topics.told = {"t": ("id-1", [(0, 100)])}
+    topics.definitions = {"t": ("id-1", [(0, 100)])}
     query.latestOffset(form(99, 300), ReadAllAvailable())
-    topics.told = {"t": ("id-2", [(0, 20)])}
+    topics.definitions = {"t": ("id-2", [(0, 20)])}
     query.latestOffset(form(100, 300), ReadAllAvailable())
     query.commit(form(20, topic_id="id-2"))
     assert shown == [{0: 10, 1: 20}, {0: 100, 1: 300}, {0: 99}, {0: 20}]
@@ -89,7 +89,7 @@ def ranges(tasks: Any) -> list[tuple[int, int, int]]:
     return [(one.partition.partition, one.start, one.end) for one in found]
 
 
-def test_consecutive_triggers_read_consecutive_offsets(topics: ToldTopics) -> None:
+def test_consecutive_triggers_read_consecutive_offsets(topics: FixedTopics) -> None:
     source = reader(topics)
     start = source.initialOffset()
 
@@ -102,8 +102,8 @@ def test_consecutive_triggers_read_consecutive_offsets(topics: ToldTopics) -> No
     assert source.reportLatestOffset() == end
 
 
-def test_the_order_of_keys_is_stable(topics: ToldTopics) -> None:
-    topics.told = {"t": ("id-1", [(0, 1)] * 12), "a": ("id-2", [(0, 1)])}
+def test_the_order_of_keys_is_stable(topics: FixedTopics) -> None:
+    topics.definitions = {"t": ("id-1", [(0, 1)] * 12), "a": ("id-2", [(0, 1)])}
 
     text = json.dumps(reader(topics).latestOffset({}, ReadAllAvailable()))
 
@@ -111,7 +111,7 @@ def test_the_order_of_keys_is_stable(topics: ToldTopics) -> None:
     assert text.index('"2"') < text.index('"10"')
 
 
-def test_limits_of_a_trigger(topics: ToldTopics) -> None:
+def test_limits_of_a_trigger(topics: FixedTopics) -> None:
     source = reader(topics, maxoffsetspertrigger="40", minoffsetspertrigger="20")
     limit = source.getDefaultReadLimit()
     assert limit == ReadMaxRows(40)
@@ -125,10 +125,10 @@ def test_limits_of_a_trigger(topics: ToldTopics) -> None:
     assert impatient.latestOffset(form(100, 290), ReadMinRows(20)) == form(100, 300)
 
 
-def test_available_now_ends_at_the_initial_offsets(topics: ToldTopics) -> None:
+def test_available_now_ends_at_the_initial_offsets(topics: FixedTopics) -> None:
     source = reader(topics, maxoffsetspertrigger="250", minoffsetspertrigger="200")
     source.prepareForTriggerAvailableNow()
-    topics.told = {"t": ("id-1", [(0, 5_000), (0, 5_000), (0, 5_000)])}
+    topics.definitions = {"t": ("id-1", [(0, 5_000), (0, 5_000), (0, 5_000)])}
     limit = source.getDefaultReadLimit()
     seen, at = [], form(0, 0)
     while (following := source.latestOffset(at, limit)) != at:
@@ -139,22 +139,22 @@ def test_available_now_ends_at_the_initial_offsets(topics: ToldTopics) -> None:
     assert len(seen) == 2
 
 
-def test_partitions_that_are_added_start_at_earliest(topics: ToldTopics) -> None:
-    topics.told["t"][1].append((0, 50))
+def test_partitions_that_are_added_start_at_earliest(topics: FixedTopics) -> None:
+    topics.definitions["t"][1].append((0, 50))
     source = reader(topics)
 
     end = source.latestOffset(form(100, 300), ReadAllAvailable())
 
     assert ranges(source.partitions(form(100, 300), end)) == [(2, 0, 50)]
-    topics.told["t"][1][2] = (20, 50)
+    topics.definitions["t"][1][2] = (20, 50)
     with pytest.raises(DataLoss, match="starts at offset 20 instead of 0"):
         source.partitions(form(100, 300), end)
     lenient = reader(topics, failondataloss="false")
     assert ranges(lenient.partitions(form(100, 300), end)) == [(2, 20, 50)]
 
 
-def test_a_recreated_topic_is_data_loss(topics: ToldTopics) -> None:
-    topics.told["t"] = ("id-2", [(0, 150), (0, 300)])
+def test_a_recreated_topic_is_data_loss(topics: FixedTopics) -> None:
+    topics.definitions["t"] = ("id-2", [(0, 150), (0, 300)])
     with pytest.raises(DataLoss, match="deleted and recreated"):
         reader(topics).latestOffset(form(100, 300), ReadAllAvailable())
     lenient = reader(topics, failondataloss="false")
@@ -165,15 +165,15 @@ def test_a_recreated_topic_is_data_loss(topics: ToldTopics) -> None:
     assert ranges(lenient.partitions(form(100, 300), end)) == [(0, 0, 150), (1, 0, 300)]
 
 
-def test_missing_partitions_are_data_loss(topics: ToldTopics) -> None:
+def test_missing_partitions_are_data_loss(topics: FixedTopics) -> None:
     with pytest.raises(DataLoss, match="t-0 ends at offset 100, before the query's offset 101"):
         reader(topics).latestOffset(form(101, 300), ReadAllAvailable())
-    del topics.told["t"]
+    del topics.definitions["t"]
     with pytest.raises(DataLoss, match="Partitions t-0, t-1 no longer exist"):
         reader(topics).latestOffset(form(100, 300), ReadAllAvailable())
     assert reader(topics, failondataloss="false").latestOffset(form(100, 300), ReadAllAvailable()) == {}
 
 
-def test_a_checkpoint_of_another_query_is_rejected(topics: ToldTopics) -> None:
+def test_a_checkpoint_of_another_query_is_rejected(topics: FixedTopics) -> None:
     with pytest.raises(ValueError, match="may belong to another query"):
         reader(topics).latestOffset({"t": {"0": 5}}, ReadAllAvailable())
