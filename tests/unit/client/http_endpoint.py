@@ -18,7 +18,7 @@ def http_endpoint(path: str, body: bytes, status: int = 200) -> Iterator[int]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nobody listens."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))

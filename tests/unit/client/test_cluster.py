@@ -26,7 +26,7 @@ def test_any_broker_of_the_bootstrap_list_is_used() -> None:
 def test_unreachable_brokers_are_reported_at_once_with_all_reasons() -> None:
     first, second = closed_address(), closed_address()
     with Cluster([first, second], timeout_s=60) as cluster, pytest.raises(Unreachable) as caught:
-        cluster.retry("asking", cluster.layout)
+        cluster.retry("querying", cluster.layout)
     assert str(first) in str(caught.value)
     assert str(second) in str(caught.value)
 
@@ -45,45 +45,45 @@ def test_a_failed_connection_is_reopened() -> None:
         broker.handlers[METADATA] = in_turn([there, lambda *_: CLOSE_CONNECTION, there])
         with Cluster([broker.address]) as cluster:
             cluster.layout()
-            assert cluster.retry("asking", cluster.layout).brokers.keys() == {1}
+            assert cluster.retry("querying", cluster.layout).brokers.keys() == {1}
     assert len(broker.requests) == 3
 
 
 def test_retriable_errors_are_retried_until_the_deadline() -> None:
-    asked = []
+    attempts = []
 
     def refuse() -> None:
-        asked.append(1)
+        attempts.append(1)
         raise KafkaError(ErrorCode.not_controller, "election under way")
 
     with Cluster([closed_address()], timeout_s=1.0) as cluster, pytest.raises(TimedOut, match="election under way"):
-        cluster.retry("asking", refuse)
-    assert len(asked) > 2
+        cluster.retry("querying", refuse)
+    assert len(attempts) > 2
 
 
 def test_not_yet_is_retried() -> None:
     reasons = iter((NotYet("broker 2 is not there"), None))
 
-    def ask() -> str:
+    def query() -> str:
         reason = next(reasons)
         if reason:
             raise reason
         return "there"
 
     with Cluster([closed_address()]) as cluster:
-        assert cluster.retry("asking", ask) == "there"
+        assert cluster.retry("querying", query) == "there"
 
 
 def test_other_errors_are_not_retried() -> None:
-    asked = []
+    attempts = []
 
     def refuse() -> None:
-        asked.append(1)
+        attempts.append(1)
         raise KafkaError(ErrorCode.invalid_config, "no")
 
     with Cluster([closed_address()]) as cluster, pytest.raises(KafkaError, match="no"):
-        cluster.retry("asking", refuse)
-    assert asked == [1]
+        cluster.retry("querying", refuse)
+    assert attempts == [1]
 
 
 def test_a_broker_missing_from_metadata_is_not_available() -> None:

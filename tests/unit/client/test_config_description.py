@@ -50,8 +50,8 @@ def test_wait_until_applied_polls_all_brokers() -> None:
         with Cluster([broker.address], timeout_s=60.0) as cluster:
             wait_until_applied(cluster, ORDERS, "retention.ms", is_new)
             assert [one.value for one in describe_configs(cluster, ORDERS)] == ["new"]
-    asked = [request for request in broker.requests if hasattr(request, "resources")]
-    assert [request.resources[0].configuration_keys for request in asked] == [("retention.ms",)] * 3 + [None]
+    requests = [request for request in broker.requests if hasattr(request, "resources")]
+    assert [request.resources[0].configuration_keys for request in requests] == [("retention.ms",)] * 3 + [None]
 
 
 def test_wait_until_applied_times_out() -> None:

@@ -137,8 +137,10 @@ def test_only_failed_groups_are_retried() -> None:
 
     with scripted({ApiKey.OFFSET_FETCH: in_turn([first, committed(offset=9)])}) as broker:
         assert groups_of(broker).offsets(["a", "b"]) == {"a": {ORDERS: 7}, "b": {ORDERS: 9}}
-        asked = [[one.group_id for one in request.groups] for request in broker.requests if hasattr(request, "groups")]
-        assert asked == [["a", "b"], ["b"]]
+        requested = [
+            [one.group_id for one in request.groups] for request in broker.requests if hasattr(request, "groups")
+        ]
+        assert requested == [["a", "b"], ["b"]]
 
 
 def test_a_missing_coordinator_times_out() -> None:
@@ -270,10 +272,10 @@ def test_a_rejected_commit_is_not_retried() -> None:
     with scripted({ApiKey.OFFSET_COMMIT: in_turn(turns)}) as broker:
         with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
             groups_of(broker).commit("g", {ORDERS: 3})
-        asked = [request for request in broker.requests if hasattr(request, "generation_id_or_member_epoch")]
-    assert len(asked) == 2
-    assert (asked[0].generation_id_or_member_epoch, asked[0].member_id) == (-1, "")
-    assert asked[0].topics[0].partitions[0].committed_offset == 3
+        commits = [request for request in broker.requests if hasattr(request, "generation_id_or_member_epoch")]
+    assert len(commits) == 2
+    assert (commits[0].generation_id_or_member_epoch, commits[0].member_id) == (-1, "")
+    assert commits[0].topics[0].partitions[0].committed_offset == 3
 
 
 def test_groups_that_are_not_deleted_are_reported() -> None:

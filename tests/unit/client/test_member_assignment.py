@@ -15,7 +15,7 @@ def written(version: int, *, rest: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
 def test_all_versions_and_later_ones_are_decoded(version: int) -> None:
-    found = assigned_partitions(written(version, rest=b"what nobody knows yet"))
+    found = assigned_partitions(written(version, rest=b"fields of a later version"))
     assert found == (TopicPartition("orders", 0), TopicPartition("orders", 5))
 
 

@@ -22,7 +22,7 @@ from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 
 CLUSTER_ID = "scripted"
 REBALANCE = {"cause": "it came", "began_ms": 5, "ended_ms": None}
-ANSWER = {"node": 1, "cluster": CLUSTER_ID, "groups": [{"group": "g", "state": "Stable", "rebalances": [REBALANCE]}]}
+RESPONSE = {"node": 1, "cluster": CLUSTER_ID, "groups": [{"group": "g", "state": "Stable", "rebalances": [REBALANCE]}]}
 
 
 @contextmanager
@@ -57,25 +57,25 @@ def broker_with(http_address: str | None) -> Iterator[Cluster]:
             yield cluster
 
 
-def ask(cluster: Cluster) -> Any:
+def query(cluster: Cluster) -> Any:
     return query_node(cluster, CLUSTER_ID, 1, "127.0.0.1", "/v1/rebalances", timeout_s=5.0)
 
 
 @pytest.mark.parametrize("form", ["{port}", "127.0.0.1:{port}", ":{port}", "0.0.0.0:{port}", "[::]:{port}"])
 def test_forms_of_http_address(form: str) -> None:
-    with http_endpoint(PATH, json.dumps(ANSWER).encode()) as port, broker_with(form.format(port=port)) as cluster:
-        assert ask(cluster) == ANSWER
+    with http_endpoint(PATH, json.dumps(RESPONSE).encode()) as port, broker_with(form.format(port=port)) as cluster:
+        assert query(cluster) == RESPONSE
 
 
 @pytest.mark.parametrize("text", [None, "", "0", "127.0.0.1:0", "nonsense", "127.0.0.1:99999999"])
 def test_a_broker_without_a_usable_http_address(text: str | None) -> None:
     with broker_with(text) as cluster, pytest.raises(NoEndpoint):
-        ask(cluster)
+        query(cluster)
 
 
 def test_a_refused_connection_is_reported() -> None:
     with broker_with(str(free_ports(1)[0])) as cluster, pytest.raises(NoEndpoint, match="cannot connect to"):
-        ask(cluster)
+        query(cluster)
 
 
 HOSTILE = {
@@ -85,11 +85,11 @@ HOSTILE = {
     "deep": b"[" * 100_000,
     "no text": b"\xff\xfe",
     "without a node": b"{}",
-    "another node": json.dumps({**ANSWER, "node": 2}).encode(),
-    "another cluster": json.dumps({**ANSWER, "cluster": "other"}).encode(),
+    "another node": json.dumps({**RESPONSE, "node": 2}).encode(),
+    "another cluster": json.dumps({**RESPONSE, "cluster": "other"}).encode(),
     "no groups": json.dumps({"node": 1, "cluster": CLUSTER_ID}).encode(),
-    "odd groups": json.dumps({**ANSWER, "groups": 5}).encode(),
-    "odd times": json.dumps({**ANSWER, "groups": [{"group": "g", "rebalances": [{"cause": "x"}]}]}).encode(),
+    "odd groups": json.dumps({**RESPONSE, "groups": 5}).encode(),
+    "odd times": json.dumps({**RESPONSE, "groups": [{"group": "g", "rebalances": [{"cause": "x"}]}]}).encode(),
 }
 
 
@@ -101,15 +101,15 @@ def test_coordinators_with_invalid_responses_are_left_out(body: bytes) -> None:
 
 def test_http_errors_are_reported() -> None:
     with (
-        http_endpoint(PATH, json.dumps(ANSWER).encode(), 500) as port,
+        http_endpoint(PATH, json.dumps(RESPONSE).encode(), 500) as port,
         broker_with(str(port)) as cluster,
         pytest.raises(NoEndpoint, match="returned HTTP 500"),
     ):
-        ask(cluster)
+        query(cluster)
 
 
 def test_rebalances_are_returned_by_group() -> None:
     coordinator = Coordinator(1, Address("127.0.0.1", 1))
-    with http_endpoint(PATH, json.dumps(ANSWER).encode()) as port, broker_with(str(port)) as cluster:
+    with http_endpoint(PATH, json.dumps(RESPONSE).encode()) as port, broker_with(str(port)) as cluster:
         found = last_rebalances(cluster, [coordinator, coordinator], timeout_s=5.0)
     assert found == {coordinator: {"g": [Rebalance(cause="it came", began_ms=5, ended_ms=None)]}}

@@ -61,14 +61,14 @@ def altered(codes: dict[int, ErrorCode]) -> Handler:
 def test_many_reassignments_are_sent_in_several_requests() -> None:
     refusing = altered({7: ErrorCode.invalid_replica_assignment, 1700: ErrorCode.unknown_topic_or_partition})
     with scripted(ApiKey.ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
-        answered: list[int] = []
+        batch_sizes: list[int] = []
         wanted = {TopicPartition("orders", number): (1, 2) for number in range(2500)}
-        refusals = Reassignments(cluster).start(wanted, on_response=answered.append)
-        asked = [
+        refusals = Reassignments(cluster).start(wanted, on_response=batch_sizes.append)
+        requested = [
             one for request in broker.requests if hasattr(request, "timeout") for one in request.topics[0].partitions
         ]
-    assert answered == [1000, 1000, 500]
-    assert [one.partition_index for one in asked] == list(range(2500))
+    assert batch_sizes == [1000, 1000, 500]
+    assert [one.partition_index for one in requested] == list(range(2500))
     assert {str(partition): error.code for partition, error in refusals.items()} == {
         "orders-7": ErrorCode.invalid_replica_assignment,
         "orders-1700": ErrorCode.unknown_topic_or_partition,

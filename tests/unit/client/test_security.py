@@ -49,17 +49,17 @@ def broker() -> Iterator[ScriptedBroker]:
         yield made
 
 
-def ask(address: Address, security: Security) -> Any:
+def query_topics(address: Address, security: Security) -> Any:
     with Cluster([address], security=security, timeout_s=5) as cluster:
         return cluster.topics(["orders"])
 
 
 def test_sasl_logins_succeed_and_fail(broker: ScriptedBroker) -> None:
-    assert "orders" in ask(broker.address, Security(sasl=ANNA))
+    assert "orders" in query_topics(broker.address, Security(sasl=ANNA))
     with pytest.raises(NotAuthenticated, match="who are you"):
-        ask(broker.address, Security(sasl=Sasl(mechanism="PLAIN", username="anna", password="guess")))
+        query_topics(broker.address, Security(sasl=Sasl(mechanism="PLAIN", username="anna", password="guess")))
     with pytest.raises(NotAuthenticated, match="does not support SCRAM-SHA-256, only PLAIN"):
-        ask(broker.address, Security(sasl=Sasl(mechanism="SCRAM-SHA-256", username="anna", password="secret")))
+        query_topics(broker.address, Security(sasl=Sasl(mechanism="SCRAM-SHA-256", username="anna", password="secret")))
 
 
 class TlsFront:
@@ -106,9 +106,9 @@ def test_tls_accepts_only_trusted_certificates(broker: ScriptedBroker, certifica
         text = certificate.read_text()
         only_certificate = text[text.index("-----BEGIN CERTIFICATE") :]
         for tls in (Tls(authorities_file=str(certificate)), Tls(authorities=only_certificate, own=text)):
-            assert "orders" in ask(front.address, Security(tls=tls, sasl=ANNA))
+            assert "orders" in query_topics(front.address, Security(tls=tls, sasl=ANNA))
         with pytest.raises(NotAuthenticated, match="is not trusted"):
-            ask(front.address, Security(tls=Tls()))
+            query_topics(front.address, Security(tls=Tls()))
     finally:
         front.close()
 

@@ -24,7 +24,7 @@ PARTITION = {
 }
 
 
-def ask(monkeypatch: pytest.MonkeyPatch, address: str | None) -> Traffic:
+def query_traffic(monkeypatch: pytest.MonkeyPatch, address: str | None) -> Traffic:
     class Config:
         name = "http.address"
         value = address
@@ -48,7 +48,7 @@ def response_body(**changes: Any) -> bytes:
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "{}", "0.0.0.0:{}", ":{}", "[::]:{}"])
 def test_rates_are_returned_by_partition(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     with http_endpoint(PATH, response_body()) as port:
-        found = ask(monkeypatch, form.format(port))
+        found = query_traffic(monkeypatch, form.format(port))
     expected = Rates(bytes_in=10.5, bytes_out=2.0, replication_bytes_in=0.0, replication_bytes_out=21.0)
     assert found == Traffic(rates={1: {TopicPartition("t", 3): expected}}, unavailable={})
     assert (expected + expected).bytes_in == 21.0
@@ -56,12 +56,12 @@ def test_rates_are_returned_by_partition(monkeypatch: pytest.MonkeyPatch, form: 
 
 @pytest.mark.parametrize("address", [None, ""])
 def test_a_broker_without_http_address_is_unavailable(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
-    assert ask(monkeypatch, address).unavailable == {1: "http.address is not set"}
+    assert query_traffic(monkeypatch, address).unavailable == {1: "http.address is not set"}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "127.0.0.1:x", "a b:1"])
 def test_an_unusable_http_address_is_unavailable(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    assert ask(monkeypatch, address).rates == {}
+    assert query_traffic(monkeypatch, address).rates == {}
 
 
 @pytest.mark.parametrize(
@@ -77,18 +77,18 @@ def test_an_unusable_http_address_is_unavailable(monkeypatch: pytest.MonkeyPatch
 )
 def test_invalid_responses_are_unavailable(monkeypatch: pytest.MonkeyPatch, body: bytes, reason: str) -> None:
     with http_endpoint(PATH, body) as port:
-        found = ask(monkeypatch, f"127.0.0.1:{port}")
+        found = query_traffic(monkeypatch, f"127.0.0.1:{port}")
     assert found.rates == {}
     assert reason in found.unavailable[1]
 
 
 def test_an_endpoint_with_errors_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     with http_endpoint(PATH, b"no", status=503) as port:
-        assert "returned HTTP 503" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
-    assert "cannot connect to" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
+        assert "returned HTTP 503" in query_traffic(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
+    assert "cannot connect to" in query_traffic(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
 
 
 def test_the_response_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RESPONSE_BYTES_MAX", 10)
     with http_endpoint(PATH, response_body()) as port:
-        assert "200: 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").unavailable[1]
+        assert "200: 11 bytes" in query_traffic(monkeypatch, f"127.0.0.1:{port}").unavailable[1]

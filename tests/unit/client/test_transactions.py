@@ -154,9 +154,9 @@ def test_listings_are_sorted_and_loading_coordinators_are_retried() -> None:
     loading = listed(code=ErrorCode.coordinator_load_in_progress)
     with scripted({ApiKey.LIST_TRANSACTIONS: in_turn([loading, listed("b", "a")])}) as broker:
         found = Transactions(cluster_of(broker)).listings(duration_ms_min=5, pattern="a|b", producer_ids=[4])
-        asked = broker.requests[-1]
+        request = broker.requests[-1]
     assert [one.transactional_id for one in found] == ["a", "b"]
-    assert (asked.duration_filter, asked.transactional_id_pattern, asked.producer_id_filters) == (5, "a|b", (4,))
+    assert (request.duration_filter, request.transactional_id_pattern, request.producer_id_filters) == (5, "a|b", (4,))
 
 
 def test_abort_follows_the_leader_and_errors_are_final() -> None:
@@ -164,9 +164,9 @@ def test_abort_follows_the_leader_and_errors_are_final() -> None:
     with scripted({ApiKey.WRITE_TXN_MARKERS: in_turn(turns)}) as broker:
         with pytest.raises(KafkaError, match="INVALID_PRODUCER_EPOCH"):
             Transactions(cluster_of(broker)).abort(ORDERS, producer_id=4, producer_epoch=2, coordinator_epoch=0)
-        asked = [request.markers[0] for request in broker.requests if hasattr(request, "markers")]
-    assert len(asked) == 2
-    assert (asked[0].producer_id, asked[0].producer_epoch, asked[0].transaction_result) == (4, 2, False)
+        sent = [request.markers[0] for request in broker.requests if hasattr(request, "markers")]
+    assert len(sent) == 2
+    assert (sent[0].producer_id, sent[0].producer_epoch, sent[0].transaction_result) == (4, 2, False)
 
 
 @pytest.mark.parametrize(
