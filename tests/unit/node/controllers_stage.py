@@ -42,11 +42,11 @@ class SeenQuorum:
     def __init__(self) -> None:
         self.is_leader = False
         self.leader: Address | None = None
-        self.told: list[Callable[[], None]] = []
+        self.listeners: list[Callable[[], None]] = []
         self.high_watermark = 0
 
-    def on_leader_change(self, told: Callable[[], None]) -> None:
-        self.told.append(told)
+    def on_leader_change(self, listener: Callable[[], None]) -> None:
+        self.listeners.append(listener)
 
 
 class OwnController:
@@ -55,10 +55,10 @@ class OwnController:
     def __init__(self, stage: "Stage") -> None:
         self.stage = stage
         self.is_active = False
-        self.told: list[Callable[[Controller | None], None]] = []
+        self.listeners: list[Callable[[Controller | None], None]] = []
 
-    def on_activation(self, told: Callable[[Controller | None], None]) -> None:
-        self.told.append(told)
+    def on_activation(self, listener: Callable[[Controller | None], None]) -> None:
+        self.listeners.append(listener)
 
     def run(self, command: Command) -> Any:
         return self.stage.run(command) if self.is_active else not_controller(command)
@@ -184,12 +184,12 @@ class Stage:
     def see(self, name: str | None) -> None:
         """The broker learns of this leader."""
 
-        def hear() -> None:
+        def change_leader() -> None:
             self.quorum.leader = None if name is None else Address(name, PORT)
-            for told in self.quorum.told:
-                told()
+            for listener in self.quorum.listeners:
+                listener()
 
-        self.on(self.broker, hear)
+        self.on(self.broker, change_leader)
 
     def lead(self, name: str) -> None:
         self.activate(name)

@@ -67,7 +67,7 @@ class TestRemoteController:
         stage.check()
 
     @pytest.mark.parametrize(
-        ("host", "told"),
+        ("host", "expected"),
         [
             ("10.1.2.3", "10.1.2.3"),
             ("::ffff:10.1.2.3", "10.1.2.3"),
@@ -76,7 +76,7 @@ class TestRemoteController:
         ],
     )
     def test_envelope_contains_the_client_address(
-        self, world: World, monkeypatch: pytest.MonkeyPatch, host: str, told: str
+        self, world: World, monkeypatch: pytest.MonkeyPatch, host: str, expected: str
     ) -> None:
         seen: list[tuple[str | None, str]] = []
         load = envelope.load_handler
@@ -92,11 +92,11 @@ class TestRemoteController:
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
-        client = Client("somebody", host)
+        client = Client("client-1", host)
         outcome = stage.begin(lambda: stage.channel.forward(client, *CREATE_TOPICS, create_request()))
         world.run_for(0.1)
         assert error_of(outcome) is ErrorCode.none
-        assert seen == [("somebody", told)]
+        assert seen == [("client-1", expected)]
 
     def test_own_request_is_sent_directly(self, world: World) -> None:
         stage = Stage(world)
@@ -105,7 +105,9 @@ class TestRemoteController:
         outcome = beat(stage)
         world.run_for(0.1)
         assert outcome.result.error_code is ErrorCode.none
-        assert [heard[:2] for heard in stage.nodes["c1"].heartbeats] == [(1, stage.cluster.image.brokers[1].epoch)]
+        assert [heartbeat[:2] for heartbeat in stage.nodes["c1"].heartbeats] == [
+            (1, stage.cluster.image.brokers[1].epoch)
+        ]
 
     def test_all_requests_share_one_connection(self, world: World) -> None:
         stage = Stage(world)
@@ -121,15 +123,15 @@ class TestRemoteController:
         stage.open_channel()
         stage.lead("c1")
         messages = schema(*DESCRIBE_QUORUM)
-        answer = messages.new(
+        response = messages.new(
             "DescribeQuorumResponse", error_code=ErrorCode.none, error_message=None, topics=(), nodes=()
         )
-        stage.nodes["c1"].quorum.answered = answer
+        stage.nodes["c1"].quorum.response = response
         request = messages.new("DescribeQuorumRequest", topics=())
         outcome = stage.begin(lambda: stage.channel.handle(*DESCRIBE_QUORUM, request))
         world.run_for(0.1)
-        assert outcome.result == answer
-        assert stage.nodes["c1"].quorum.asked == [(55, 2, "CONTROLLER")]
+        assert outcome.result == response
+        assert stage.nodes["c1"].quorum.requests == [(55, 2, "CONTROLLER")]
 
     def test_closed_connection_is_retried(self, world: World) -> None:
         stage = Stage(world)
@@ -198,17 +200,17 @@ class TestWaitUntilApplied:
             observers=(),
         )
         topic = messages.new("TopicData", topic_name="__cluster_metadata", partitions=(partition,))
-        stage.nodes["c1"].quorum.answered = messages.new(
+        stage.nodes["c1"].quorum.response = messages.new(
             "DescribeQuorumResponse", error_code=ErrorCode.none, topics=(topic,)
         )
 
     def test_response_waits_until_the_change_is_applied(self, world: World) -> None:
         stage = Stage(world)
-        asked: list[int] = []
+        offsets: list[int] = []
         taken_up = asyncio.Event()
 
         async def wait_until_applied(offset: int) -> None:
-            asked.append(offset)
+            offsets.append(offset)
             await taken_up.wait()
 
         stage.open_channel(wait_until_applied=wait_until_applied)
@@ -216,7 +218,7 @@ class TestWaitUntilApplied:
         self.describe(stage)
         outcome = create(stage)
         world.run_for(0.5)
-        assert asked == [41]
+        assert offsets == [41]
         assert not outcome.is_done
         stage.on(stage.broker, taken_up.set)
         assert error_of(outcome) is ErrorCode.none
@@ -239,7 +241,7 @@ class TestWaitUntilApplied:
         stage = Stage(world)
 
         async def wait_until_applied(offset: int) -> None:
-            raise AssertionError("nobody has named an offset")
+            raise AssertionError("no response contains an offset")
 
         stage.open_channel(wait_until_applied=wait_until_applied)
         stage.lead("c1")
@@ -262,11 +264,11 @@ class TestWithoutAController:
         outcome = create(stage)
         world.run_for(30)
         assert not outcome.is_done
-        asked_at = world.now
+        started_at = world.now
         stage.lead("c2")
         world.run_for(1)
         assert error_of(outcome) is ErrorCode.none
-        assert outcome.ended_at is not None and outcome.ended_at - asked_at < 0.1
+        assert outcome.ended_at is not None and outcome.ended_at - started_at < 0.1
 
     @pytest.mark.parametrize("leader", [None, "c1", "nowhere"])
     def test_request_times_out(self, world: World, leader: str | None) -> None:
@@ -396,7 +398,7 @@ class TestFailover:
         stage.lead("c1")
         world.run_for(0.1)
         outcome = create(stage)
-        # Decided, and the answer is on its way, when the broker hears of another leader.
+        # The change is committed and the response is on its way when the broker learns of another leader.
         stage.activate("c2")
         stage.see("c2")
         world.run_for(0.5)
@@ -423,8 +425,8 @@ class TestLocalController:
 
         def activate() -> None:
             stage.own.is_active = True
-            for told in stage.own.told:
-                told(stage.cluster.controller)
+            for listener in stage.own.listeners:
+                listener(stage.cluster.controller)
 
         stage.on(stage.broker, activate)
         assert error_of(outcome) is ErrorCode.none
@@ -445,13 +447,13 @@ class TestLocalController:
         stage.open_channel()
         stage.quorum.is_leader = True
         messages = schema(*DESCRIBE_QUORUM)
-        stage.own_node.quorum.answered = messages.new(
+        stage.own_node.quorum.response = messages.new(
             "DescribeQuorumResponse", error_code=ErrorCode.none, error_message=None, topics=(), nodes=()
         )
         request = messages.new("DescribeQuorumRequest", topics=())
         outcome = stage.begin(lambda: stage.channel.handle(*DESCRIBE_QUORUM, request))
         assert outcome.result.error_code is ErrorCode.none
-        assert stage.own_node.quorum.asked == [(55, 2, "CONTROLLER")]
+        assert stage.own_node.quorum.requests == [(55, 2, "CONTROLLER")]
 
     def test_describe_quorum_times_out(self, world: World) -> None:
         stage = Stage(world)
@@ -463,42 +465,42 @@ class TestLocalController:
 
 
 class TestDisconnects:
-    def told(self, stage: Stage) -> list[float]:
+    def record_disconnects(self, stage: Stage) -> list[float]:
         moments: list[float] = []
         stage.open_channel().on_disconnect(lambda: moments.append(stage.world.now))
         return moments
 
     def test_new_leader_notifies_the_listener(self, world: World) -> None:
         stage = Stage(world)
-        told = self.told(stage)
+        disconnects = self.record_disconnects(stage)
         stage.see(None)
-        assert told == []
+        assert disconnects == []
         stage.lead("c1")
-        assert len(told) == 1
+        assert len(disconnects) == 1
         stage.lead("c2")
-        assert len(told) == 2
+        assert len(disconnects) == 2
 
     def test_closed_connection_notifies_the_listener(self, world: World) -> None:
         stage = Stage(world)
-        told = self.told(stage)
+        disconnects = self.record_disconnects(stage)
         stage.lead("c1")
         beat(stage)
         world.run_for(0.1)
-        told.clear()
+        disconnects.clear()
         stage.hang_up("c1")
         world.run_for(0.1)
-        assert len(told) == 1
+        assert len(disconnects) == 1
 
     def test_closed_connection_to_a_former_leader_is_ignored(self, world: World) -> None:
         stage = Stage(world)
-        told = self.told(stage)
+        disconnects = self.record_disconnects(stage)
         stage.lead("c1")
         beat(stage)
         world.run_for(0.1)
         stage.lead("c2")
-        told.clear()
+        disconnects.clear()
         stage.hang_up("c1")
         world.run_for(2)
         stage.on(stage.broker, stage.channel.close)
-        assert told == []
+        assert disconnects == []
         stage.check()

@@ -26,16 +26,16 @@ class Connection:
 
     def __init__(self) -> None:
         self.was_closed_here = False
-        self.told: list[Callable[[], None]] = []
+        self.listeners: list[Callable[[], None]] = []
 
-    def on_close(self, told: Callable[[], None]) -> None:
-        if told not in self.told:
-            self.told.append(told)
+    def on_close(self, listener: Callable[[], None]) -> None:
+        if listener not in self.listeners:
+            self.listeners.append(listener)
 
     def close(self, *, here: bool = False) -> None:
         self.was_closed_here = here
-        for told in self.told:
-            told()
+        for listener in self.listeners:
+            listener()
 
 
 class Stage:
@@ -192,7 +192,7 @@ def test_connection_has_one_close_listener(world: World) -> None:
     stage.serve()
     for _ in range(5):
         stage.beat(2)
-    assert len(stage.connections[2].told) == 1
+    assert len(stage.connections[2].listeners) == 1
 
 
 def test_stalled_controller_restarts_the_grace_period(world: World) -> None:
@@ -254,4 +254,4 @@ def test_detection_can_be_disabled(world: World) -> None:
     stage.kill(2)
     world.run_for(20)
     assert stage.fenced == []
-    assert stage.connections[2].told == []
+    assert stage.connections[2].listeners == []

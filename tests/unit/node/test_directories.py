@@ -1,4 +1,4 @@
-"""Directories are locked and proven to be this node's, all of them; no partition is begun anew beside lost data."""
+"""All directories are locked and must belong to this node; no partition that may be in an offline one is created."""
 
 import asyncio
 import errno

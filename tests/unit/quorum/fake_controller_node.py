@@ -84,13 +84,13 @@ class ManualClock:
 class ScriptedQuorum:
     def __init__(self) -> None:
         self.leader_id = NODE_ID
-        self.asked: list[tuple[int, int, str]] = []
-        self.answered: Message = None
+        self.requests: list[tuple[int, int, str]] = []
+        self.response: Message = None
 
     async def handle(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
-        self.asked.append((api_key, version, listener_name))
+        self.requests.append((api_key, version, listener_name))
         await asyncio.sleep(0)
-        return self.answered
+        return self.response
 
 
 class InlineExecutor:
@@ -117,7 +117,7 @@ class FakeControllerNode:
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         self.heartbeats.append((broker_id, broker_epoch, connection))
 
-    def ask(self, api_key: int, version: int, *, connection: ConnectionPort = NO_CONNECTION, **fields: Any) -> Any:
+    def request(self, api_key: int, version: int, *, connection: ConnectionPort = NO_CONNECTION, **fields: Any) -> Any:
         """The response as a client reads it: written with this version's schema and read again."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)

@@ -107,11 +107,11 @@ def test_torn_log_tail_loses_only_unacknowledged_changes(tmp_path: Path) -> None
 
 
 def test_subscribers_receive_changes_in_order_before_the_response(host: Host) -> None:
-    heard: list[tuple[int, tuple[str, ...]]] = []
+    changes: list[tuple[int, tuple[str, ...]]] = []
 
     async def subscriber(image: ClusterImage, delta: ImageDelta) -> None:
         await asyncio.sleep(0)
-        heard.append((image.offset, tuple(topic.name for topic in delta.topics_created)))
+        changes.append((image.offset, tuple(topic.name for topic in delta.topics_created)))
 
     async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
@@ -120,12 +120,12 @@ def test_subscribers_receive_changes_in_order_before_the_response(host: Host) ->
 
         async def create(name: str) -> None:
             await create_topics(quorum, name)
-            assert any(name in created for _, created in heard)
+            assert any(name in created for _, created in changes)
             assert name in quorum.image.topics_by_name
 
         await asyncio.gather(*map(create, names))
-        assert [name for _, created in heard for name in created] == names
-        assert [offset for offset, _ in heard] == sorted(offset for offset, _ in heard)
+        assert [name for _, created in changes for name in created] == names
+        assert [offset for offset, _ in changes] == sorted(offset for offset, _ in changes)
 
     host.run(scenario)
 
@@ -161,8 +161,8 @@ def test_after_a_failed_sync_nothing_is_acknowledged(host: Host) -> None:
     async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         host.executor.before = no_space
-        answers = await asyncio.gather(*(create_topics(quorum, name) for name in ("a", "b")))
-        assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.kafka_storage_error] * 2
+        responses = await asyncio.gather(*(create_topics(quorum, name) for name in ("a", "b")))
+        assert [response.topics[0].error_code for response in responses] == [ErrorCode.kafka_storage_error] * 2
         assert quorum.failed.result().errno == errno.ENOSPC
         host.executor.before = lambda: None
         later = await create_topics(quorum, "c")
@@ -327,8 +327,8 @@ class TestDiskErrors:
         async def scenario(quorum: Quorum) -> None:
             await register(quorum, host.directory_id)
             monkeypatch.setattr(QuorumStore, "append", broken)
-            answer = await asyncio.wait_for(create_topics(quorum, "a"), 20)
-            assert answer.topics[0].error_code is ErrorCode.kafka_storage_error
+            response = await asyncio.wait_for(create_topics(quorum, "a"), 20)
+            assert response.topics[0].error_code is ErrorCode.kafka_storage_error
             assert quorum.failed.result().errno == errno.EIO
             await asyncio.wait_for(quorum.stop(), 20)
 
@@ -346,7 +346,7 @@ class TestDiskErrors:
     def test_disk_error_during_a_fetch_fails_the_quorum(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async def scenario(quorum: Quorum) -> None:
             monkeypatch.setattr(QuorumStore, "read_cached", broken)
-            await asyncio.wait([asyncio.ensure_future(_ask(quorum, ApiKey.FETCH, _fetch(quorum)))], timeout=20)
+            await asyncio.wait([asyncio.ensure_future(_request(quorum, ApiKey.FETCH, _fetch(quorum)))], timeout=20)
             assert quorum.failed.result().errno == errno.EIO
             await asyncio.wait_for(quorum.stop(), 20)
 
@@ -375,11 +375,11 @@ def test_snapshot_deleted_during_a_fetch_is_not_found(tmp_path: Path) -> None:
         )
         cleaning = asyncio.ensure_future(quorum.driver.clean(forgetful, host.clock.now_ms + 100_000))
         # As a task, which starts after the cleaning: since Python 3.12 `wait_for` runs a coroutine at once.
-        asking = asyncio.ensure_future(_ask(quorum, ApiKey.FETCH_SNAPSHOT, request))
-        answer = await asyncio.wait_for(asking, 20)
+        fetching = asyncio.ensure_future(_request(quorum, ApiKey.FETCH_SNAPSHOT, request))
+        message = await asyncio.wait_for(fetching, 20)
         await cleaning
         assert not (host.metadata / removed.file_name).exists()
-        response = wire.read_response(ApiKey.FETCH_SNAPSHOT, answer, listener_name="CONTROLLER")
+        response = wire.read_response(ApiKey.FETCH_SNAPSHOT, message, listener_name="CONTROLLER")
         assert response.error is ErrorCode.snapshot_not_found
         assert not quorum.failed.done()
         await quorum.stop()
@@ -404,6 +404,6 @@ def _fetch(quorum: Quorum) -> FetchRequest:
     )
 
 
-async def _ask(quorum: Quorum, api_key: int, message: Any) -> Any:
+async def _request(quorum: Quorum, api_key: int, message: Any) -> Any:
     version = CONTROLLER_APIS[api_key].high
     return await quorum.handle(api_key, version, wire.write_request(schema(api_key, version), message), "CONTROLLER")

@@ -42,7 +42,7 @@ def test_outdated_fetch_is_not_sent_after_a_reconnect(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as slow, ScriptedNode() as quick:
             waiting: list[tuple[Node, int, int]] = []
-            slow.on_versions = lambda *asked: waiting.append(asked)
+            slow.on_versions = lambda *request: waiting.append(request)
             quick.on_versions = name_fetch
             places = [Address("localhost", slow.port), Address("localhost", quick.port)]
             to_slow, to_quick = bootstrap_ids(places)

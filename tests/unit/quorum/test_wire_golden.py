@@ -56,22 +56,22 @@ def is_wrong_twice(one: Recorded) -> bool:
     return one.api_key == ApiKey.FETCH and one.version < 13 and one.title.endswith("another cluster")
 
 
-HEARD = [one for one in RECORDED if not is_refused(one)]
+ACCEPTED = [one for one in RECORDED if not is_refused(one)]
 REFUSED = [one for one in RECORDED if is_refused(one)]
 
 
 def test_all_kinds_were_recorded() -> None:
     assert {one.api_key for one in RECORDED} == set(NAMES)
-    heard = {one.title for one in RECORDED if one.title.startswith("between controllers")}
+    titles = {one.title for one in RECORDED if one.title.startswith("between controllers")}
     assert {
         "between controllers: pre-vote, none, granted",
         "between controllers: vote, none, granted",
         "between controllers: none, records",
         "between controllers: none, no records, a snapshot",
-    } <= heard
+    } <= titles
 
 
-@pytest.mark.parametrize("one", HEARD, ids=named)
+@pytest.mark.parametrize("one", ACCEPTED, ids=named)
 def test_requests_are_written_as_kafka_writes_them(one: Recorded) -> None:
     if one.api_key == ApiKey.DESCRIBE_QUORUM:
         return
@@ -79,7 +79,7 @@ def test_requests_are_written_as_kafka_writes_them(one: Recorded) -> None:
     assert schema_of(one).write(wire.write_request(schema_of(one), request)) == one.request
 
 
-@pytest.mark.parametrize("one", [one for one in HEARD if not is_kafkas_failure(one)], ids=named)
+@pytest.mark.parametrize("one", [one for one in ACCEPTED if not is_kafkas_failure(one)], ids=named)
 def test_responses_are_written_as_kafka_writes_them(one: Recorded) -> None:
     message = response_of(one)
     if one.api_key == ApiKey.DESCRIBE_QUORUM:
@@ -102,7 +102,7 @@ def test_error_responses_equal_kafka(one: Recorded) -> None:
     assert schema_of(one).write(refused.value.response) == one.response
 
 
-@pytest.mark.parametrize("one", HEARD, ids=named)
+@pytest.mark.parametrize("one", ACCEPTED, ids=named)
 def test_invalid_requests_do_not_reach_the_replica(one: Recorded) -> None:
     if one.api_key in HAS_TOP_LEVEL_ERROR:
         assert response_of(one).error_code in (ErrorCode.none, ErrorCode.inconsistent_cluster_id)
@@ -119,7 +119,7 @@ def test_unknown_server_error_of_kafka_is_an_error() -> None:
 def test_control_records_of_kafka_are_read() -> None:
     fetched = [
         batch
-        for one in HEARD
+        for one in ACCEPTED
         if one.api_key == ApiKey.FETCH and response_of(one).responses
         for batch in wire.read_batches(response_of(one).responses[0].partitions[0].records)
     ]

@@ -168,7 +168,7 @@ def test_requests_round_trip(request_: Request) -> None:
         assert wire.read_request(api_key, message, one) == as_of(one.version, request_)
 
 
-def answered(one: Schema, response: Response, listener_name: str = "CONTROLLER") -> Response:
+def write_and_read(one: Schema, response: Response, listener_name: str = "CONTROLLER") -> Response:
     message = wire.write_response(
         one.api_key, one, response, listener_name=listener_name, wall_ms_of=lambda ms: ms, records=RECORDS
     )
@@ -189,26 +189,26 @@ def test_responses_round_trip(response: Response) -> None:
             expected = replace(expected, leader_endpoints=())
         if isinstance(expected, FetchResponse):
             expected = replace(expected, batches=wire.read_batches(RECORDS))
-        assert answered(one, response) == expected
+        assert write_and_read(one, response) == expected
 
 
 def test_leader_address_is_that_of_the_request_listener() -> None:
     response = VoteResponse(leader_id=1, leader_epoch=7, leader_endpoints=(CONTROLLER, SECURE))
     secure = replace(SECURE, name="CONTROLLER")
-    assert answered(schema(ApiKey.VOTE, 2), response, "SECURE") == replace(response, leader_endpoints=(secure,))
-    assert answered(schema(ApiKey.VOTE, 2), response, "ELSEWHERE") == replace(response, leader_endpoints=())
+    assert write_and_read(schema(ApiKey.VOTE, 2), response, "SECURE") == replace(response, leader_endpoints=(secure,))
+    assert write_and_read(schema(ApiKey.VOTE, 2), response, "ELSEWHERE") == replace(response, leader_endpoints=())
 
 
 def test_response_without_leader_has_no_address() -> None:
     response = VoteResponse(leader_epoch=7, leader_endpoints=(CONTROLLER,))
-    assert answered(schema(ApiKey.VOTE, 2), response) == replace(response, leader_endpoints=())
+    assert write_and_read(schema(ApiKey.VOTE, 2), response) == replace(response, leader_endpoints=())
 
 
 def test_error_without_epoch_fails_the_whole_request() -> None:
     for kind in (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse, FetchResponse, FetchSnapshotResponse):
         for one in versions(API_OF_RESPONSE[kind]):
             response = kind(error=ErrorCode.inconsistent_cluster_id)
-            assert answered(one, response) == response
+            assert write_and_read(one, response) == response
 
 
 def test_pre_vote_is_never_written_as_a_vote() -> None:

@@ -58,25 +58,25 @@ def test_every_version_has_a_schema_and_a_handler(key: int) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions_lists_the_controller_apis(node: FakeControllerNode, version: int) -> None:
-    response = node.ask(18, version, client_software_name="test", client_software_version="1")
+    response = node.request(18, version, client_software_name="test", client_software_version="1")
     assert {one.api_key: (one.min_version, one.max_version) for one in response.api_keys} == {
         api.key: (api.low, api.high) for api in CONTROLLER_APIS.values()
     }
 
 
 def test_commands_run_on_the_controller_of_this_node(node: FakeControllerNode) -> None:
-    response = node.ask(CREATE_TOPICS, 7, topics=[{"name": "orders"}])
+    response = node.request(CREATE_TOPICS, 7, topics=[{"name": "orders"}])
     assert response.topics[0].error_code is ErrorCode.not_controller
     assert node.controller.commands == 1
 
 
 def test_raft_requests_go_to_the_quorum(node: FakeControllerNode) -> None:
     messages = schema(52, 2)
-    node.quorum.answered = messages.new(
+    node.quorum.response = messages.new(
         "VoteResponse", error_code=ErrorCode.inconsistent_cluster_id, topics=(), node_endpoints=()
     )
-    assert node.ask(52, 2, cluster_id="other").error_code is ErrorCode.inconsistent_cluster_id
-    assert node.quorum.asked == [(52, 2, LISTENER)]
+    assert node.request(52, 2, cluster_id="other").error_code is ErrorCode.inconsistent_cluster_id
+    assert node.quorum.requests == [(52, 2, LISTENER)]
     assert not node.controller.commands
 
 
@@ -86,13 +86,13 @@ def test_raft_requests_go_to_the_quorum(node: FakeControllerNode) -> None:
 def test_connection_of_an_accepted_heartbeat_is_reported(node: FakeControllerNode) -> None:
     connection = NoConnection()
     node.controller.run = AcceptingCommands().run
-    assert node.ask(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=connection).is_caught_up
+    assert node.request(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=connection).is_caught_up
     assert node.heartbeats == [(3, 7, connection)]
 
 
 def test_a_heartbeat_of_the_broker_in_this_process_has_no_connection(node: FakeControllerNode) -> None:
     node.controller.run = AcceptingCommands().run
-    assert node.ask(HEARTBEAT, 1, broker_id=1, broker_epoch=7).is_caught_up
+    assert node.request(HEARTBEAT, 1, broker_id=1, broker_epoch=7).is_caught_up
     assert not node.heartbeats
 
 
@@ -101,7 +101,7 @@ def test_a_heartbeat_of_the_broker_in_this_process_has_no_connection(node: FakeC
 )
 def test_connection_of_a_rejected_heartbeat_is_not_reported(node: FakeControllerNode, code: ErrorCode) -> None:
     node.controller.run = fail_with(code)
-    response = node.ask(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=NoConnection())
+    response = node.request(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=NoConnection())
     assert response.error_code is code
     assert not node.heartbeats
 
@@ -122,7 +122,7 @@ def test_describe_cluster_lists_endpoints_of_the_listener(node: FakeControllerNo
         controllers={1: controller(1, LISTENER), 2: controller(2, "OTHER", LISTENER), 3: controller(3, "OTHER")}
     )
     node.quorum.leader_id = 2
-    response = node.ask(DESCRIBE_CLUSTER, 2, endpoint_type=2)
+    response = node.request(DESCRIBE_CLUSTER, 2, endpoint_type=2)
     assert (response.error_code, response.endpoint_type) == (ErrorCode.none, 2)
     assert (response.cluster_id, response.controller_id) == (CLUSTER_ID, 2)
     assert [(one.broker_id, one.host, one.port, one.rack, one.is_fenced) for one in response.brokers] == [
@@ -130,15 +130,15 @@ def test_describe_cluster_lists_endpoints_of_the_listener(node: FakeControllerNo
         (2, "host-2", 9094, None, False),
     ]
     assert response.cluster_authorized_operations == -(2**31)
-    asked = node.ask(DESCRIBE_CLUSTER, 2, endpoint_type=2, include_cluster_authorized_operations=True)
-    assert asked.cluster_authorized_operations == 8096
+    response = node.request(DESCRIBE_CLUSTER, 2, endpoint_type=2, include_cluster_authorized_operations=True)
+    assert response.cluster_authorized_operations == 8096
 
 
 @pytest.mark.parametrize("leader_id", [-1, 3])
 def test_describe_cluster_omits_an_unlisted_leader(node: FakeControllerNode, leader_id: int) -> None:
     node.image = ClusterImage(controllers={1: controller(1, LISTENER), 3: controller(3, "OTHER")})
     node.quorum.leader_id = leader_id
-    assert node.ask(DESCRIBE_CLUSTER, 2, endpoint_type=2).controller_id == -1
+    assert node.request(DESCRIBE_CLUSTER, 2, endpoint_type=2).controller_id == -1
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_describe_cluster_omits_an_unlisted_leader(node: FakeControllerNode, lea
 def test_describe_cluster_rejects_other_endpoint_types(
     node: FakeControllerNode, version: int, endpoint_type: int | None, code: ErrorCode, message: str
 ) -> None:
-    response = node.ask(DESCRIBE_CLUSTER, version, endpoint_type=endpoint_type)
+    response = node.request(DESCRIBE_CLUSTER, version, endpoint_type=endpoint_type)
     assert response.error_code is code
     assert response.error_message.endswith(message)
     assert (response.cluster_id, response.controller_id, response.brokers) == ("", -1, ())
@@ -165,7 +165,7 @@ def test_describe_cluster_rejects_other_endpoint_types(
 
 def described(node: FakeControllerNode, name: str) -> Any:
     resource = {"resource_type": BROKER, "resource_name": name, "configuration_keys": ["log.cleaner.threads"]}
-    (result,) = node.ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
+    (result,) = node.request(DESCRIBE_CONFIGS, 4, resources=[resource]).results
     return [(one.value, one.config_source) for one in result.configs] or result.error_message
 
 
@@ -188,7 +188,7 @@ def resource(kind: int, name: str) -> dict[str, Any]:
 
 
 def alter(node: FakeControllerNode, api_key: int, version: int, *resources: dict[str, Any]) -> list[Any]:
-    response = node.ask(api_key, version, resources=resources)
+    response = node.request(api_key, version, resources=resources)
     return [(one.resource_type, one.resource_name, one.error_code, one.error_message) for one in response.responses]
 
 
@@ -227,8 +227,8 @@ def test_request_without_valid_resources_runs_no_command(node: FakeControllerNod
 def test_loggers_of_this_node_are_altered_locally(
     node: FakeControllerNode, name: str, code: ErrorCode, message: str
 ) -> None:
-    (answered,) = alter(node, INCREMENTAL_ALTER_CONFIGS, 1, resource(LOGGER, name))
-    assert answered == (LOGGER, name, code, message)
-    (answered,) = alter(node, ALTER_CONFIGS, 1, resource(LOGGER, name))
-    assert answered == (LOGGER, name, ErrorCode.invalid_request, "Unexpected resource type BROKER_LOGGER.")
+    (result,) = alter(node, INCREMENTAL_ALTER_CONFIGS, 1, resource(LOGGER, name))
+    assert result == (LOGGER, name, code, message)
+    (result,) = alter(node, ALTER_CONFIGS, 1, resource(LOGGER, name))
+    assert result == (LOGGER, name, ErrorCode.invalid_request, "Unexpected resource type BROKER_LOGGER.")
     assert not node.controller.commands

@@ -32,7 +32,7 @@ def inner(api_key: int, version: int, **fields: Any) -> bytes:
 def forward(
     node: FakeControllerNode, data: bytes, principal: bytes | None = write_principal(ANONYMOUS), host: bytes = LOCALHOST
 ) -> Any:
-    return node.ask(ENVELOPE, 0, request_data=data, request_principal=principal, client_host_address=host)
+    return node.request(ENVELOPE, 0, request_data=data, request_principal=principal, client_host_address=host)
 
 
 CREATE = inner(CREATE_TOPICS, 7, topics=[{"name": "orders", "num_partitions": 1}])
@@ -43,10 +43,12 @@ def test_envelope_contains_the_response_of_the_inner_request(node: FakeControlle
     node.controller.run = AcceptingCommands().run
     response = forward(node, inner(CREATE_TOPICS, version, topics=[{"name": "orders"}]))
     assert response.error_code is ErrorCode.none
-    answer = read_forwarded_response(
+    inner_response = read_forwarded_response(
         schema(CREATE_TOPICS, version), response.response_data, correlation_id=CORRELATION_ID
     )
-    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("orders", ErrorCode.topic_already_exists)]
+    assert [(topic.name, topic.error_code) for topic in inner_response.topics] == [
+        ("orders", ErrorCode.topic_already_exists)
+    ]
     assert node.controller.commands == 1
 
 
@@ -62,10 +64,10 @@ def test_not_controller_is_the_error_of_the_envelope(node: FakeControllerNode) -
 def test_not_leader_becomes_not_controller(node: FakeControllerNode, code: ErrorCode, said: ErrorCode | None) -> None:
     messages = schema(DESCRIBE_QUORUM, 2)
     topic = {"topic_name": "__cluster_metadata", "partitions": [{"error_code": code}]}
-    node.quorum.answered = raw_wire.build(messages.response_type, {"error_code": ErrorCode.none, "topics": [topic]})
+    node.quorum.response = raw_wire.build(messages.response_type, {"error_code": ErrorCode.none, "topics": [topic]})
     response = forward(node, inner(DESCRIBE_QUORUM, 2, topics=[]))
     assert response.error_code is (said or ErrorCode.none)
-    assert node.quorum.asked == [(DESCRIBE_QUORUM, 2, "CONTROLLER")]
+    assert node.quorum.requests == [(DESCRIBE_QUORUM, 2, "CONTROLLER")]
 
 
 def header(api_key: int, version: int, client_id_size: int = 0) -> bytes:
@@ -101,7 +103,7 @@ def header(api_key: int, version: int, client_id_size: int = 0) -> bytes:
 def test_invalid_inner_requests_are_rejected(node: FakeControllerNode, data: bytes, code: ErrorCode) -> None:
     response = forward(node, data)
     assert (response.error_code, response.response_data) == (code, None)
-    assert not node.controller.commands and not node.quorum.asked
+    assert not node.controller.commands and not node.quorum.requests
 
 
 def test_trailing_bytes_are_ignored(node: FakeControllerNode) -> None:
@@ -174,8 +176,10 @@ def test_large_requests_and_responses_use_a_thread(node: FakeControllerNode) -> 
     node.controller.run = AcceptingCommands().run
     topics = [{"name": f"topic-{number:06}"} for number in range(3000)]
     response = forward(node, inner(CREATE_TOPICS, 7, topics=topics))
-    answer = read_forwarded_response(schema(CREATE_TOPICS, 7), response.response_data, correlation_id=CORRELATION_ID)
-    assert len(answer.topics) == 3000
+    inner_response = read_forwarded_response(
+        schema(CREATE_TOPICS, 7), response.response_data, correlation_id=CORRELATION_ID
+    )
+    assert len(inner_response.topics) == 3000
     assert node.executor.runs == 2
 
 
