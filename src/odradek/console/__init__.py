@@ -1,1 +1,1 @@
-"""A web page to see and run a Kafka cluster with: any cluster, as the console is an ordinary client of it."""
+"""The web console: it works with any Kafka cluster because it is an ordinary client."""

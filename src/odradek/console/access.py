@@ -1,7 +1,7 @@
-"""Who may come in. Stands before everything else, for pages and for the connections that keep them alive.
+"""Authentication for every HTTP request and WebSocket connection of the console.
 
-Without a password only this machine is served, and only under its own name: a page from elsewhere that gets the browser
-to call here (DNS rebinding) comes under a foreign one. With a password a session's cookie is asked for.
+Without a password, the console serves only this machine and only under its own host name, which defeats DNS rebinding.
+With a password, every request needs a session cookie.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _LOGIN_COOKIE: Final = "odradek-console-login"
 _WRONG_PAUSE_S: Final = 0.5
 _WAITING_MAX: Final = 20
 _FORM_BYTES_MAX: Final = 4096
-# Pages compile their templates in the browser: inline scripts and eval cannot be forbidden, foreign hosts can.
+# Pages compile templates in the browser, so the policy must allow inline scripts and eval; it forbids other hosts.
 _HEADERS: Final = {
     "content-security-policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:;"
     " frame-ancestors 'none'; form-action 'self'; base-uri 'self'",
@@ -127,8 +127,8 @@ class Access:
         except LoginDenied as error:
             await _respond(send, 403, _login_denied(str(error)))
             return
-        # A redirection from here would still be part of the way from another site, where the session's cookie is not
-        # sent along: our own page goes on.
+        # Browsers do not send the session cookie on a redirect that another site started, so a page of the console
+        # continues the navigation.
         await _respond(send, 200, _onward(there), cookie=self._begin_session(name))
 
     async def _request_login(self, scope: Scope, send: Send) -> None:
@@ -158,7 +158,7 @@ class Access:
             await _respond(send, 303, b"", location=there, cookie=self._begin_session(name))
 
     async def _is_right(self, given: str) -> bool:
-        """One at a time, and slowly when it is wrong: guessing takes longer than anybody lives."""
+        """Checks one password at a time and delays after a wrong one, so that guessing is impractical."""
         expected = self._settings.password or ""
         self._waiting += 1
         try:
@@ -180,7 +180,7 @@ class Access:
 
 
 def _oidc(settings: OidcSettings) -> "Oidc":
-    """Imported by who wants it only: it brings cryptography along."""
+    """Imported on demand because it loads cryptography."""
     from odradek.console.oidc import Oidc
 
     return Oidc(settings)
@@ -213,7 +213,7 @@ main {{ max-width: 22rem; margin: 15vh auto; padding: 1rem }}
 
 
 def _path_within(text: str) -> str:
-    """Never another site: those begin with a host."""
+    """Returns a path on this site, never the address of another site."""
     return text if text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() else "/"
 
 

@@ -1,7 +1,7 @@
-"""Whether brokers are there, felt at once: a connection to each that says nothing, and ends when the process does.
+"""Detects broker failures at once through an idle connection to each broker, which closes when the process dies.
 
-The cluster notices the same by its own rules and says so in its metadata; this is only quicker. A broker that ends a
-connection for want of use takes the next one, and was never missed.
+The cluster's metadata reports the same failures later. A broker that closes an idle connection accepts the next one,
+so it is not reported.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ AGAIN_S: Final = 0.25
 
 
 class BrokerProbe:
-    """`on_change` is called when a broker is lost or found again; only while it is followed."""
+    """Calls `on_change` when a followed broker becomes unresponsive or responsive."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self.unresponsive_since_ms: dict[int, int] = {}
@@ -25,7 +25,7 @@ class BrokerProbe:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def follow(self, brokers: Mapping[int, Address]) -> None:
-        """These and no others, from now on."""
+        """Replaces the set of followed brokers."""
         for broker in [one for one, address in self._followed.items() if brokers.get(one) != address]:
             self._leave(broker)
         for broker, address in brokers.items():
@@ -45,7 +45,7 @@ class BrokerProbe:
                 async with asyncio.timeout(CONNECT_S):
                     reader, writer = await asyncio.open_connection(address.host, address.port)
             except (OSError, TimeoutError) as error:
-                # Who was never reached may be out of reach from here only, and well.
+                # A broker that never accepted a connection may only be unreachable from this machine.
                 if was_there or isinstance(error, ConnectionRefusedError):
                     self._mark_unresponsive(broker)
                 await asyncio.sleep(AGAIN_S)
@@ -55,11 +55,11 @@ class BrokerProbe:
             try:
                 await reader.read(1)
             except OSError:
-                # Reset instead of ended: the same news.
+                # A reset means the same as a close.
                 pass
             finally:
                 writer.close()
-            # A dying process ends its connections before its port, milliseconds apart.
+            # A dying process closes its connections milliseconds before its port.
             await asyncio.sleep(AGAIN_S / 5)
 
     def _mark_unresponsive(self, broker: int) -> None:

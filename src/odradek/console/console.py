@@ -1,4 +1,4 @@
-"""What all pages share: the way to the cluster, what was seen of it, and how changes are made."""
+"""State shared by all pages: the gateway, the latest snapshot of the cluster, and the execution of changes."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +22,7 @@ from odradek.console.watch import Watch
 
 _GROUPS_KEPT_S: Final = 1.5
 
-# What may happen to anybody who asks a cluster, and is told in a sentence; anything else is a defect.
+# Expected errors, shown to the user as a sentence; any other exception is a defect.
 EXPECTED: Final = (KafkaError, ClientError, Refused, CannotPlan, CannotReset)
 
 
@@ -36,20 +36,20 @@ class Console:
     def __init__(self, settings: Settings) -> None:
         self.settings: Final = settings
         self.gateway: Final = Gateway(settings.bootstrap, security=settings.security)
-        self._eyes: Final = Gateway(settings.bootstrap, security=settings.security, threads=1)
-        self.watch: Final = Watch(self._eyes)
+        self._snapshot_gateway: Final = Gateway(settings.bootstrap, security=settings.security, threads=1)
+        self.watch: Final = Watch(self._snapshot_gateway)
         self.groups: Final = Shared(self.gateway, list_groups, kept_s=_GROUPS_KEPT_S)
-        """All of them, by name: asked for once, whoever wants them."""
+        """All groups by name; one query serves all pages."""
         self.lags: Final = Lags()
         self.audit: Final = AuditLog(settings.audit_log)
         self.schemas: Final = SchemaRegistry(settings.schema_registry) if settings.schema_registry else None
 
     async def preview(self, action: Action) -> Preview:
-        """Raises what is in EXPECTED."""
+        """Raises the exceptions in EXPECTED."""
         return await self.gateway.query(action.preview)
 
     async def carry_out(self, action: Action, user: str) -> Outcome:
-        """Never raises for what may be expected: the outcome says it."""
+        """Returns expected errors as an outcome instead of raising them."""
         if self.settings.is_read_only:
             return Outcome("Nothing was changed because the console runs with --read-only.", False)
         try:
@@ -70,22 +70,22 @@ class Console:
         return str(error) if isinstance(error, Refused) else explain(error, self.watch.snapshot, partition)
 
     def _ailing_partition(self, action: Action) -> TopicPartition | None:
-        """Where the action is about a topic that lacks replicas: that may be why it was refused."""
+        """Returns a partition of the action's topic below min ISR, the likely reason for the rejection."""
         topic, snapshot = getattr(action, "topic", None), self.watch.snapshot
         if topic is None or snapshot is None:
             return None
         return next((one for one in ailing_of(snapshot).under_min_isr if one.topic == topic), None)
 
     async def warm_up(self) -> None:
-        """The first look imports, connects and asks: better before somebody waits for it."""
+        """Takes the first snapshot, which imports modules and connects, before a user waits for it."""
         self.watch.touch()
         try:
             await self.groups.get()
         except EXPECTED:
-            # Whoever opens a page will be told.
+            # The first page shows the error.
             return
 
     async def close(self) -> None:
         await self.watch.close()
         self.gateway.close()
-        self._eyes.close()
+        self._snapshot_gateway.close()

@@ -1,6 +1,6 @@
-"""Blocking clients, used from an event loop: a bounded number of threads, each with a client to itself.
+"""Runs blocking clients from an event loop, on a bounded number of threads with one client each.
 
-More questions than there is room for are refused at once: a console must not become a queue before a slow cluster.
+Queries beyond the limit fail at once, so that requests to a slow cluster do not queue up in the console.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Gateway:
         self._under_way = 0
 
     async def query(self, question: Callable[[Cluster], T]) -> T:
-        """What the question returns or raises. Raises Busy."""
+        """Returns or raises the result of `question`. Raises Busy."""
         if self._under_way >= WAITING_MAX:
             raise Busy(self._under_way)
         self._under_way += 1
@@ -66,7 +66,7 @@ class Gateway:
         try:
             result = question(cluster)
         except (KafkaError, ClientError):
-            # Clients drop the connection that failed, and go on with the others.
+            # The client drops the failed connection and keeps the others.
             self._idle.put(cluster)
             raise
         except BaseException:

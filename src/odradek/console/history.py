@@ -1,4 +1,4 @@
-"""What was seen over time, as far as somebody looked: bounded, and gone with the process."""
+"""Time series collected while pages are open: bounded, and kept in memory only."""
 
 from collections import OrderedDict, deque
 from typing import Final
@@ -14,7 +14,7 @@ def new_series() -> deque[Sample]:
 
 
 class Lags:
-    """Of groups that somebody looked at; the one that nobody has looked at for longest is forgotten first."""
+    """Lag of recently viewed groups; evicts the least recently viewed group first."""
 
     def __init__(self) -> None:
         self._series: Final[OrderedDict[str, deque[Sample]]] = OrderedDict()
@@ -24,7 +24,7 @@ class Lags:
         self._series.move_to_end(group)
         if len(self._series) > GROUPS_MAX:
             self._series.popitem(last=False)
-        # Two people may look at one group: once a second is enough.
+        # Two pages may show one group: one sample per second is enough.
         if not series or at_ms - series[-1].at_ms >= 1000:
             series.append(Sample(at_ms, (float(records),)))
         return series

@@ -1,7 +1,7 @@
-"""Logging in at a provider of OpenID Connect: the authorization code flow with PKCE, state and nonce.
+"""Login with OpenID Connect: the authorization code flow with PKCE, state and nonce.
 
-Who comes back is let in if the provider's signature, the audience, the nonce and a list of names say so. Addresses of
-mail count only where the provider says that it has verified them: others may write anything there.
+A login needs a valid signature, audience and nonce, and an allowed name. An email address counts only if the provider
+has verified it, because users can enter any address.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from odradek.console.readings.table import inert
 from odradek.console.settings import OidcSettings
 
 CALLBACK: Final = "/login/callback"
-# How long somebody may take at the provider's, and how many at once.
+# Maximum duration and number of pending logins.
 ATTEMPT_S: Final = 600.0
 ATTEMPTS_MAX: Final = 1000
 EVERYBODY: Final = "*"
@@ -33,13 +33,13 @@ _LEEWAY_S: Final = 60
 
 
 class LoginDenied(Exception):
-    """The message is for the person who tried."""
+    """The message is shown to the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     binding: str
-    """What only the browser that began it has."""
+    """Secret stored only in the browser that started the login."""
     nonce: str
     verifier: str
     there: str
@@ -52,7 +52,7 @@ class Oidc:
         self._attempts: Final[OrderedDict[str, _Attempt]] = OrderedDict()
 
     async def begin(self, there: str) -> tuple[str, str]:
-        """Where to send the browser, and what it has to bring back in a cookie. Raises NotLetIn."""
+        """Returns the provider's login URL and a cookie that the browser must return. Raises LoginDenied."""
         provider = await self._discover()
         state, attempt = secrets.token_urlsafe(24), self._attempt(there)
         self._attempts[state] = attempt
@@ -73,7 +73,7 @@ class Oidc:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", attempt.binding
 
     async def finish(self, query: str, binding: str) -> tuple[str, str]:
-        """Who it is, and where that one was going. Raises NotLetIn."""
+        """Returns the user's name and the requested page. Raises LoginDenied."""
         given = {name: values[0] for name, values in parse_qs(query).items()}
         attempt = self._attempts.pop(given.get("state", ""), None)
         if attempt is None or attempt.until_s < time.monotonic():

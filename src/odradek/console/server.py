@@ -1,4 +1,4 @@
-"""The console as a process: a port, the pages behind it, and what stands before them."""
+"""Runs the console's web server: port, pages and access control."""
 
 import logging
 import socket
@@ -22,12 +22,12 @@ from odradek.text.errors import UserError
 from odradek.text.terminal import say
 
 _FAVICON: Final = "🧵"
-# A phone in a tunnel comes back to the page as it was.
+# Pages survive a short disconnection, such as a phone in a tunnel.
 _AWAY_S: Final = 30.0
 
 
 def serve(settings: Settings) -> None:
-    """Until it is told to end. Raises UserError for settings that are not safe, OSError if the port is taken."""
+    """Runs until it is stopped. Raises UserError for unsafe settings, OSError if the port is in use."""
     check_exposure(settings)
     console = _console(settings)
     listening = _listen(settings)
@@ -45,7 +45,7 @@ def serve(settings: Settings) -> None:
         reconnect_timeout=_AWAY_S,
         show_welcome_message=False,
     )
-    # Whoever opens the first page finds what was looked at while it was on its way.
+    # The first page then finds a snapshot.
     pages.on_startup(console.warm_up)
     pages.on_shutdown(console.close)
     say(f"console: {scheme}://{address}/ for the cluster at {', '.join(map(str, settings.bootstrap))}")
@@ -87,7 +87,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _quieten() -> None:
-    """What a browser does is no news to whoever started the console."""
+    """Hides browser activity from the console's output."""
     for name in ("nicegui", "uvicorn.error", "engineio.server", "socketio.server"):
         logging.getLogger(name).setLevel(logging.ERROR)
 

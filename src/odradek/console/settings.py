@@ -1,4 +1,4 @@
-"""What the console is told when it starts, and what it refuses to start with."""
+"""The settings of the console, and the checks that reject unsafe ones."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -13,22 +13,22 @@ from odradek.text.errors import UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
-    """Of a provider of OpenID Connect, and who may come in from there."""
+    """An OpenID Connect provider and its allowed users."""
 
     issuer: str
     client_id: str
     client_secret: str
     public_url: str
-    """Where browsers reach the console, without a slash at the end."""
+    """Public URL of the console, without a trailing slash."""
     allowed: tuple[str, ...]
-    """Verified addresses, @domains, subjects; or * for all that the provider knows."""
+    """Verified email addresses, @domains or subjects; * allows every user of the provider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     bootstrap: tuple[Address, ...]
     security: Security = NOTHING
-    """Between the console and the cluster."""
+    """Security of the connections to the cluster."""
     host: str
     port: int
     audit_log: Path
@@ -41,7 +41,7 @@ class Settings:
     pipelines: tuple[Path, ...] = ()
     jobs: tuple[JobCommand, ...] = ()
     is_attached: bool = False
-    """Somebody started it who hears from it on standard output, and whose end is the end of standard input."""
+    """A parent process reads the console's standard output; the console stops when its standard input closes."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -56,7 +56,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Raises UserError where others could reach the console and do with the cluster what they like."""
+    """Raises UserError if other computers could use the console without authentication and TLS."""
     if (settings.certificate is None) != (settings.private_key is None):
         raise UserError("--tls-certificate and --tls-key must be given together")
     if settings.password is not None and settings.oidc is not None:
@@ -95,7 +95,7 @@ def _check_oidc(oidc: OidcSettings) -> None:
 
 
 def read_password(file: Path, option: str = "--password-file") -> str:
-    """The first line of the file."""
+    """Returns the first line of the file."""
     lines = file.read_text().splitlines()
     if not lines or len(lines[0]) < 8:
         raise UserError(f"{option} {str(file)!r}: the first line must be a password of at least 8 characters")

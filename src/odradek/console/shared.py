@@ -1,4 +1,4 @@
-"""Answers that many pages want at once: asked for once, and kept for a moment."""
+"""Shares one query result between pages, and caches it briefly."""
 
 import asyncio
 import time
@@ -22,22 +22,22 @@ class Shared(Generic[T]):
         self._queried_at_s = float("-inf")
 
     async def get(self) -> T:
-        """What was answered a moment ago, or is being asked for already, or anew."""
+        """Returns the cached result, or awaits the pending query, or starts a new one."""
         is_stale = time.monotonic() - self._queried_at_s > self._kept_s
         if self._pending is None or (self._pending.done() and (is_stale or self._pending.exception() is not None)):
             self._queried_at_s = time.monotonic()
             self._pending = asyncio.get_running_loop().create_task(self._gateway.query(self._question))
-        # Whoever goes away does not take the answer from the others.
+        # A cancelled caller must not cancel the query for the others.
         return await asyncio.shield(self._pending)
 
     @property
     def lately(self) -> T | None:
-        """What was answered last, if that is not long ago: to be shown until it is asked for anew."""
+        """The last result if it is recent, to show until the next query completes."""
         pending = self._pending
         if pending is None or not pending.done() or pending.cancelled() or pending.exception() is not None:
             return None
         return pending.result() if time.monotonic() - self._queried_at_s < LATELY_S else None
 
     def forget(self) -> None:
-        """Something was changed: the next one asks anew."""
+        """Invalidates the cached result after a change."""
         self._queried_at_s = float("-inf")

@@ -1,6 +1,6 @@
-"""Looking at a cluster: the quick part every time, the rest now and then.
+"""Takes snapshots of a cluster: the cheap part every time, the details less often.
 
-Nobody who fails to answer spoils the look: what is not known is left out, and said so by the readings.
+An unresponsive node does not fail the snapshot: its data is missing, and the readings say so.
 """
 
 import time
@@ -21,7 +21,7 @@ from odradek.client.reassignments import Reassignment, Reassignments
 from odradek.client.traffic import Traffic, traffic
 from odradek.console.readings.snapshot import ClusterSnapshot
 
-# How long a node may take to answer over HTTP.
+# HTTP timeout per node.
 _HTTP_S: Final = 0.5
 _TOPICS_AT_ONCE: Final = 500
 _MIN_ISR: Final = "min.insync.replicas"
@@ -29,7 +29,7 @@ _MIN_ISR: Final = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What is dear to find out, and changes slowly."""
+    """Data that is expensive to query and changes slowly."""
 
     disks: Mapping[int, tuple[LogDir, ...]]
     traffic: Traffic
@@ -37,7 +37,7 @@ class Details:
 
 
 def take_snapshot(cluster: Cluster, before: ClusterSnapshot | None) -> ClusterSnapshot:
-    """The details are those of `before`."""
+    """Copies the details from `before`."""
     found = brokers(cluster)
     layout = cluster.retry("listing topics", lambda: cluster.layout(None))
     now_ms = time.time_ns() // 1_000_000
@@ -90,7 +90,7 @@ def _quorum(cluster: Cluster) -> QuorumStatus | None:
     try:
         return QuorumAdmin(cluster).describe()
     except (KafkaError, ClientError):
-        # Clusters that are older, or that let not everybody ask, are looked at without it.
+        # Older clusters do not support the request, and others may deny it.
         return None
 
 
@@ -106,7 +106,7 @@ def _reassignments(cluster: Cluster) -> tuple[Reassignment, ...]:
 
 
 def _min_isr(cluster: Cluster, topics: Mapping[str, TopicLayout], known: Mapping[str, int]) -> dict[str, int]:
-    """Only of topics that miss a replica: asked anew for them, as somebody may just mend that."""
+    """Queries only topics with missing replicas, every time, because a user may be changing the config."""
     ailing = [
         topic.name for topic in topics.values() if any(len(one.isr) < len(one.replicas) for one in topic.partitions)
     ]
@@ -117,13 +117,13 @@ def _min_isr(cluster: Cluster, topics: Mapping[str, TopicLayout], known: Mapping
             for topic, configs in described.items():
                 found.update((topic, int(one.value)) for one in configs if one.name == _MIN_ISR and one.value)
     except (KafkaError, ClientError):
-        # A topic may go between two questions.
+        # A topic may be deleted between two requests.
         return found
     return found
 
 
 def _down_since(snapshot: ClusterSnapshot, before: ClusterSnapshot, now_ms: int) -> dict[int, int]:
-    """Of those that went while somebody looked: for how long the others have been down nobody tells."""
+    """Covers brokers that went down between snapshots; for the others the time is unknown."""
     down = set(snapshot.down) | (before.members.keys() - snapshot.members.keys())
     still = {broker: since for broker, since in before.down_since_ms.items() if broker in down}
     serving = set(before.members) - set(before.down)

@@ -1,5 +1,5 @@
-"""One shared view of the cluster, renewed while somebody looks at it: however many pages are open, the cluster is
-asked once.
+"""Keeps one shared snapshot of the cluster up to date while pages are open: the load on the cluster does not grow with
+the number of pages.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.snapshots import add_details, fetch_details, take_snapshot
 
 INTERVAL_S: Final = 1.0
-# While a broker does not answer and the cluster has not noticed: it is about to.
+# Used while a broker is unresponsive and the controller is about to fence it.
 MISSING_INTERVAL_S: Final = 0.3
 DETAILS_INTERVAL_S: Final = 5.0
-# Nobody has looked for so long: pages ask every second or two.
+# Snapshots stop after this time without an open page.
 UNWATCHED_S: Final = 10.0
-# A cluster of ten thousand topics is asked less often: looking shall take a quarter of the time at most.
+# Pause after each snapshot, as a multiple of its duration, to limit the load on large clusters.
 _SHARE: Final = 4.0
 
 
@@ -33,9 +33,9 @@ class Watch:
         self._gateway: Final = gateway
         self.snapshot: ClusterSnapshot | None = None
         self.failure: str | None = None
-        """Why the last look failed; None while looks succeed."""
+        """Why the last snapshot failed; None if it succeeded."""
         self.throughput: Final = new_series()
-        """Bytes per second that clients write and read, as long as somebody looks."""
+        """Bytes per second that clients write and read, collected while pages are open."""
         self._probe: Final = BrokerProbe(self._on_probe_change)
         self._before: ClusterSnapshot | None = None
         self._touched_at_s = 0.0
@@ -45,22 +45,22 @@ class Watch:
         self._renewed: Final = asyncio.Event()
 
     def touch(self) -> ClusterSnapshot | None:
-        """Somebody looks: what was last seen, which will be renewed from now on."""
+        """Reports an open page: returns the latest snapshot and keeps refreshing it."""
         self._touched_at_s = time.monotonic()
         if self._task is None or self._task.done():
             if self.snapshot is not None:
-                # What was seen before nobody looked is old news, good only to be compared with.
+                # A snapshot from before the pause is stale and serves only for comparison.
                 self._before, self.snapshot = self.snapshot, None
             self._task = asyncio.get_running_loop().create_task(self._run())
         return self.snapshot
 
     def hurry(self) -> None:
-        """Something was changed: the next look is now, and a close one."""
+        """Takes a snapshot with details now, after a change."""
         self._details_at_s = float("-inf")
         self._hurry.set()
 
     async def renewed(self) -> ClusterSnapshot | None:
-        """What the next look brings, or the last one if that fails."""
+        """Waits for the next snapshot; returns the last one if that fails."""
         self._renewed.clear()
         self.touch()
         self.hurry()
@@ -68,7 +68,7 @@ class Watch:
         return self.snapshot
 
     async def first(self) -> None:
-        """Returns once there was a look, whatever came of it."""
+        """Waits until the first snapshot succeeds or fails."""
         self.touch()
         if self.snapshot is None and self.failure is None:
             self._renewed.clear()
@@ -96,7 +96,7 @@ class Watch:
         self._probe.follow({})
 
     def _on_probe_change(self) -> None:
-        """A broker went, or came back: shown at once, and looked into."""
+        """Shows the change at once and triggers a snapshot."""
         if self.snapshot is not None:
             self.snapshot = replace(self.snapshot, unresponsive_since_ms=dict(self._probe.unresponsive_since_ms))
         self._hurry.set()
@@ -117,7 +117,7 @@ class Watch:
                 replace(snapshot, unresponsive_since_ms=dict(self._probe.unresponsive_since_ms)),
                 None,
             )
-            # Pages can be drawn: what is dear comes later.
+            # Pages can be drawn now; the expensive details follow.
             self._renewed.set()
             if time.monotonic() - self._details_at_s >= DETAILS_INTERVAL_S:
                 details = await self._gateway.query(lambda cluster: fetch_details(cluster, snapshot))

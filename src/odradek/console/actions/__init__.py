@@ -1,1 +1,1 @@
-"""What can be changed from the console: each change says what it would do, does it, and is written down."""
+"""The changes that the console can make: each has a preview, an execution and an audit log entry."""

@@ -1,4 +1,4 @@
-"""What every change is: something that can say beforehand what it would do, and do it."""
+"""The interface of every change: preview it, then carry it out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,41 +9,41 @@ from odradek.console.readings.table import Column, Row
 
 
 class Refused(Exception):
-    """The console itself does not do it; the message says why, and what to change."""
+    """The console refuses the change; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
     sentence: str
-    """What would happen."""
+    """The effect of an action, shown before the user confirms it."""
     columns: Sequence[Column] = ()
     rows: Sequence[Row] = ()
     warnings: Sequence[str] = ()
     typed: str | None = None
-    """What has to be typed before it happens: for what cannot be undone."""
+    """Text that the user must type to confirm an action that cannot be undone."""
     is_empty: bool = False
-    """There is nothing to do."""
+    """The action would change nothing."""
 
 
 class Action(Protocol):
     @property
     def name(self) -> str:
-        """As on the button: `Delete topic`."""
+        """The label of the button, such as `Delete topic`."""
         ...
 
     @property
     def target(self) -> str:
-        """What it is done to, for the audit log."""
+        """The resource that the action changes, for the audit log."""
         ...
 
     def preview(self, cluster: Cluster) -> Preview:
-        """Asks whatever it has to; changes nothing. Raises Refused, KafkaError or ClientError."""
+        """Queries the cluster and changes nothing. Raises Refused, KafkaError or ClientError."""
         ...
 
     def carry_out(self, cluster: Cluster) -> str:
-        """Returns what has happened, in a sentence. Raises Refused, KafkaError or ClientError."""
+        """Returns the result as a sentence. Raises Refused, KafkaError or ClientError."""
         ...
 
     def details(self) -> dict[str, object]:
-        """What the audit log keeps of it besides: values that JSON can hold, nothing secret."""
+        """Further JSON values for the audit log, without secrets."""
         ...

@@ -1,6 +1,6 @@
-"""The audit log: a line of JSON before a change is tried and one after, with who, what, when and how it ended.
+"""The audit log: one JSON line before each change and one after it, with user, action, time and outcome.
 
-If the first line cannot be written, the change is not made.
+If the first line cannot be written, the console does not make the change.
 """
 
 import json
@@ -15,13 +15,13 @@ from uuid import uuid4
 
 from odradek.console.actions.action import Action, Refused
 
-# How much of the end of the file is read to show the last changes.
+# Number of bytes read from the end of the file to show the latest changes.
 _TAIL_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One that was tried, as it is read back."""
+    """One attempted change, read from the audit log."""
 
     id: str
     at_ms: int
@@ -30,7 +30,7 @@ class Change:
     target: str
     details: dict[str, Any]
     outcome: str | None
-    """None: it is under way, or the console ended in the middle of it."""
+    """None if the change is in progress, or if the console stopped during it."""
     has_succeeded: bool
 
 
@@ -40,7 +40,7 @@ class AuditLog:
         self._lock: Final = threading.Lock()
 
     def begin(self, user: str, action: Action) -> str:
-        """The id of the change. Raises Refused if it cannot be written down."""
+        """Returns the ID of the change. Raises Refused if the audit log cannot be written."""
         change = uuid4().hex
         entry = {
             "change": change,
@@ -67,7 +67,7 @@ class AuditLog:
         self._append({"change": change, "event": event, "at_ms": time.time_ns() // 1_000_000, "outcome": outcome})
 
     def last(self, most: int = 200) -> list[Change]:
-        """The newest first."""
+        """Returns the latest changes, newest first."""
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -88,7 +88,7 @@ class AuditLog:
 
 
 def parse_changes(lines: list[bytes], most: int) -> list[Change]:
-    """Lines that are torn or foreign are passed over: it is a log for people, too."""
+    """Skips incomplete and unknown lines, because people may edit the file."""
     begun: deque[dict[str, Any]] = deque(maxlen=most)
     ended: dict[str, dict[str, Any]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""Brokers forgotten that will not come back."""
+"""Unregisters brokers that will not return."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""One config changed, or taken back to what it would be without."""
+"""Sets one config, or resets it to its default."""
 
 from dataclasses import dataclass
 
@@ -19,9 +19,9 @@ class AlterConfig:
     resource: Resource
     config: str
     value: str | None
-    """None: what was set here is taken back."""
+    """None resets the config to its default."""
     seen: DescribedConfig
-    """What it was when its change was thought of."""
+    """The value that the user saw when editing."""
     name: str = "Change config"
 
     @property
@@ -34,7 +34,7 @@ class AlterConfig:
         return {"config": self.config, "from": self.seen.value, "to": self.value}
 
     def preview(self, cluster: Cluster) -> Preview:
-        """The cluster itself judges it."""
+        """The cluster validates the change."""
         now = self._unchanged(cluster)
         if self.value is None and not now.is_own:
             raise Refused(f"{self.config} is not set for {title_of(self.resource)}, so there is nothing to remove.")
@@ -69,9 +69,9 @@ class AlterConfig:
         return f"{self.config} of {title_of(self.resource)} is {done}" + self._how_far(cluster)
 
     def _how_far(self, cluster: Cluster) -> str:
-        """Waits, so that whoever looks at it next sees it, whichever broker is asked."""
+        """Waits until every broker returns the new value."""
         if self.seen.is_sensitive:
-            # Nobody tells what it is.
+            # Brokers do not return the values of sensitive configs.
             return "."
         try:
             wait_until_applied(cluster, self.resource, self.config, self._is_another)
@@ -83,7 +83,7 @@ class AlterConfig:
         return (now.value, now.source) != (self.seen.value, self.seen.source)
 
     def _unchanged(self, cluster: Cluster) -> DescribedConfig:
-        """Two people may edit one config: the second one hears of the first."""
+        """Refuses to overwrite a change that another user made in the meantime."""
         for now in describe_configs(cluster, self.resource):
             if now.name == self.config:
                 if self._is_another(now):

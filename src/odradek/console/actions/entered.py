@@ -1,4 +1,4 @@
-"""What people enter into forms, read into values. Raises Refused with what was entered and what is wanted."""
+"""Parses the input of forms. Raises Refused with the input and the expected format."""
 
 from odradek.console.actions.action import Refused
 from odradek.console.readings.table import inert
@@ -20,7 +20,7 @@ def optional_number(text: str, what: str, *, least: int = 1, most: int = 2**31 -
 
 
 def pairs(text: str, what: str) -> dict[str, str]:
-    """`name=value`, one a line."""
+    """Parses `name=value` lines."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         if line.strip():
@@ -32,13 +32,13 @@ def pairs(text: str, what: str) -> dict[str, str]:
 
 
 def broker_ids(text: str, what: str) -> tuple[int, ...]:
-    """Separated by commas or spaces."""
+    """Parses items separated by commas or spaces."""
     parts = text.replace(",", " ").split()
     return tuple(whole_number(part, what) for part in parts)
 
 
 def point_in_time(text: str, what: str) -> int:
-    """Milliseconds, from a number of them or ISO 8601."""
+    """Parses milliseconds or an ISO 8601 time into milliseconds."""
     try:
         return parse_time_ms(text.strip(), what)
     except UserError as error:

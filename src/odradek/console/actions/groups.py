@@ -1,4 +1,4 @@
-"""Where a group goes on, and that it goes away."""
+"""Resets the committed offsets of a group, or deletes the group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -40,11 +40,11 @@ _COLUMNS = (
 
 @dataclass(slots=True, kw_only=True)
 class ResetOffsets:
-    """What is carried out is what was shown: the plan of the preview."""
+    """Carries out exactly the plan that the preview showed."""
 
     group: str
     topics: Sequence[str]
-    """Empty: of all that the group has committed anything of."""
+    """Empty means every topic for which the group has committed offsets."""
     offset_target: ResetTarget
     described: str
     """The offset target in words."""
@@ -96,7 +96,7 @@ class ResetOffsets:
 
 
 def reset_of(group: str, where: str, at: str, topics: str) -> ResetOffsets:
-    """From what was entered. Raises Refused."""
+    """Builds the action from form input. Raises Refused."""
     offset_target: ResetTarget
     match where:
         case "latest":

@@ -1,4 +1,4 @@
-"""Jobs started and stopped on this machine, by the command line."""
+"""Starts and stops jobs on this machine through the CLI."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +28,13 @@ class _OfJob:
 @dataclass(frozen=True, slots=True)
 class StartJob(_OfJob):
     bootstrap: str
-    """Of the console's cluster, which is the job's too unless its command says otherwise."""
+    """Bootstrap servers of the console's cluster: the default for the job."""
     name: str = "Start job"
 
     def preview(self, cluster: Cluster) -> Preview:
         log = self._directory() / RUN_LOG
         job = self.job
-        # Its options may hold secrets.
+        # The options of the job may contain secrets.
         named = f"odradek job {job.kind}` for topic {inert(job.topic)} and {inert(str(job.table))}"
         again = "from the beginning" if job.kind == AUDIT else "continuing after its last batch"
         return Preview(
@@ -47,7 +47,7 @@ class StartJob(_OfJob):
         return run_command.start("job", ["job", *self.job.arguments], self._directory(), environment)
 
     def _directory(self) -> Path:
-        """Raises Refused where a run could not begin: nothing shall be made in places that were only misspelled."""
+        """Raises Refused if the run cannot start, so that a misspelled path creates no files."""
         try:
             directory = job_directory(self.job)
         except UserError as error:

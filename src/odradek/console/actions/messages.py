@@ -1,4 +1,4 @@
-"""One record sent to a topic, new or once more."""
+"""Produces a new record, or resends an existing one."""
 
 import time
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class ProduceMessage:
         return f"topic {self.topic}"
 
     def details(self) -> dict[str, object]:
-        """What records hold is not for the log."""
+        """The audit log must not contain record contents."""
         return {
             "partition": self.chosen_partition,
             "key_bytes": None if self.key is None else len(self.key),
@@ -93,7 +93,7 @@ class ProduceMessage:
 
 @dataclass(slots=True, kw_only=True)
 class ResendMessage:
-    """The bytes of a record that is there, whole, to any topic."""
+    """Copies the complete bytes of an existing record to any topic."""
 
     source: TopicPartition
     offset: int

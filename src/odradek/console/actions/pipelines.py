@@ -1,4 +1,4 @@
-"""Pipelines started and stopped on this machine, by the command line."""
+"""Starts and stops pipelines on this machine through the CLI."""
 
 from dataclasses import dataclass
 from pathlib import Path

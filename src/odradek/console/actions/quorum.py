@@ -1,4 +1,4 @@
-"""Who votes in the controllers' quorum, changed one voter at a time."""
+"""Adds and removes voters of the KRaft quorum, one at a time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -63,7 +63,7 @@ class AddVoter:
     node: int
     listener: str
     address: str
-    """Where it listens for controllers: observers do not tell."""
+    """Address of its controller listener, which observers do not report."""
     name: str = "Add voter"
 
     @property
@@ -117,7 +117,7 @@ class AddVoter:
 
 
 def directory_of(quorum: QuorumStatus, node: int) -> UUID:
-    """Of a voter. Raises Refused."""
+    """Returns the directory ID of a voter. Raises Refused."""
     voters = {voter.id: voter for voter in quorum.voters}
     if node not in voters:
         raise Refused(f"Node {node} is not a voter. Voters: {', '.join(map(str, sorted(voters)))}.")

@@ -1,4 +1,4 @@
-"""Leadership sent home, partitions sent to other brokers, and moves called off."""
+"""Elects preferred leaders, and starts or cancels partition reassignments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from odradek.console.readings.table import Column, Row, counted, inert
 
 @dataclass(slots=True, kw_only=True)
 class ReassignPartitions:
-    """To the replicas that are wished for, or wherever a purpose asks. What is begun is what was shown."""
+    """Reassigns partitions to given replicas or for a purpose; starts exactly the previewed plan."""
 
     wanted: Mapping[TopicPartition, tuple[int, ...]] | None = None
     purpose: Purpose | None = None
@@ -91,7 +91,7 @@ class ReassignPartitions:
 
 @dataclass(slots=True, kw_only=True)
 class ChangeReplicas(ReassignPartitions):
-    """More or fewer replicas of every partition of a topic: moves like any others."""
+    """Changes the replication factor of a topic through reassignments."""
 
     topic: str
     count: int
@@ -102,7 +102,7 @@ class ChangeReplicas(ReassignPartitions):
         return f"topic {self.topic}"
 
     def details(self) -> dict[str, object]:
-        # Said by name: dataclasses with slots are made anew, and know no bare super().
+        # A bare super() fails here because dataclass(slots=True) creates a new class.
         return {"replicas": self.count} | ReassignPartitions.details(self)
 
     def _planned(self, found: Survey) -> list[PlannedReassignment]:
@@ -117,7 +117,7 @@ class ChangeReplicas(ReassignPartitions):
 @dataclass(frozen=True, slots=True)
 class ElectLeaders:
     partitions: tuple[TopicPartition, ...] | None
-    """None: of all."""
+    """None means all partitions."""
     name: str = "Elect preferred leaders"
 
     @property
@@ -167,7 +167,7 @@ class ElectLeaders:
 @dataclass(frozen=True, slots=True)
 class CancelReassignments:
     partitions: tuple[TopicPartition, ...] | None
-    """None: all that are under way."""
+    """None means all ongoing reassignments."""
     name: str = "Cancel reassignments"
 
     @property
@@ -240,7 +240,7 @@ def _reassignments_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: S
 
 
 def _evenness(reassignments: Sequence[PlannedReassignment], found: Survey) -> str:
-    """How unevenly brokers carry replicas and leaders, now and then."""
+    """Compares the skew of replicas and leaders before and after the reassignment."""
     after = {reassignment.partition: reassignment.after for reassignment in reassignments}
     now = found.placed()
     then = [
@@ -268,7 +268,7 @@ def _purpose_in_words(purpose: Purpose) -> str:
 
 
 def _result_sentence(count: int, done: str, refused: Mapping[TopicPartition, KafkaError]) -> str:
-    """Raises Refused if nothing of it went well."""
+    """Raises Refused if the cluster refused every partition."""
     if not refused:
         return f"{counted(count, 'partition')} {done}."
     partition, error = min(refused.items())

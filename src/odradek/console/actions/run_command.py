@@ -1,4 +1,4 @@
-"""Commands of `odradek` run for somebody at the console: what they refuse, the console refuses, in their words."""
+"""Runs `odradek` commands for the console; if a command fails, the console refuses with its message."""
 
 import os
 import subprocess
@@ -13,14 +13,14 @@ from odradek.console.queries.pipelines import RUN_LOG, last_line
 from odradek.console.readings.table import inert
 from odradek.text.errors import as_sentence
 
-# What is wrong with files, topics or states is said before Spark starts.
+# Commands report invalid files, topics and states before Spark starts.
 REFUSAL_S: Final = 5.0
 STOP_S: Final = 120.0
 ODRADEK: Final = (sys.executable, "-m", "odradek")
 
 
 def start(what: str, arguments: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Goes on when the console ends. What it says is kept in the directory. Raises Refused if it fails at once."""
+    """The command outlives the console and logs to the directory. Raises Refused if it fails at once."""
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / RUN_LOG
     with log.open("wb") as output:

@@ -1,4 +1,4 @@
-"""Topics created, cloned, deleted, emptied and given more partitions."""
+"""Creates, clones, deletes and empties topics, and adds partitions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class CreateTopic(_OfTopic):
         }
 
     def preview(self, cluster: Cluster) -> Preview:
-        """The cluster itself judges it."""
+        """The cluster validates the change."""
         self._create(cluster, validate_only=True)
         partitions = "num.partitions partitions"
         if self.partitions is not None:
@@ -75,7 +75,7 @@ class CreateTopic(_OfTopic):
 
 @dataclass(slots=True)
 class CloneTopic:
-    """A new topic with the partitions, replicas and configs of another one, and none of its records."""
+    """Creates a topic with the partitions, replicas and configs of another one, without its records."""
 
     source: str
     topic: str
@@ -95,7 +95,7 @@ class CloneTopic:
         self._creation = CreateTopic(
             topic=self.topic,
             partitions=len(layout.partitions),
-            # Of partitions that differ, because they are on the move perhaps, the first is the measure.
+            # Partitions may differ during a reassignment: use the first one.
             replication_factor=len(layout.partitions[0].replicas),
             configs={one.name: one.value for one in configs if one.is_own and one.value is not None},
         )

@@ -1,1 +1,1 @@
-"""What single pages ask the cluster for, beyond the view that all share. Blocking; nothing is changed."""
+"""Queries of single pages beyond the shared snapshot. They block, and change nothing."""

@@ -1,4 +1,4 @@
-"""Configs of one resource, and of all brokers side by side."""
+"""Queries the configs of one resource, and the differences between brokers."""
 
 from collections.abc import Mapping
 
@@ -12,21 +12,21 @@ Differences = Mapping[str, Mapping[int, str | None]]
 
 
 def resource_named(topic: str | None, broker: int | None) -> Resource:
-    """Neither: what all brokers have in common."""
+    """Without topic and broker: the cluster-wide broker defaults."""
     if topic is not None:
         return Resource(ResourceType.TOPIC, topic)
     return Resource(ResourceType.BROKER, "" if broker is None else str(broker))
 
 
 def configs_of(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
-    """Raises UnknownTopic at once for a topic that there is not: a broker might still hear of it."""
+    """Raises UnknownTopic at once for a missing topic instead of retrying."""
     if resource.type is ResourceType.TOPIC:
         cluster.topics([resource.name])
     return describe_configs(cluster, resource)
 
 
 def differences(cluster: Cluster) -> Differences:
-    """Configs that are not the same on all brokers, by broker; without those that do not answer."""
+    """Returns the configs that differ between brokers, without unresponsive brokers."""
     values: dict[str, dict[int, str | None]] = {}
     queried = []
     for broker in sorted(cluster.retry("listing brokers", cluster.layout).brokers):

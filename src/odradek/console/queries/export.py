@@ -1,4 +1,4 @@
-"""Records as a file: JSON lines, exact, or CSV, for spreadsheets. Bounded in number, size and time."""
+"""Exports records as JSON lines or CSV, bounded in number, size and time."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ BYTES_MAX: Final = 64 * 1024 * 1024
 EXPORT_S: Final = 20.0
 
 _CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
-# A spreadsheet takes cells that begin so for formulas, and runs them.
+# Spreadsheets run cells that start with these characters as formulas.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -34,13 +34,13 @@ class Exported:
     data: bytes
     count: int
     was_cut_short: bool
-    """There is more than one file may hold."""
+    """The export reached its limit before the end."""
 
 
 def export_messages(
     cluster: Cluster, wanted: Wanted, form: FileForm, clock: Callable[[], float] = time.monotonic
 ) -> Exported:
-    """What is wanted, from its start to what is the end now, partition by partition as it comes."""
+    """Exports the matching records up to the current end offsets, in fetch order."""
     ends = Admin(cluster).offsets(dict.fromkeys(partitions_of(cluster, wanted), LATEST))
     positions = start_of(Admin(cluster), wanted, ends)
     consumer = Consumer(cluster, {one: at for one, at in positions.items() if at < ends[one]})
@@ -80,7 +80,7 @@ class _Writer:
 
 
 def as_json(item: Consumed) -> dict[str, Any]:
-    """Bytes as text where they are UTF-8, else as `…_base64`."""
+    """Returns UTF-8 bytes as text, and other bytes as `…_base64`."""
     record = item.record
     return {
         "topic": item.partition.topic,

@@ -1,7 +1,7 @@
-"""Conditions on records, as people write them: `value.amount > 10 and headers.trace == "7"`.
+"""Filter expressions on records: `value.amount > 10 and headers.trace == "7"`.
 
-A small language of its own, read into closures: nothing that is written here is ever run as a program. What a record
-does not have makes a comparison false, never an error: one odd record must not end a search.
+The parser compiles expressions into closures and never evaluates them as Python. Comparing a missing field is false,
+not an error, so that one odd record does not end a search.
 """
 
 import json
@@ -16,7 +16,7 @@ from odradek.records.record import Record
 
 LENGTH_MAX: Final = 1000
 _DEPTH_MAX: Final = 25
-# Of larger values only the text is looked at.
+# Larger values are matched as text and not parsed as JSON.
 _JSON_BYTES_MAX: Final = 1024 * 1024
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
@@ -28,18 +28,18 @@ _LITERALS: Final = {"true": True, "false": False, "null": None}
 
 
 class InvalidExpression(ValueError):
-    """The message says what is wrong, and where."""
+    """The message names the mistake and its position."""
 
 
 class _Missing:
-    """What a record does not have: equal to nothing, not even to itself."""
+    """A missing field: equal to nothing, not even to itself."""
 
 
 _MISSING: Final = _Missing()
 
 
 class Subject:
-    """A record, of which as much is parsed as somebody asks for."""
+    """A record whose fields are parsed on demand."""
 
     def __init__(self, partition: TopicPartition, record: Record) -> None:
         self.partition: Final = partition
@@ -64,7 +64,7 @@ class Subject:
 
 
 class _Blob:
-    """Bytes: text where they are compared with text, JSON where with anything else or looked into."""
+    """Bytes that act as text in comparisons with text, and as JSON otherwise."""
 
     def __init__(self, data: bytes | None) -> None:
         self.data: Final = data
@@ -89,7 +89,7 @@ Evaluate = Callable[[Subject], Any]
 
 
 def parse(text: str) -> Callable[[Subject], bool]:
-    """Whether a record is meant. Raises NoExpression."""
+    """Compiles the expression into a predicate on records. Raises InvalidExpression."""
     if len(text) > LENGTH_MAX:
         raise InvalidExpression(f"An expression may have at most {LENGTH_MAX:,} characters.")
     evaluate = _Parser(text).whole()
@@ -265,7 +265,7 @@ def _beside(value: Any, other: Any) -> Any:
 
 
 def _is_true(value: Any) -> bool:
-    """There is something, and it is not false."""
+    """Returns whether the value is present and not false."""
     if isinstance(value, _Blob):
         return value.data is not None
     return not isinstance(value, _Missing) and value is not None and value is not False
@@ -293,7 +293,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 def _contains(left: Any, right: Any) -> bool:
-    """A text in a text, whatever their case; anything in a list."""
+    """Tests for a substring, ignoring case, or for an item of a list."""
     if isinstance(left, str) and isinstance(right, str):
         return right.lower() in left.lower()
     return isinstance(left, list) and any(_equal(one, right) for one in left)

@@ -1,4 +1,4 @@
-"""Groups: all of them by name, a page of them with lag, and one from near."""
+"""Queries groups: all names, summaries with lag for one page, and one group in detail."""
 
 import time
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ class GroupSummary:
 class GroupDetail:
     group: GroupDescription
     sample: OffsetSample
-    """To be compared with the next one."""
+    """Passed as `before` to the next query, to compute rates."""
     lags: tuple[PartitionLag, ...]
     rebalances: tuple[Rebalance, ...] | None
-    """The newest first; None where the coordinator does not tell."""
+    """Newest first; None if the coordinator does not report rebalances."""
 
 
 def list_groups(cluster: Cluster) -> list[GroupListing]:
@@ -36,7 +36,7 @@ def list_groups(cluster: Cluster) -> list[GroupListing]:
 
 
 def summaries_of(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupSummary]:
-    """Of those that are still there."""
+    """Omits groups that no longer exist."""
     described = Groups(cluster).describe(group_ids)
     groups = [one for one in described.values() if isinstance(one, GroupDescription)]
     sample = sample_offsets(cluster, groups, time.monotonic)
@@ -44,7 +44,7 @@ def summaries_of(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupS
 
 
 def describe_group(cluster: Cluster, group_id: str, before: OffsetSample | None) -> GroupDetail:
-    """Raises KafkaError if there is none. `before` is an earlier look at it, for the rates."""
+    """Raises KafkaError if the group does not exist. `before` is an earlier sample, used to compute rates."""
     description = Groups(cluster).describe([group_id])[group_id]
     if isinstance(description, KafkaError):
         raise description

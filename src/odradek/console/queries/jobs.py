@@ -1,4 +1,4 @@
-"""Jobs of this machine, by their command lines: what each says of itself beside its table, and whether it runs."""
+"""Reads the state that jobs on this machine store beside their tables, and whether each one runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from odradek.text.errors import UserError
 
 
 def describe_jobs(jobs: Sequence[JobCommand]) -> list[PipelineSeen]:
-    """Blocks: reads files. What is wrong with one is said of it, and of no other."""
+    """Blocks on file reads. A failure of one job does not affect the others."""
     return [_describe(job) for job in jobs]
 
 
 def job_directory(job: JobCommand) -> Path:
-    """Where its runs say how far they are. Raises UserError if its name or its table cannot be those of a job."""
+    """Returns the directory of the job's state. Raises UserError for an invalid job name or table."""
     state: Any = jobs_module("state").JobState(job.table, job.name)
     found: Path = state.audits if job.kind == AUDIT else state.directory
     return found

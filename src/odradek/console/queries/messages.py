@@ -1,4 +1,4 @@
-"""Records of a topic, read for a person: a bounded number, of bounded size, within a bounded time."""
+"""Reads records of a topic for display, bounded in number, size and time."""
 
 import heapq
 import time
@@ -20,7 +20,7 @@ PAGE_MESSAGES: Final = 50
 SCANNED_MAX: Final = 50_000
 SCAN_S: Final = 4.0
 TAIL_MAX: Final = 100
-# What is kept of a key, a value or a header; the whole of a value can be downloaded.
+# Maximum bytes kept of a key, value or header; users can download whole values.
 EXCERPT_BYTES: Final = 64 * 1024
 
 WAIT_MS: Final = 300
@@ -60,7 +60,7 @@ class Message:
 class Wanted:
     topic: str
     partition: int | None = None
-    """None: all."""
+    """None means all partitions."""
     start: Start = Start.NEWEST
     at: int = 0
     """The offset, or the time in milliseconds."""
@@ -77,16 +77,16 @@ class Found:
     messages: tuple[Message, ...]
     scanned: int
     positions: Positions
-    """Where to go on."""
+    """Positions at which the next query resumes."""
     is_at_end: bool
     was_cut_short: bool
-    """There was more to look through than one look may take."""
+    """The query reached its limit before the end."""
 
 
 def find_messages(
     cluster: Cluster, wanted: Wanted, resume: Positions | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Found:
-    """From where `wanted` says, or on from an earlier answer."""
+    """Starts at the position in `wanted`, or resumes from an earlier result."""
     partitions = partitions_of(cluster, wanted)
     ends = Admin(cluster).offsets(dict.fromkeys(partitions, LATEST))
     positions = dict(resume) if resume is not None else start_of(Admin(cluster), wanted, ends)
@@ -130,7 +130,7 @@ def ends_of(cluster: Cluster, wanted: Wanted) -> Positions:
 
 
 def follow(cluster: Cluster, positions: Positions, wanted: Wanted) -> tuple[list[Message], Positions, int]:
-    """What came since, how to go on, and how many came that were not looked for or too many."""
+    """Returns new records, the next positions, and the number of records left out."""
     consumer = Consumer(cluster, positions)
     arrived = consumer.poll(wait_ms=WAIT_MS)
     holds = matcher_of(wanted)
@@ -151,7 +151,7 @@ def partitions_of(cluster: Cluster, wanted: Wanted) -> list[TopicPartition]:
     layout = cluster.retry("looking up the topic", lambda: cluster.topics([wanted.topic]))[wanted.topic]
     count = len(layout.partitions)
     if wanted.partition is None:
-        # Those without a leader keep nobody from reading the others.
+        # Skip partitions without a leader; the others stay readable.
         led = [TopicPartition(wanted.topic, one.id) for one in layout.partitions if one.leader >= 0]
         if not led:
             raise Refused(f"No partition of {wanted.topic} has a leader. Check the brokers.")
@@ -171,13 +171,13 @@ def start_of(admin: Admin, wanted: Wanted, ends: Positions) -> dict[TopicPartiti
         case Start.TIME:
             found = admin.offsets(dict.fromkeys(ends, wanted.at))
             return {one: found[one] if found[one] >= 0 else ends[one] for one in ends}
-    # Whoever looks for something newest looks back farther than at one page.
+    # A filtered search for the newest records reads back more than one page.
     back = SCANNED_MAX // len(ends) if wanted.is_choosy else PAGE_MESSAGES
     return {one: max(earliest[one], ends[one] - back) for one in ends}
 
 
 def matcher_of(wanted: Wanted) -> Callable[[Consumed], bool]:
-    """Raises NoExpression."""
+    """Raises InvalidExpression."""
     needle = wanted.search.encode().lower()
     if not wanted.expression.strip():
         return lambda item: _holds(item, needle)

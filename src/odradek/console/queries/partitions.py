@@ -1,4 +1,4 @@
-"""The partitions that a page shows, from near: who may lead, and how far each replica is."""
+"""Queries the eligible leaders and replica log ends of the partitions on a page."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from odradek.client.replica_state import Eligible, eligible_of, ends_of_replicas
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStates:
     eligible: Mapping[TopicPartition, Eligible] = field(default_factory=dict)
-    """Empty where the cluster does not tell."""
+    """Empty if the cluster does not report it."""
     ends: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     """By broker."""
 
     def behind(self, partition: TopicPartition, leader: int, broker: int) -> int | None:
-        """How many offsets of the leader's log this replica has yet to fetch. None: not known."""
+        """Number of offsets by which the replica is behind the leader; None if unknown."""
         here, there = self.ends.get(broker, {}).get(partition), self.ends.get(leader, {}).get(partition)
         return None if here is None or there is None else max(0, there - here)
 
@@ -26,7 +26,7 @@ class ReplicaStates:
 def states_of_replicas(
     cluster: Cluster, replicas: Mapping[TopicPartition, Collection[int]], reachable: Collection[int]
 ) -> ReplicaStates:
-    """`reachable` are the brokers that are worth asking."""
+    """Queries only the brokers in `reachable`."""
     if not replicas:
         return ReplicaStates()
     queried = {one: [broker for broker in brokers if broker in reachable] for one, brokers in replicas.items()}

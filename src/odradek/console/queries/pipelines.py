@@ -1,6 +1,6 @@
-"""Pipelines of this machine, by their files: what each says of itself in its state directory, and whether it runs.
+"""Reads the state directories of pipelines on this machine, and whether each pipeline runs.
 
-`odradek.pipelines.jobs` lies above this package and wants more than the console: it is imported when somebody looks.
+`odradek.pipelines.jobs` is a higher layer with more dependencies, so this module imports it on demand.
 """
 
 import json
@@ -13,7 +13,7 @@ from odradek.pipelines.loading import jobs_module
 from odradek.text.errors import UserError
 
 RUN_LOG: Final = "console-run.log"
-"""In the state directory: what a run says that was started from here."""
+"""Log file, in the state directory, of runs that the console started."""
 
 _ERROR: Final = "error: "
 _LOG_CHARACTERS: Final = 16 * 1024
@@ -26,14 +26,14 @@ class QuerySeen:
     records_per_second: float | None
     lag: int
     lag_unit: str | None = None
-    """Records, unless it says something else."""
+    """The unit of `lag`; None means records."""
     dead_letters: int
     seconds_left: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSeen:
-    """Or a job, which is told in the same words."""
+    """State of a pipeline or a job."""
 
     name: str
     state: str
@@ -41,16 +41,16 @@ class PipelineSeen:
     at_ms: int | None
     queries: tuple[QuerySeen, ...]
     problem: str | None
-    """Why it failed, or why nothing can be said of it."""
+    """Why the pipeline failed, or why its state cannot be read."""
 
 
 def describe_pipelines(files: Sequence[Path]) -> list[PipelineSeen]:
-    """Blocks: reads files. What is wrong with one is said of it, and of no other."""
+    """Blocks on file reads. A failure of one pipeline does not affect the others."""
     return [_describe(file) for file in files]
 
 
 def state_directory(file: Path) -> Path:
-    """Raises UserError if the file is no pipeline."""
+    """Raises UserError if the file is not a pipeline."""
     found: Path = jobs_module("pipeline.definition").read_pipeline(file).state
     return found
 
@@ -82,7 +82,7 @@ def _query(one: Any) -> QuerySeen:
 def of_run(
     name: str, directory: Path, status: Any, queries: tuple[QuerySeen, ...], *, is_running: bool
 ) -> PipelineSeen:
-    """`status`: what was last kept of a run in this directory, if anything."""
+    """`status` is the last stored status of a run in this directory, if any."""
     refusal = None if is_running else _refusal(directory / RUN_LOG, status.at_ms if status else 0)
     if status is None:
         state = "starting" if is_running else "never started"
@@ -100,7 +100,7 @@ def of_run(
 
 
 def _refusal(log: Path, since_ms: int) -> str | None:
-    """Why a run that was started from here did not begin, if that was after what the pipeline says of itself."""
+    """Returns why a run started by the console failed to start, if that is newer than the stored status."""
     try:
         if log.stat().st_mtime_ns // 1_000_000 < since_ms:
             return None
@@ -115,7 +115,7 @@ def unreadable(name: str, why: str) -> PipelineSeen:
 
 
 def last_line(text: str) -> str:
-    """What a command said last, without the word before it: JSON that it printed is no sentence."""
+    """Returns the last log line without its prefix, ignoring JSON output."""
     lines = [line for line in text.splitlines() if line.strip() and not _is_json(line)]
     return lines[-1].removeprefix(_ERROR) if lines else ""
 

@@ -1,4 +1,4 @@
-"""How far the moves are that are under way."""
+"""Queries the progress of ongoing reassignments."""
 
 from odradek.client.cluster import Cluster
 from odradek.client.log_dirs import sizes_on

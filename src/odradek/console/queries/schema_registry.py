@@ -1,4 +1,4 @@
-"""Decoders for the schemas of a registry, kept: an id never means another."""
+"""Caches decoders for the schemas of a registry; schema IDs are immutable."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from odradek.pipelines.schemas.registry import RegistryClient, RegistryUnavailab
 from odradek.pipelines.schemas.schema import Undecodable
 
 SCHEMAS_MAX: Final = 500
-# A registry that did not answer is asked again after a while.
+# Delay before retrying an unresponsive registry.
 _FORGIVEN_S: Final = 10.0
 
 
@@ -26,7 +26,7 @@ class _Refusal:
 
 
 class SchemaRegistry:
-    """Raises InvalidRegistryUrl for what is no address."""
+    """Raises InvalidRegistryUrl for an invalid URL."""
 
     def __init__(self, address: str) -> None:
         self._client: Final = RegistryClient(address)
@@ -34,7 +34,7 @@ class SchemaRegistry:
         self._lock: Final = threading.Lock()
 
     def decoders(self, ids: Collection[int]) -> Mapping[int, Decode]:
-        """Of these schemas, asked for where they are not known yet. Blocks. Never raises: decoders do."""
+        """Fetches unknown schemas. Blocks. Never raises: the returned decoders raise instead."""
         with self._lock:
             for schema_id in ids:
                 known = self._decoders.get(schema_id)

@@ -1,4 +1,4 @@
-"""One topic from near: its offsets, and the groups that read it."""
+"""Queries the offsets of one topic and the groups that read it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from odradek.client.admin import EARLIEST, LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.groups import GroupDescription, Groups, Offsets
 
-# Which groups read a topic only they know: asking all of a great many would keep the page waiting.
+# Finding the readers of a topic requires the offsets of every group, so the number of groups is limited.
 GROUPS_MAX: Final = 2000
 
 
@@ -18,7 +18,7 @@ GROUPS_MAX: Final = 2000
 class PartitionOffsets:
     earliest: Offsets
     latest: Offsets
-    """Of partitions that have a leader."""
+    """Covers partitions that have a leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,13 @@ class Readers:
     ends: Offsets
     queried: int
     of: int
-    """How many groups there are: more than were asked, if they are too many."""
+    """Total number of groups; may exceed the number of queried groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLags:
     of_topics: Mapping[str, int]
-    """Of all groups that have committed anything of the topic, together."""
+    """Total lag by topic, over all groups with committed offsets."""
     queried: int
     of: int
 
@@ -99,7 +99,7 @@ def _led(cluster: Cluster, topic: str) -> Sequence[TopicPartition]:
 
 
 def _led_of(cluster: Cluster, named: Collection[TopicPartition]) -> set[TopicPartition]:
-    """Those of them that are still there, and have a leader."""
+    """Omits partitions that no longer exist or have no leader."""
     layout = cluster.retry("finding leaders", lambda: cluster.layout({one.topic for one in named}))
     led = {
         TopicPartition(topic.name, one.id)

@@ -1,1 +1,1 @@
-"""What was seen of a cluster, turned into rows and sentences for people. Pure: asks nobody, draws nothing."""
+"""Turns cluster snapshots and query results into rows and sentences. Pure: sends no requests, draws nothing."""

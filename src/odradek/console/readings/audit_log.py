@@ -1,4 +1,4 @@
-"""What was changed through the console, as its audit log tells."""
+"""Rows for the audit log."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Brokers: who serves, what each carries, and how unevenly."""
+"""Rows for brokers: state, load and skew."""
 
 from odradek.client.layout import PartitionLayout
 from odradek.client.placement import spread
@@ -41,7 +41,7 @@ HOSTED_COLUMNS = (
 
 
 def broker_rows(snapshot: ClusterSnapshot) -> list[Row]:
-    """Also those that are not registered any more while replicas are still assigned to them."""
+    """Includes unregistered brokers that still have assigned replicas."""
     leaders, replicas = _carried(snapshot)
     return [
         _row(snapshot, broker, leaders.get(broker, 0), replicas.get(broker, 0))

@@ -1,4 +1,4 @@
-"""Lines over time, as data: what the page draws, and the same in words for those who do not see it."""
+"""Line charts as data, with a text description for screen readers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from odradek.console.readings.health import clock_time
 from odradek.text.amounts import format_bytes
 from odradek.text.times import format_span
 
-# Nobody looked for so long: what was in between is not known, and no line pretends otherwise.
+# Minimum gap between two samples at which the line is interrupted.
 _GAP_MS: Final = 30_000
 _POINTS_MAX: Final = 240
 
@@ -24,7 +24,7 @@ class Line:
     name: str
     now: str
     path: str
-    """For SVG, in a field of 1000 by 100."""
+    """SVG path in a 1000 by 100 view box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def lag_chart(samples: Sequence[Sample]) -> Chart | None:
 def chart_of(
     title: str, names: Sequence[str], samples: Sequence[Sample], shown: Callable[[float], str]
 ) -> Chart | None:
-    """None: one moment makes no line."""
+    """Returns None for fewer than two samples."""
     if len(samples) < 2:
         return None
     kept = _thinned(samples)
@@ -75,7 +75,7 @@ def chart_of(
 
 
 def _thinned(samples: Sequence[Sample]) -> list[Sample]:
-    """As many as can be told apart: of neighbours the largest, so that no peak is lost."""
+    """Downsamples by the maximum of neighbours, so that peaks remain visible."""
     step = -(-len(samples) // _POINTS_MAX)
     if step == 1:
         return list(samples)

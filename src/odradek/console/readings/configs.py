@@ -1,4 +1,4 @@
-"""Configs: what each is, where that Source, what it would be otherwise, and what it is for."""
+"""Rows for configs: value, source, default and description."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Groups: who is in them, what they read, and how far they are behind."""
+"""Rows for groups: members, topics and lag."""
 
 from collections.abc import Mapping, Sequence
 
@@ -49,7 +49,7 @@ def group_page(listings: Sequence[GroupListing], *, search: str, page: int) -> P
 
 
 def group_rows(listings: Sequence[GroupListing], summaries: Mapping[str, GroupSummary]) -> list[Row]:
-    """Summaries come later than names: what is not known yet is an ellipsis."""
+    """Summaries load after names; missing values show as an ellipsis."""
     return [
         Row(
             one.id,

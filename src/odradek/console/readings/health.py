@@ -1,4 +1,4 @@
-"""Whether the cluster is well: one sentence, with the reason."""
+"""Summarizes the health of the cluster in one sentence, with the reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from odradek.console.readings.table import Tone, counted, listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ailing:
-    """Partitions with something missing; each of these is part of the one after it."""
+    """Unhealthy partitions; each set is a subset of the next."""
 
     offline: tuple[TopicPartition, ...]
     under_min_isr: tuple[TopicPartition, ...]
@@ -92,7 +92,7 @@ def clock_time(at_ms: int) -> str:
 
 
 def missing_brokers(snapshot: ClusterSnapshot, partitions: Sequence[TopicPartition]) -> list[int]:
-    """Those that hold a replica of one of these and are not in sync because they do not serve."""
+    """Returns the down brokers that hold out-of-sync replicas of these partitions."""
     found: set[int] = set()
     for name in partitions:
         layout = snapshot.partitions[name]

@@ -1,4 +1,4 @@
-"""Partitions that get far more than their share of what is written, and why."""
+"""Finds hot partitions, which receive far more than their share of bytes in, and the reason."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,10 +8,10 @@ from odradek.client.traffic import HotKey
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
 
-# So many times the average is not chance any more, and less than so much harms nobody.
+# A hot partition exceeds both this multiple of the average and this rate.
 _TIMES: Final = 3.0
 _LEAST_BYTES_PER_S: Final = 1000.0
-# A key that makes up this part of its partition explains it.
+# A key with at least this share of its partition explains the heat.
 _KEY_SHARE: Final = 0.2
 _KEY_CHARACTERS: Final = 40
 

@@ -1,4 +1,4 @@
-"""Records as people read them: text, JSON or hex, whatever the bytes hold."""
+"""Formats records as text, JSON or hex."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from odradek.text.times import format_time
 SHOW = "Show"
 _CELL_CHARACTERS: Final = 160
 _HEX_BYTES_A_LINE: Final = 16
-# What was decoded may be longer than what it came from.
+# Decoded text may be longer than the encoded bytes.
 _DECODED_CHARACTERS_MAX: Final = 256 * 1024
 _NO_DECODERS: Final[Mapping[int, Decode]] = {}
 
@@ -86,7 +86,7 @@ def in_a_cell(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode
 
 
 def in_full(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] = _NO_DECODERS) -> str:
-    """With its lines; a remark at the end where it is not the whole, or not what was asked for."""
+    """Keeps line breaks; appends a note if the value is truncated or not in the requested format."""
     if excerpt is None:
         return "null"
     remark = ""
@@ -122,7 +122,7 @@ def _decoded(excerpt: Excerpt, decoders: Mapping[int, Decode]) -> object:
 
 
 def _plain(value: object) -> str:
-    """What JSON has no form for: bytes, decimals, dates."""
+    """Formats types that JSON lacks: bytes, decimals, dates."""
     return value.hex() if isinstance(value, bytes) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""The first page: figures of the whole cluster, each with where to look further."""
+"""Rows for the overview: cluster figures with links to details."""
 
 from odradek.client.traffic import Rates
 from odradek.console.readings.health import ailing_of
@@ -69,7 +69,7 @@ def _unknown_disks(snapshot: ClusterSnapshot) -> str:
 
 
 def _rate(snapshot: ClusterSnapshot, bytes_per_s: float) -> tuple[str, str]:
-    """Brokers tell over HTTP, or not at all."""
+    """Brokers report traffic only over HTTP."""
     if not snapshot.traffic.unavailable:
         return f"{format_bytes(bytes_per_s)}/s", ""
     broker, reason = min(snapshot.traffic.unavailable.items())

@@ -1,4 +1,4 @@
-"""Partitions by brokers: where each lies, who leads it, and who is behind."""
+"""Rows for partitions: replicas by broker, leaders and lagging replicas."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -67,7 +67,7 @@ def map_page(
     order: Order = Order.NAME,
     near: ReplicaStates = UNKNOWN,
 ) -> Page[Row]:
-    """`near`: what is known of the replicas that are shown; it comes later than the rest."""
+    """`near` is the state of the displayed replicas, which loads after the rest."""
     heat = heat_of(snapshot)
     part = shown_partitions(snapshot, heat, search=search, only_ailing=only_ailing, page=page, order=order)
     reassigning = {reassignment.partition: reassignment for reassignment in snapshot.reassignments}
@@ -91,7 +91,7 @@ def shown_partitions(
 
 
 def is_ailing(layout: PartitionLayout) -> bool:
-    """Something is missing, or somebody leads who was not meant to."""
+    """Returns whether a replica is out of sync or the leader is not the preferred one."""
     return layout.leader != layout.replicas[0] or len(layout.isr) < len(layout.replicas)
 
 

@@ -1,4 +1,4 @@
-"""Pipelines and jobs: whether each runs, and how far its queries are."""
+"""Rows for pipelines and jobs: state and query progress."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ _TONES = {
 
 
 def pipeline_rows(pipelines: Sequence[PipelineSeen]) -> list[Row]:
-    """One for each query; what can be done is said once for each pipeline."""
+    """Returns one row per query; only the first row of a pipeline has actions."""
     rows = []
     for number, one in enumerate(pipelines):
         queries: Sequence[QuerySeen | None] = one.queries or (None,)

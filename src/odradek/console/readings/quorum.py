@@ -1,4 +1,4 @@
-"""The controllers' quorum: who leads, who votes, who follows, and how far behind each is."""
+"""Rows for the KRaft quorum: leader, voters, observers and their lag."""
 
 from odradek.base.ids import uuid_to_text
 from odradek.client.quorum import UNRESPONSIVE_MS, QuorumReplica, QuorumStatus, leaders_time_ms
@@ -50,12 +50,12 @@ def quorum_rows(quorum: QuorumStatus) -> list[Row]:
 
 
 def listener_of(quorum: QuorumStatus) -> str:
-    """What the voters call the listener where they hear each other."""
+    """Returns the name of the voters' controller listener."""
     return next((one.endpoints[0].listener for one in quorum.voters if one.endpoints), "CONTROLLER")
 
 
 def _actions(quorum: QuorumStatus, one: QuorumReplica) -> tuple[str, ...]:
-    """Voters without a directory are fixed by the configuration."""
+    """Voters without a directory ID belong to a static voter set."""
     if any(voter.directory_id is None for voter in quorum.voters) or one.directory_id is None:
         return ()
     if one.is_voter:

@@ -1,6 +1,6 @@
-"""Why something did not work: which rule, which value, and what to change, in one or two sentences.
+"""Explains errors in one or two sentences: the rule, the value, and what to change.
 
-What the cluster says itself comes first; what is added is what a person at the console can do about it.
+The cluster's own message comes first, then what the user can do.
 """
 
 from typing import Final
@@ -52,7 +52,7 @@ _ADVICE: Final = {
 
 
 def explain(error: Exception, snapshot: ClusterSnapshot | None = None, partition: TopicPartition | None = None) -> str:
-    """`sight` and `partition`, where they are known, let it name replicas and brokers."""
+    """Names replicas and brokers if `snapshot` and `partition` are given."""
     match error:
         case UnknownTopic():
             return f"Topic {inert(error.topic)!r} does not exist. It may have been deleted."

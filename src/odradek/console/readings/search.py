@@ -1,4 +1,4 @@
-"""Anything that has a page, found by a part of its name: the nearest first, a handful at most."""
+"""Finds pages and resources by a part of their name: best matches first, a few at most."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def _distance(wanted: str, name: str) -> int:
 def _candidates(
     snapshot: ClusterSnapshot | None, groups: Sequence[str], places: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, Hit]]:
-    """Names in lower case, and where they lead."""
+    """Lower-case names and their links."""
     for name, address in places:
         yield name.lower(), Hit("Page", name, address)
     if snapshot is not None:

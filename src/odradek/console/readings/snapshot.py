@@ -1,4 +1,4 @@
-"""One look at a whole cluster, as plain values: what all pages are made from."""
+"""A snapshot of the whole cluster as plain values, from which all pages are built."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,19 +26,19 @@ class ClusterSnapshot:
     """Brokers that Metadata names: those that serve clients."""
     topics: Mapping[str, TopicLayout]
     quorum: QuorumStatus | None = None
-    """None: this broker does not tell."""
+    """None if the broker does not report the quorum."""
     disks: Mapping[int, tuple[LogDir, ...]] = field(default_factory=dict)
-    """By broker; those that did not answer are left out."""
+    """By broker, without unresponsive brokers."""
     traffic: Traffic = NO_TRAFFIC
     reassignments: tuple[Reassignment, ...] = ()
     min_isr: Mapping[str, int] = field(default_factory=dict)
-    """Of topics that miss a replica: the others are in no danger of it."""
+    """min.insync.replicas of topics with missing replicas only."""
     features: Mapping[str, int] = field(default_factory=dict)
     down_since_ms: Mapping[int, int] = field(default_factory=dict)
-    """Brokers that went while somebody looked, and when."""
+    """Brokers that went down while the console was watching, and when."""
 
     unresponsive_since_ms: Mapping[int, int] = field(default_factory=dict)
-    """Brokers whose process has gone, as felt from here; the cluster may not have noticed yet."""
+    """Brokers that the probe reports as unresponsive; the controller may not have fenced them yet."""
 
     @cached_property
     def partitions(self) -> dict[TopicPartition, PartitionLayout]:
@@ -57,7 +57,7 @@ class ClusterSnapshot:
 
     @cached_property
     def survey(self) -> Survey:
-        """The form in which moves are planned."""
+        """The input for planning reassignments."""
         return Survey(
             cluster_id=self.cluster_id,
             members=dict(self.members),
@@ -83,16 +83,16 @@ class ClusterSnapshot:
 
     @property
     def down(self) -> list[int]:
-        """Brokers that are registered and do not serve."""
+        """Registered brokers that are fenced or missing from Metadata."""
         return sorted(
             member.id for member in self.members.values() if member.is_fenced or member.id not in self.reachable
         )
 
     @property
     def unresponsive(self) -> list[int]:
-        """Brokers that do not answer while the cluster still counts on them."""
+        """Unresponsive brokers that the controller has not fenced yet."""
         return sorted(set(self.unresponsive_since_ms) - set(self.down))
 
     def needed_in_sync(self, topic: str, layout: PartitionLayout) -> int:
-        """New replication factor have to be in sync for acks=all: never more than there are."""
+        """Number of in-sync replicas that acks=all requires, at most the replication factor."""
         return min(self.min_isr.get(topic, 1), len(layout.replicas))

@@ -1,7 +1,7 @@
-"""Tables as data: what a page shows in rows, before anybody draws it.
+"""Tables as data, independent of how screens draw them.
 
-Whatever Source elsewhere passes `inert` on its way into a cell: control characters are spelled out. Markup is
-harmless because cells are drawn as text only.
+External text must pass through `inert`, which escapes control characters. Markup is harmless because screens draw cells
+as text only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from odradek.text.terminal import neutralise
 T = TypeVar("T")
 
 PAGE_ROWS: Final = 25
-# More than this of a name or value tells a person nothing, and costs every browser that looks.
+# Longer names and values are truncated to keep pages small.
 _TEXT_LENGTH_MAX: Final = 2000
 
 
 class Tone(StrEnum):
-    """How it stands; drawn with a sign of its own, for those who see no difference in colours."""
+    """Severity, drawn with its own symbol as well as a colour."""
 
     GOOD = "good"
     WARNING = "warning"
@@ -46,7 +46,7 @@ class Row:
     key: str
     cells: Mapping[str, Cell | str]
     actions: Sequence[str] = ()
-    """What can be done about it: the words on the buttons."""
+    """Labels of the row's action buttons."""
 
     def text(self, column: str) -> str:
         cell = self.cells[column]
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """A part of something that may be ten thousand long."""
+    """One page of a list that may have ten thousand items."""
 
     items: Sequence[T] = field(default_factory=tuple)
     number: int = 1
@@ -78,7 +78,7 @@ class Page(Generic[T]):
 
 
 def page_of(items: Sequence[T], number: int, rows: int = PAGE_ROWS) -> Page[T]:
-    """A number beyond the last page is the last page: items may go while somebody looks."""
+    """Clamps the page number, because items may disappear while a page is open."""
     count = max(1, -(-len(items) // rows))
     number = min(max(1, number), count)
     return Page(items=items[(number - 1) * rows : number * rows], number=number, count=count, total=len(items))
@@ -89,7 +89,7 @@ def inert(text: str) -> str:
 
 
 def link_to(*path: object, **query: object) -> str:
-    """An address within the console; what is empty is left out of the query."""
+    """Builds a console URL, without empty query parameters."""
     given = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
     return "/" + "/".join(quote(str(part), safe="") for part in path) + (f"?{urlencode(given)}" if given else "")
 

@@ -1,4 +1,4 @@
-"""The list of topics, and one topic."""
+"""Rows for the list of topics and for one topic."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -57,7 +57,7 @@ class Order(StrEnum):
 def topic_page(
     snapshot: ClusterSnapshot, lags: TopicLags | None, *, search: str, with_internal: bool, order: Order, page: int
 ) -> Page[Row]:
-    """Rows are made for one page only: there may be ten thousand topics. Lags come later than the rest."""
+    """Builds rows for one page only, as there may be ten thousand topics. Lags load after the rest."""
     wanted = search.strip().lower()
     found = [
         topic
@@ -104,7 +104,7 @@ def partition_page(
 
 
 def config_rows(configs: Sequence[DescribedConfig]) -> list[Row]:
-    """What was set for the topic; everything else is as the cluster has it."""
+    """Configs set on the topic itself."""
     return [
         Row(
             one.name,
@@ -120,7 +120,7 @@ def config_rows(configs: Sequence[DescribedConfig]) -> list[Row]:
 
 
 def reader_rows(readers: Readers) -> list[Row]:
-    """The farthest behind first."""
+    """Sorted by lag, largest first."""
     rows = []
     for group in readers.groups:
         lags = [max(0, readers.ends[one] - offset) for one, offset in group.committed.items() if one in readers.ends]
@@ -173,7 +173,7 @@ def rates_phrase(snapshot: ClusterSnapshot, topic: TopicLayout) -> str:
 
 
 def rates_of(snapshot: ClusterSnapshot, topic: TopicLayout) -> Rates | None:
-    """None: nobody tells."""
+    """None if no broker reports traffic."""
     if not snapshot.traffic.rates:
         return None
     names = [TopicPartition(topic.name, one.id) for one in topic.partitions]

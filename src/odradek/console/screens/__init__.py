@@ -1,1 +1,1 @@
-"""The pages: what readings say is drawn, what people choose becomes an action. Nothing is decided here."""
+"""The pages: they draw readings and turn user input into actions, without logic of their own."""

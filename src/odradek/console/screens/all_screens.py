@@ -1,4 +1,4 @@
-"""Every page, and what they all need in the browser."""
+"""Registers every page and its shared browser assets."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The last changes made through this console."""
+"""The audit log page: the latest changes made through this console."""
 
 import asyncio
 

@@ -1,5 +1,5 @@
-"""The dialogs before every change: what is entered stays until it can be done, what would happen is shown, and it
-happens only when it is confirmed.
+"""The dialogs before every change: they keep the input until it is valid, show the preview, and run the action only
+after the user confirms it.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from odradek.console.screens.widgets import RowsTable, Text, button, enable, tex
 
 PREVIEW_ROWS = 50
 
-# Puts fields, and returns what makes an action of what was entered. That may raise Refused.
+# Draws the fields and returns a function that builds the action, which may raise Refused.
 Form = Callable[[], Callable[[], Action]]
 
 
 async def compose(frame: Frame, title: str, form: Form) -> bool:
-    """Whether something was entered, confirmed, and has succeeded."""
+    """Returns whether the user confirmed the action and it succeeded."""
     with dialog_named(title) as dialog, ui.element("div").classes("o-card"):
         Text(title, "h2")
         read = form()
@@ -42,7 +42,7 @@ async def compose(frame: Frame, title: str, form: Form) -> bool:
 
 
 async def propose(frame: Frame, action: Action) -> bool:
-    """Whether it was confirmed and has succeeded. What came of it is told on the page."""
+    """Returns whether the user confirmed the action and it succeeded. The page shows the outcome."""
     try:
         preview = await frame.console.preview(action)
     except EXPECTED as error:
@@ -94,6 +94,6 @@ def dialog_named(name: str) -> ui.dialog:
 
 
 def remove(dialog: ui.dialog) -> None:
-    """It may be gone already: with the page, when somebody closes that instead of the dialog."""
+    """The dialog no longer exists if the user closed the page."""
     if not dialog.is_deleted:
         dialog.delete()

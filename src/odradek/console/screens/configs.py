@@ -1,4 +1,4 @@
-"""Configs of a topic, a broker or all brokers: found, explained, and changed with the difference shown first."""
+"""The configs page of a topic, a broker or all brokers: search, descriptions and edits with a preview."""
 
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ class _Configs:
         return "" if self._broker < 0 else f"broker={self._broker}"
 
     def _places(self, snapshot: ClusterSnapshot | None) -> dict[str, str]:
-        """Topics are many: theirs are reached from their own pages."""
+        """Lists no other topics, as there may be many: topic pages link to their configs."""
         found = {"": "All brokers"}
         found |= {f"broker={one}": f"Broker {one}" for one in sorted(snapshot.reachable if snapshot else ())}
         here = self._place()

@@ -1,4 +1,4 @@
-"""What surrounds every page: where one can go, how the cluster is, and what was just told."""
+"""The frame of every page: navigation, cluster health and messages."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -57,11 +57,11 @@ class Frame:
 
     @property
     def is_open(self) -> bool:
-        """A page that was left lives on for a while, in case its browser comes back: nothing dear is asked for it."""
+        """NiceGUI keeps a closed page for a while; it must not cause expensive queries."""
         return self._client.has_socket_connection
 
     def on_snapshot(self, draw: OnSnapshot) -> None:
-        """`draw` is called with every new view of the cluster, and with the present one if there is any."""
+        """Calls `draw` with every new snapshot, and now if there is one."""
         self._on_snapshot.append(draw)
         if self.console.watch.snapshot is not None:
             draw(self.console.watch.snapshot)
@@ -74,8 +74,8 @@ class Frame:
             button("Dismiss", self._message.clear, kind="o-small o-plain")
 
     async def query(self, question: Awaitable[T], *, is_repeated: bool = False) -> T | None:
-        """None, and the reason told, if the cluster does not answer or refuses. What asks again and again by itself
-        tells the same reason once: it shall not cover what else there is to tell.
+        """Returns None and shows the reason if the query fails. A repeated query shows the same reason only once, so
+        that it does not hide other messages.
         """
         try:
             result = await question
@@ -90,7 +90,7 @@ class Frame:
         return result
 
     def remember(self, **query: object) -> None:
-        """Puts what is shown into the address, so that the link can be shared."""
+        """Stores the view in the URL, so that users can share the link."""
         ui.navigate.history.replace(link_to(*self._path.strip("/").split("/"), **query))
 
     def number(self, name: str, default: int) -> int:
@@ -109,7 +109,7 @@ class Frame:
                 await drawn
 
     async def wait_for_snapshot(self) -> None:
-        """Whoever sees nothing yet does not wait for the next tick on top."""
+        """Draws the first snapshot at once instead of at the next tick."""
         await self.console.watch.first()
         await self.tick()
 

@@ -1,4 +1,4 @@
-"""One group: its members, what each reads, how far behind it is, why it was last called together; and its reset."""
+"""The page of one group: members, assignments, lag, rebalances and offset reset."""
 
 import time
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class _Group:
         ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:
-        # Rates over a while are steadier than from one look to the next.
+        # Rates over several samples are steadier than between two samples.
         before = self._samples[0] if self._samples else None
         query = self._frame.console.gateway.query
         question = query(lambda cluster: describe_group(cluster, self._group, before))

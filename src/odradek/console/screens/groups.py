@@ -1,4 +1,4 @@
-"""The list of groups: searched and paged on the server; lag is asked for of those that are shown."""
+"""The list of groups: searched and paged on the server; lag is queried for the displayed groups only."""
 
 from nicegui import ui
 from starlette.requests import Request

@@ -58,7 +58,7 @@ def _resend_form(message: Message) -> Callable[[], Action]:
 def _block(title: str, content: str) -> None:
     Text(title, "h3")
     block = Text(content, "pre", "o-pre").element
-    # What scrolls has to be reached without a mouse.
+    # Scrollable content must be reachable by keyboard.
     block.props.update(tabindex=0, role="region")
     block.props["aria-label"] = title
 

@@ -1,4 +1,4 @@
-"""The messages of a topic: from any place, searched, or as they come; taken away as files; and new ones written."""
+"""The messages page of a topic: browse, search, live tail, export and produce."""
 
 import asyncio
 from collections import deque
@@ -190,7 +190,7 @@ class _Messages:
         try:
             wanted = self._tailed = self._wanted()
         except Refused:
-            # Somebody is still writing what is wanted.
+            # The user is still typing the query.
             wanted = self._tailed
         query = self._frame.console.gateway.query
         question = query(lambda cluster: queries.follow(cluster, positions, wanted))

@@ -1,4 +1,4 @@
-"""The first page: whether all is well, and the figures of the cluster."""
+"""The overview page: figures of the cluster."""
 
 from nicegui import ui
 from starlette.requests import Request

@@ -1,4 +1,4 @@
-"""The map of partitions by brokers, and what moves them: elections, single reassignments, plans."""
+"""The partitions page: replicas by broker, leader elections and reassignments."""
 
 from collections.abc import Callable
 
@@ -83,7 +83,7 @@ class _Map:
         self._draw(self._frame.console.watch.snapshot)
 
     async def _load_replicas(self) -> None:
-        """Of what is shown only: it is asked of every broker that holds something of it."""
+        """Queries the displayed partitions only, because every broker with a replica receives a request."""
         snapshot = self._frame.console.watch.snapshot
         if snapshot is None:
             return

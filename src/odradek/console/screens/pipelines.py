@@ -1,4 +1,4 @@
-"""Pipelines and jobs of this machine: how far they are; started and stopped from here."""
+"""The page of pipelines and jobs on this machine: progress, start and stop."""
 
 import asyncio
 

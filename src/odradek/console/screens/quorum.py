@@ -1,4 +1,4 @@
-"""The controllers' quorum, and who votes in it."""
+"""The quorum page: controllers and the voter set."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Moves that are under way: how far they are, how long it will take, and how to call them off."""
+"""The page of ongoing reassignments: progress, remaining time and cancellation."""
 
 import time
 

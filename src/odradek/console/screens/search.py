@@ -1,4 +1,4 @@
-"""Anything found from anywhere, by keyboard."""
+"""The search field of every page, usable by keyboard."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,19 +22,19 @@ class Search(Element, component="search.js"):
 
     async def _query(self, event: GenericEventArguments) -> None:
         words = self._words = str(event.args)[:WORDS_LENGTH_MAX]
-        # What is known at once is shown at once; groups have to be asked for.
+        # Show the hits from the snapshot at once; groups need a query.
         self._show()
         try:
             listed = await self._console.groups.get()
         except EXPECTED:
             return
-        # Whoever has typed on meanwhile wants something else by now.
+        # The user has typed more in the meantime.
         if words == self._words:
             self._groups = [one.id for one in listed]
             self._show()
 
     def renew(self) -> None:
-        """The cluster was looked at again: what is sought may be there now."""
+        """Repeats the search on a new snapshot."""
         if self._words:
             self._show()
 

@@ -1,4 +1,4 @@
-"""One topic: its partitions, what was configured for it, who reads it, and what can be done to it."""
+"""The page of one topic: partitions, configs, consumer groups and actions."""
 
 from collections.abc import Callable
 
@@ -96,7 +96,7 @@ class _Topic:
         self._draw(self._frame.console.watch.snapshot)
 
     async def _load(self) -> None:
-        """Not every second: what is here changes by somebody's hand."""
+        """Runs less often than snapshots, because this data changes only through user actions."""
         query = self._frame.console.gateway.query
         configs = await self._frame.query(query(lambda cluster: configs_of(cluster, resource_named(self._topic, None))))
         if configs is None:

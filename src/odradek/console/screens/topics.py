@@ -16,7 +16,7 @@ from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
 from odradek.console.shared import Shared
 
-# All groups are asked for what they have committed: not every second, and not before the page is there.
+# Lag needs the committed offsets of all groups, so the page queries it rarely and after the first draw.
 LAGS_EVERY_S = 15.0
 LAGS_AFTER_S = 1.0
 

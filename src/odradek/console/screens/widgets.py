@@ -1,4 +1,4 @@
-"""The few controls that pages are built from: native ones, each with its name, as text and never as markup."""
+"""Native, labelled controls for all pages; they draw text, never markup."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +17,7 @@ OnAct = Callable[[str, str], Awaitable[None]]
 
 
 class RowsTable(Element, component="rows.js"):
-    """`on_act` hears the row's key and the word on the button."""
+    """Calls `on_act` with the row's key and the button's label."""
 
     def __init__(
         self, label: str, columns: Sequence[Column], *, empty: str = "None.", on_act: OnAct | None = None
@@ -36,14 +36,14 @@ class RowsTable(Element, component="rows.js"):
             self.on("act", act)
 
     def head(self, columns: Sequence[Column]) -> None:
-        """For tables whose columns come and go, as brokers do. Before the rows."""
+        """Replaces the columns, for tables with a column per broker. Call it before `show`."""
         drawn = [asdict(column) for column in columns]
         if drawn != self.props["columns"]:
             self.props["columns"] = drawn
             self.props["rows"] = []
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Sends only what is different from what is shown."""
+        """Sends only the rows that differ from the displayed rows."""
         drawn = [row.as_json() for row in rows]
         if not self._with_actions:
             for one in drawn:
@@ -64,7 +64,7 @@ class ChartView(Element, component="chart.js"):
 
 
 class Entry(Element, component="entry.js"):
-    """A labelled control whose value is known here as soon as it changes."""
+    """A labelled control whose value is synchronized on every change."""
 
     def __init__(self, kind: str, label: str, value: str | bool, on_change: Callable[..., Any] | None) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Entry(Element, component="entry.js"):
         return str(self.entered)
 
     def offer(self, options: Mapping[str, str]) -> None:
-        """Of a choice: what there is to choose from now."""
+        """Replaces the options of a choice."""
         offered = [[str(name), shown] for name, shown in options.items()]
         if offered != self.props["options"]:
             self.props["options"] = offered
@@ -97,7 +97,7 @@ def text_field(
 
 
 def choice(label: str, options: Mapping[str, str], value: str, *, on_change: Changed | None = None) -> Entry:
-    """`options`: what is shown by value."""
+    """`options` maps values to labels."""
     field = Entry("choice", label, str(value), on_change)
     field.props["options"] = [[str(name), shown] for name, shown in options.items()]
     return field
@@ -108,7 +108,7 @@ def check(label: str, value: bool, on_change: Callable[[bool], Any] | None = Non
 
 
 def button(text: str, on_click: Callable[[], Any], *, kind: str = "", name: str | None = None) -> Element:
-    """`name`: what it is called for those who cannot see where it stands."""
+    """`name` is the label for screen readers."""
     made = TextElement(tag="button", text=text).classes(f"o-button {kind}")
     made.props["type"] = "button"
     if name:
@@ -123,7 +123,7 @@ def enable(control: Element, is_enabled: bool) -> None:
 
 
 class Text:
-    """A paragraph or heading whose words may change."""
+    """A paragraph or heading with replaceable text."""
 
     def __init__(self, words: str = "", tag: str = "p", classes: str = "") -> None:
         self.element: Final = TextElement(tag=tag, text=words).classes(classes)
@@ -133,7 +133,7 @@ class Text:
 
 
 class Pager:
-    """Which part of a list is shown; hidden while there is only one."""
+    """Page navigation of a list; hidden if there is only one page."""
 
     def __init__(self, on_turn: Callable[[int], Any]) -> None:
         self._page = 1
