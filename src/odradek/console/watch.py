@@ -59,7 +59,7 @@ class Watch:
         self._details_at_s = float("-inf")
         self._hurry.set()
 
-    async def renewed(self) -> ClusterSnapshot | None:
+    async def wait_for_next_snapshot(self) -> ClusterSnapshot | None:
         """Waits for the next snapshot; returns the last one if that fails."""
         self._renewed.clear()
         self.touch()
@@ -67,7 +67,7 @@ class Watch:
         await self._renewed.wait()
         return self.snapshot
 
-    async def first(self) -> None:
+    async def wait_for_first_snapshot(self) -> None:
         """Waits until the first snapshot succeeds or fails."""
         self.touch()
         if self.snapshot is None and self.failure is None:

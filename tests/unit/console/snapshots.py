@@ -1,4 +1,4 @@
-"""Builds `Sight` objects of invented clusters for tests of the console's readings."""
+"""Builds `ClusterSnapshot` objects of invented clusters for tests of the console's readings."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -53,7 +53,7 @@ def test_broker_probe_reports_broker_death_and_return(monkeypatch: pytest.Monkey
         broker_probe = BrokerProbe(lambda: changes.append(1))
         broker_probe.follow({3: Address("127.0.0.1", broker.port)})
         await until(lambda: len(broker.writers) == 1)
-        # The broker closed an idle connection: the pulse reconnects and reports no change.
+        # The broker closed an idle connection: the probe reconnects and reports no change.
         broker.close_connections()
         await until(lambda: len(broker.writers) == 1)
         assert (broker_probe.unresponsive_since_ms, changes) == ({}, [])

@@ -46,16 +46,16 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> FakeGateway:
 def test_unreachable_cluster_is_reported_and_last_snapshot_is_kept(gateway: FakeGateway) -> None:
     async def watch() -> None:
         watched = Watch(cast(Gateway, gateway))
-        seen = await watched.renewed()
+        seen = await watched.wait_for_next_snapshot()
         assert (seen, watched.failure) != (None, None)
         gateway.is_unreachable = True
-        assert await watched.renewed() is seen
+        assert await watched.wait_for_next_snapshot() is seen
         assert watched.failure is not None
         assert watched.failure.startswith(
             "Cannot connect to any broker (host:9092: connection refused). Check that the cluster is running"
         )
         gateway.is_unreachable = False
-        assert await watched.renewed() is not seen
+        assert await watched.wait_for_next_snapshot() is not seen
         assert watched.failure is None
         await watched.close()
 
@@ -82,7 +82,7 @@ def test_unwatched_cluster_is_not_queried_and_stale_snapshot_is_not_shown(
 
     async def watch() -> None:
         watched = Watch(cast(Gateway, gateway))
-        await watched.renewed()
+        await watched.wait_for_next_snapshot()
         await asyncio.sleep(0.1)
         calls = gateway.calls
         await asyncio.sleep(0.1)

@@ -57,7 +57,7 @@ async def _confirm_and_do(frame: Frame, action: Action, preview: Preview) -> boo
     outcome = await frame.console.carry_out(action, frame.user)
     frame.show_message(outcome.sentence, Tone.GOOD if outcome.has_succeeded else Tone.BAD)
     if outcome.has_succeeded:
-        await frame.console.watch.renewed()
+        await frame.console.watch.wait_for_next_snapshot()
         await frame.tick()
     return outcome.has_succeeded
 

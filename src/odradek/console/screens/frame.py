@@ -110,7 +110,7 @@ class Frame:
 
     async def wait_for_snapshot(self) -> None:
         """Draws the first snapshot at once instead of at the next tick."""
-        await self.console.watch.first()
+        await self.console.watch.wait_for_first_snapshot()
         await self.tick()
 
     def put_health(self) -> None:
