@@ -15,10 +15,10 @@ run: $(VENV)/.installed-fast $(VENV)/.installed-console ## start a cluster on th
 	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CONSOLE_PORT),--console-port $(CONSOLE_PORT))
 
 # In an environment of its own, which contains only the extra [dev]: a test that needs more packages fails here.
-test-fast: $(VENV)-dev/.installed-dev ## unit, core and storage tests and a few simulator seeds, within a minute (ARGS="-k fetch")
+test-fast: $(VENV)-dev/.installed-dev ## unit, core and storage tests and a few simulator seeds (ARGS="-k fetch")
 	@$(VENV)-dev/bin/python -m pytest --tier fast --numprocesses 2 $(ARGS)
 
-test: $(VENV)/.installed-test ## every capability, within ten minutes; lists the tests skipped because a component is missing (ARGS="-k fetch")
+test: $(VENV)/.installed-test ## every capability; lists the tests skipped because a component is missing (ARGS="-k fetch")
 	@$(BIN)/python -m pytest --tier test --numprocesses 3 --rerun-failed $(ARGS)
 
 proof: $(VENV)/.installed-test ## every test and the long runs, for hours, with a report in proof-report.md (ONLY=suite,sim,chaos)

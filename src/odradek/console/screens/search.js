@@ -1,7 +1,7 @@
 // "/" opens it wherever nobody is writing: words go to the server, arrows choose, Enter goes there.
 export default {
-  props: { hits: Array, asked: String },
-  emits: ["asked"],
+  props: { hits: Array, searched: String },
+  emits: ["search"],
   template: `
     <div class="o-searcher">
       <button type="button" aria-keyshortcuts="/" aria-haspopup="dialog" @click="open">Search <kbd aria-hidden="true">/</kbd></button>
@@ -10,7 +10,7 @@ export default {
           <input ref="field" type="text" role="combobox" aria-controls="o-hits" aria-autocomplete="list"
                  :aria-expanded="shown.length > 0 ? 'true' : 'false'"
                  :aria-activedescendant="shown.length ? 'o-hit-' + chosen : null" v-model="words" spellcheck="false"
-                 autocomplete="off" @input="ask" @keydown.down.prevent="choose(1)" @keydown.up.prevent="choose(-1)"
+                 autocomplete="off" @input="search" @keydown.down.prevent="choose(1)" @keydown.up.prevent="choose(-1)"
                  @keydown.enter.prevent="go(chosen)">
         </label>
         <ul v-show="shown.length" id="o-hits" role="listbox" aria-label="Found">
@@ -19,7 +19,7 @@ export default {
             <span class="o-faint">{{ hit.kind }}</span> {{ hit.text }}
           </li>
         </ul>
-        <p v-if="words.trim() && asked === words && !shown.length" class="o-empty" role="status">No matches.</p>
+        <p v-if="words.trim() && searched === words && !shown.length" class="o-empty" role="status">No matches.</p>
       </dialog>
     </div>`,
   data() {
@@ -51,9 +51,9 @@ export default {
     close() {
       this.$refs.dialog.close();
     },
-    ask() {
+    search() {
       this.chosen = 0;
-      this.$emit("asked", this.words);
+      this.$emit("search", this.words);
     },
     choose(step) {
       const count = this.shown.length;

@@ -17,8 +17,8 @@ class Search(Element, component="search.js"):
         self._places = places
         self._words = ""
         self._groups: Sequence[str] = ()
-        self.props.update(hits=[], queried="")
-        self.on("asked", self._query)
+        self.props.update(hits=[], searched="")
+        self.on("search", self._query)
 
     async def _query(self, event: GenericEventArguments) -> None:
         words = self._words = str(event.args)[:WORDS_LENGTH_MAX]
@@ -41,6 +41,6 @@ class Search(Element, component="search.js"):
     def _show(self) -> None:
         found = find(self._words, self._console.watch.snapshot, self._groups, self._places)
         hits = [asdict(hit) for hit in found]
-        if (hits, self._words) != (self.props["hits"], self.props["asked"]):
+        if (hits, self._words) != (self.props["hits"], self.props["searched"]):
             self.props["hits"] = hits
-            self.props["asked"] = self._words
+            self.props["searched"] = self._words
