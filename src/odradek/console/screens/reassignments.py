@@ -41,7 +41,9 @@ class _Reassignments:
                 )
                 button("Remove throttles", lambda: propose(frame, ClearThrottles()))
             enable(self._cancel, False)
-        self._table = RowsTable("Reassignments", PROGRESS_COLUMNS, empty="", on_act=self._act if frame.may_change else None)
+        self._table = RowsTable(
+            "Reassignments", PROGRESS_COLUMNS, empty="", on_act=self._act if frame.may_change else None
+        )
         self._pager = Pager(self._turn)
         ui.timer(EVERY_S, self._load)
 
