@@ -105,7 +105,7 @@ def copies(cluster: RealCluster, number: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    "is_emptied", [False, pytest.param(True, marks=pytest.mark.tier("proof"))], ids=["mended", "replaced"]
+    "is_emptied", [False, pytest.param(True, marks=pytest.mark.tier("proof"))], ids=["repaired", "replaced"]
 )
 def test_partitions_of_an_offline_log_dir_fail_over_and_recover(cluster: RealCluster, is_emptied: bool) -> None:
     written = write(cluster, "before")

@@ -1,6 +1,6 @@
 """`make flaky TEST=…`: repeats one test on an artificially slow machine until it fails, or COUNT times.
 
-Whoever writes or fixes a test of processes or sockets runs this: a test that survives it does not depend on the speed
+Run this after you write or fix a test of processes or sockets: a test that survives it does not depend on the speed
 of the machine.
 """
 

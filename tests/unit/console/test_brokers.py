@@ -33,7 +33,9 @@ def test_unregistered_broker_is_shown_while_replicas_are_assigned_to_it() -> Non
 
 
 def test_skew_counts_only_online_brokers() -> None:
-    assert skew_sentence(SEEN) == "Most minus least loaded broker: 2 leaders, 1 replicas, 500 B."
+    assert skew_sentence(SEEN) == (
+        "Difference between the most and the least loaded broker: 2 leaders, 1 replica, 500 B."
+    )
 
 
 def test_hosted_partitions_are_sorted_by_size_and_disks_show_free_space() -> None:

@@ -149,7 +149,7 @@ def test_epochs_do_not_go_back() -> None:
 def test_an_epoch_has_one_leader_in_every_log_at_every_time() -> None:
     ones, twos = copy("node1", batch(0, leader=1)), copy("node2", batch(0, leader=2))
     assert broken(ones, twos, is_whole=False) == {ONE_LEADER}
-    # Also where the log has been mended since.
+    # Also where the log has been repaired since.
     assert broken(twos, replace(ones, node="node2"), is_whole=False) == {ONE_LEADER}
     assert broken(ones, state(1, leader=3)) == {ONE_LEADER}
     assert not broken(ones, state(1, leader=1), state(2, leader=2))

@@ -56,8 +56,9 @@ def skew_sentence(snapshot: ClusterSnapshot) -> str:
         return ""
     stored = [sum(snapshot.sizes.get(broker, {}).values()) for broker in online]
     return (
-        f"Most minus least loaded broker: {spread([leaders.get(one, 0) for one in online])} leaders, "
-        f"{spread([replicas.get(one, 0) for one in online])} replicas, {format_bytes(spread(stored))}."
+        "Difference between the most and the least loaded broker: "
+        f"{counted(spread([leaders.get(one, 0) for one in online]), 'leader')}, "
+        f"{counted(spread([replicas.get(one, 0) for one in online]), 'replica')}, {format_bytes(spread(stored))}."
     )
 
 
