@@ -5,7 +5,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.replication.actions import Append, FetchLeaderOffsets, TruncateFullyTo, TruncateTo
+from odradek.core.replication.effects import Append, FetchLeaderOffsets, TruncateFullyTo, TruncateTo
 from odradek.core.replication.epochs import divergence
 from odradek.core.replication.follower import FetchPosition, FetchResponse, FollowerState
 from odradek.core.replication.high_watermark import HighWatermark
@@ -416,8 +416,8 @@ class Broker:
         if follower is None:
             return
         is_late = message.position.leader_epoch != follower.leader_epoch
-        action = follower.on_fetch_response(self.log, message.position, message.response, self.world.now)
-        match action:
+        effect = follower.on_fetch_response(self.log, message.position, message.response, self.world.now)
+        match effect:
             case Append(restart_at):
                 if restart_at is not None:
                     self.log.truncate_fully_to(restart_at)
@@ -425,7 +425,7 @@ class Broker:
                 self.log.advance_log_start(follower.on_append(self.log, message.response))
                 self._process_follower_state()
             case TruncateTo() | TruncateFullyTo():
-                self._truncate(action)
+                self._truncate(effect)
             case FetchLeaderOffsets():
                 epoch = follower.leader_epoch
                 self._is_fetching = False
@@ -445,21 +445,21 @@ class Broker:
         if message.error is not ErrorCode.none:
             follower.on_leader_offsets_failure(message.leader_epoch, message.error, now)
         else:
-            action = follower.on_leader_offsets(
+            effect = follower.on_leader_offsets(
                 self.log, message.leader_epoch, message.start_offset, message.end_offset, now
             )
-            if isinstance(action, TruncateTo | TruncateFullyTo):
-                self._truncate(action)
+            if isinstance(effect, TruncateTo | TruncateFullyTo):
+                self._truncate(effect)
         self._fetch()
 
-    def _truncate(self, action: TruncateTo | TruncateFullyTo) -> None:
+    def _truncate(self, effect: TruncateTo | TruncateFullyTo) -> None:
         assert self.follower is not None
-        self.world.note(f"{self.broker_id} truncates its log with end offset {self.log.log_end_offset}: {action}")
-        self.world.checker.on_truncation(self, action.offset)
-        if isinstance(action, TruncateTo):
-            self.log.truncate_to(action.offset)
+        self.world.note(f"{self.broker_id} truncates its log with end offset {self.log.log_end_offset}: {effect}")
+        self.world.checker.on_truncation(self, effect.offset)
+        if isinstance(effect, TruncateTo):
+            self.log.truncate_to(effect.offset)
         else:
-            self.log.truncate_fully_to(action.offset)
+            self.log.truncate_fully_to(effect.offset)
         self.high_watermark.on_truncation(self.log.log_start_offset, self.log.log_end_offset)
         self._checked_high_watermark = min(self._checked_high_watermark, self.high_watermark.offset)
         self._process_follower_state()

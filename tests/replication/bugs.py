@@ -9,7 +9,7 @@ from unittest.mock import patch
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.replication import follower as follower_module
 from odradek.core.replication import leader as leader_module
-from odradek.core.replication.actions import TruncateTo
+from odradek.core.replication.effects import TruncateTo
 from odradek.core.replication.epochs import EpochEnd, ReplicaLog
 from odradek.core.replication.follower import FetchPosition, FetchResponse, FollowerState
 from odradek.core.replication.follower_progress import FollowerProgress

@@ -1,6 +1,6 @@
 """Fetches from one leader: one connection and one Fetch at a time for all partitions that it leads for this broker.
 
-`core/replication/follower.py` decides what a response means; this module owns the connection and executes the actions.
+`core/replication/follower.py` decides what a response means; this module owns the connection and executes the effects.
 A partition that backs off is left out of the Fetch. A partition that is added does not wait for the long poll of the
 others: the connection is replaced. A round costs only what has changed, because most partitions are idle.
 """
@@ -16,9 +16,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock
 from odradek.broker.replicas.fetch_session import FollowerSession, PartitionId, SessionRequest
 from odradek.config.node_config import NodeConfig
-from odradek.core.replication.actions import (
-    Action,
+from odradek.core.replication.effects import (
     Append,
+    Effect,
     FetchLeaderOffsets,
     ReportFault,
     TruncateFullyTo,
@@ -348,9 +348,9 @@ class ReplicaFetcher:
             diverging=_diverging(result),
             first_offset=batches[0].base_offset if batches else None,
         )
-        action = follower.on_fetch_response(partition.log, position, response, now)
+        effect = follower.on_fetch_response(partition.log, position, response, now)
         try:
-            await self._execute(partition, follower, position.leader_epoch, action, response, records, batches)
+            await self._execute(partition, follower, position.leader_epoch, effect, response, records, batches)
         except KafkaError as error:
             self._report(partition, follower.on_append_failure(position, str(error), self._clock.monotonic()))
         except OSError as error:
@@ -361,12 +361,12 @@ class ReplicaFetcher:
         partition: Partition,
         follower: FollowerState,
         epoch: int,
-        action: Action | None,
+        effect: Effect | None,
         response: FetchResponse,
         records: bytes,
         batches: list[BatchHeader],
     ) -> None:
-        match action:
+        match effect:
             case Append(restart_at):
                 if restart_at is not None:
                     await self._truncate(partition, epoch, TruncateFullyTo(restart_at))
@@ -375,11 +375,11 @@ class ReplicaFetcher:
                         self._throttle.count(len(records), self._clock.monotonic())
                     await self._on_append(partition, follower, epoch, response)
             case TruncateTo() | TruncateFullyTo():
-                await self._truncate(partition, epoch, action)
+                await self._truncate(partition, epoch, effect)
             case FetchLeaderOffsets():
                 await self._fetch_leader_offsets(partition, follower)
             case ReportFault():
-                self._report(partition, action)
+                self._report(partition, effect)
 
     async def _on_append(
         self, partition: Partition, follower: FollowerState, epoch: int, response: FetchResponse
@@ -390,15 +390,15 @@ class ReplicaFetcher:
         if log_start_offset > partition.log.log_start_offset:
             await partition.run_exclusively(lambda: partition.log.advance_log_start(log_start_offset))
 
-    async def _truncate(self, partition: Partition, epoch: int, action: TruncateTo | TruncateFullyTo) -> None:
-        if isinstance(action, TruncateTo) and action.loses_committed:
+    async def _truncate(self, partition: Partition, epoch: int, effect: TruncateTo | TruncateFullyTo) -> None:
+        if isinstance(effect, TruncateTo) and effect.loses_committed:
             logger.warning(
                 "Truncating %s to %d, below its high watermark, after an unclean election",
                 partition.name,
-                action.offset,
+                effect.offset,
             )
-        if await partition.truncate(epoch, action.offset, fully=isinstance(action, TruncateFullyTo)):
-            await self._on_truncation(partition, action.offset)
+        if await partition.truncate(epoch, effect.offset, fully=isinstance(effect, TruncateFullyTo)):
+            await self._on_truncation(partition, effect.offset)
 
     async def _fetch_leader_offsets(self, partition: Partition, follower: FollowerState) -> None:
         epoch = follower.leader_epoch
@@ -407,8 +407,8 @@ class ReplicaFetcher:
             end_offset = await self._list_offset(partition, epoch, LATEST)
         except (PeerError, KafkaError) as error:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.network_exception
-            action = follower.on_leader_offsets_failure(epoch, code, self._clock.monotonic())
-            self._report(partition, action if isinstance(action, ReportFault) else None)
+            effect = follower.on_leader_offsets_failure(epoch, code, self._clock.monotonic())
+            self._report(partition, effect if isinstance(effect, ReportFault) else None)
             return
         truncation = follower.on_leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
         if isinstance(truncation, TruncateTo | TruncateFullyTo):

@@ -11,10 +11,10 @@ from math import inf
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
-from odradek.core.replication.actions import (
-    Action,
+from odradek.core.replication.effects import (
     Append,
     BackOff,
+    Effect,
     FetchLeaderOffsets,
     ReportFault,
     TruncateFullyTo,
@@ -112,7 +112,7 @@ class FollowerState:
 
     def on_fetch_response(
         self, log: ReplicaLog, requested: FetchPosition, response: FetchResponse, now: float
-    ) -> Action | None:
+    ) -> Effect | None:
         """None: the leader epoch or the log has changed since the request, and the response is ignored."""
         if requested.leader_epoch != self.leader_epoch or not _is_end_of(log, requested):
             return None

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.core.replication.actions import (
+from odradek.core.replication.effects import (
     Append,
     BackOff,
     FetchLeaderOffsets,
@@ -167,8 +167,8 @@ def test_epoch_without_records_is_truncated_too() -> None:
 @pytest.mark.parametrize("leader", [EpochEnd(-1, -1), EpochEnd(1, -1), EpochEnd(3, 9), EpochEnd(1, 2)])
 def test_false_divergence_is_reported_and_backs_off(leader: EpochEnd) -> None:
     state, log = follower(), log_of(1, 1)
-    action = respond(state, log, diverging=leader)
-    assert isinstance(action, ReportFault)
+    effect = respond(state, log, diverging=leader)
+    assert isinstance(effect, ReportFault)
     assert state.fetch_position(log, 0.0) is None
 
 
@@ -204,8 +204,8 @@ def test_log_within_the_leaders_range_is_kept() -> None:
 def test_failed_leader_offsets_request_is_retried() -> None:
     state, log = follower(), log_of(1, 1)
     respond(state, log, error=ErrorCode.offset_out_of_range)
-    action = state.on_leader_offsets_failure(5, ErrorCode.network_exception, 0.0)
-    assert action == BackOff(BACKOFF_FIRST_SECONDS, ErrorCode.network_exception)
+    effect = state.on_leader_offsets_failure(5, ErrorCode.network_exception, 0.0)
+    assert effect == BackOff(BACKOFF_FIRST_SECONDS, ErrorCode.network_exception)
     assert respond(state, log, 1.0, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
     assert state.on_leader_offsets_failure(5, ErrorCode.fenced_leader_epoch, 1.0) == BackOff(
         None, ErrorCode.fenced_leader_epoch
@@ -219,13 +219,13 @@ def test_back_off_doubles_and_resets_on_success() -> None:
     state, log = follower(), log_of()
     now, pauses = 0.0, []
     for _ in range(6):
-        action = respond(state, log, now, error=ErrorCode.unknown_leader_epoch)
-        assert isinstance(action, BackOff)
-        assert action.until is not None
-        assert state.fetch_position(log, action.until - 0.001) is None
-        assert state.next_fetch_at == action.until
-        pauses.append(round(action.until - now, 6))
-        now = action.until
+        effect = respond(state, log, now, error=ErrorCode.unknown_leader_epoch)
+        assert isinstance(effect, BackOff)
+        assert effect.until is not None
+        assert state.fetch_position(log, effect.until - 0.001) is None
+        assert state.next_fetch_at == effect.until
+        pauses.append(round(effect.until - now, 6))
+        now = effect.until
     assert pauses == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
     assert respond(state, log, now, high_watermark=0, log_start_offset=0) == Append()
     assert state.fetch_position(log, now) is not None
@@ -248,14 +248,14 @@ def test_new_leader_resets_the_back_off() -> None:
 
 
 def test_unexpected_error_is_reported() -> None:
-    action = respond(follower(), log_of(), error=ErrorCode.unknown_server_error)
-    assert action == ReportFault(BACKOFF_FIRST_SECONDS, "the leader returned unknown_server_error")
+    effect = respond(follower(), log_of(), error=ErrorCode.unknown_server_error)
+    assert effect == ReportFault(BACKOFF_FIRST_SECONDS, "the leader returned unknown_server_error")
 
 
 def test_corrupt_records_are_fetched_again() -> None:
     state, log = follower(), log_of()
-    action = state.on_append_failure(position_of(state, log), "bad checksum", 0.0)
-    assert action == ReportFault(BACKOFF_FIRST_SECONDS, "bad checksum")
+    effect = state.on_append_failure(position_of(state, log), "bad checksum", 0.0)
+    assert effect == ReportFault(BACKOFF_FIRST_SECONDS, "bad checksum")
 
 
 # A log that starts inside a batch
@@ -268,5 +268,5 @@ def test_empty_log_restarts_at_an_earlier_batch() -> None:
 
 
 def test_records_before_the_log_end_are_reported() -> None:
-    action = respond(follower(), log_of(1, 1), high_watermark=9, log_start_offset=0, first_offset=1)
-    assert isinstance(action, ReportFault)
+    effect = respond(follower(), log_of(1, 1), high_watermark=9, log_start_offset=0, first_offset=1)
+    assert isinstance(effect, ReportFault)

@@ -1,4 +1,4 @@
-"""What a follower does next, after a response of its leader."""
+"""Effects of `FollowerState`: what the shell does after a response of the leader."""
 
 from odradek.base.errors import ErrorCode
 from odradek.base.values import value
@@ -52,4 +52,4 @@ class ReportFault:
     reason: str
 
 
-Action = Append | TruncateTo | TruncateFullyTo | FetchLeaderOffsets | BackOff | ReportFault
+Effect = Append | TruncateTo | TruncateFullyTo | FetchLeaderOffsets | BackOff | ReportFault
