@@ -1,6 +1,6 @@
 """A computer's disk: the contents of the page cache, and what would remain of them after a power loss.
 
-A sync moves a file's bytes from the one to the other, a directory's sync its entries. A process that dies leaves the
+Syncing a file makes its bytes durable, syncing a directory its entries. A process that dies leaves the
 page cache as it is. The only fault it knows is the loss of power; see `disk_port` for those that a process meets.
 """
 
@@ -34,7 +34,7 @@ class _Bytes:
         self.data = bytearray()
         self.size = 0
         self.rewrites = 0
-        """How often bytes were changed that had been there: as long as it stays, more were only added."""
+        """The number of changes to existing bytes: while it stays, bytes were only appended."""
 
     def apply(self, change: _Write | _Resize) -> None:
         if isinstance(change, _Write):
@@ -64,7 +64,7 @@ class _Bytes:
 
 
 class FileNode:
-    """A file, whatever names it has."""
+    """A file, which may have several names."""
 
     def __init__(self) -> None:
         self.cached: Final = _Bytes()
@@ -154,11 +154,11 @@ class DirectoryNode:
     def __init__(self) -> None:
         self.cached: dict[str, Node] = {}
         self.durable: dict[str, Node] = {}
-        # Names and what they stand for from then on; None: nothing.
+        # Name -> the file that it refers to from then on; None: removed.
         self.unsynced: list[tuple[tuple[str, Node | None], ...]] = []
-        """Each a step that takes effect as a whole, as a rename within a directory does."""
+        """Atomic steps, such as a rename within a directory."""
         self.changes = 0
-        """As long as it stays, so do the names, those of the page cache and the durable ones."""
+        """While it stays, the cached and the durable names are unchanged."""
 
     def change(self, *step: "tuple[str, Node | None]") -> None:
         self.changes += 1
@@ -198,7 +198,7 @@ class VirtualDisk:
         self.now_ms: Final = now_ms
         self._root: Final = DirectoryNode()
         self.locks: Final[dict[str, object]] = {}
-        # Told of everything that is written to a file.
+        # Called with every write to a file.
         self.write_watcher: Callable[[str, bytes], None] | None = None
 
     # ---- finding
@@ -240,7 +240,7 @@ class VirtualDisk:
             else:
                 yield from self.files(below)
 
-    # ---- what a loss of power cannot take
+    # ---- durable contents
 
     def durable_names(self, path: str) -> list[str]:
         directory = self.find_durable(path)
@@ -289,7 +289,7 @@ class VirtualDisk:
         if old_parent is new_parent:
             new_parent.change((old_name, None), (new_name, node))
         else:
-            # The order in which a file cannot be lost. Nothing of the node's moves between directories.
+            # In this order the file cannot get lost. The node renames no file into another directory.
             new_parent.change((new_name, node))
             old_parent.change((old_name, None))
 
@@ -310,7 +310,7 @@ class VirtualDisk:
         parent.change((name, None))
 
     def lose_power(self) -> None:
-        """Every file and directory becomes what had reached the disk, and some of what had not."""
+        """Every file and directory keeps its durable contents, and a random part of the rest."""
         self.locks.clear()
         self._lose_power(self._root)
 

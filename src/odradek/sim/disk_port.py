@@ -1,4 +1,4 @@
-"""The Disk port of one process on a virtual disk, with what can go wrong between the two.
+"""The Disk port of one process on a simulated disk, with its faults.
 
 Before every operation the process may die, at whatever place of its code that is. Operations take time: in a thread
 they make the job longer, on the event loop they block everything else, as on a real computer.
@@ -19,7 +19,7 @@ from odradek.sim.process import Process, ProcessDied
 
 _CAPACITY_BYTES: Final = 1 << 40
 _SYNC_SECONDS: Final = 0.001
-# Now and then a disk has something else to do first.
+# Some syncs take much longer than others.
 _LONG_SYNC_PROBABILITY: Final = 0.15
 _LONG_SYNC_SECONDS: Final = 0.02
 _COLD_PROBABILITY: Final = 0.02
@@ -30,13 +30,13 @@ class DiskCondition:
     """The current condition of a computer's disk."""
 
     room_bytes: int | None = None
-    """What can still be written; None: as much as one likes."""
+    """How many bytes can still be written; None: unlimited."""
     failing: dict[str, str] = field(default_factory=dict)
     """Paths below which `read`, `write` or `sync` fails with EIO, by kind."""
     slow_seconds: float = 0.0
-    """Up to so much for every operation."""
+    """The maximum delay of every operation."""
     has_failed: bool = False
-    """Whether it made any operation fail since it was last well."""
+    """Whether any operation has failed since the last recovery."""
 
     def reset(self) -> None:
         self.room_bytes = None
@@ -51,11 +51,11 @@ class VirtualDiskPort:
         self.process: Final = process
         self._condition: Final = condition
         self._random: Final = random
-        # While a job of the executor runs: what its operations have cost so far.
+        # While a job of the executor runs: the duration of its operations so far.
         self.job_seconds: float | None = None
         process.add_end_listener(self._release_locks)
 
-    # ---- what every operation goes through
+    # ---- before every operation
 
     def enter(self, what: str, path: str, kind: str | None = None) -> None:
         process = self.process
@@ -85,14 +85,14 @@ class VirtualDiskPort:
         self.charge(self._random.expovariate(1 / (_LONG_SYNC_SECONDS if is_long else _SYNC_SECONDS)))
 
     def wrote(self, path: str, data: bytes) -> None:
-        """Whoever watches may take it as a moment to end the process at."""
+        """Calls the watcher, which may end the process."""
         if self.disk.write_watcher is not None:
             self.disk.write_watcher(path, data)
             if not self.process.is_alive:
                 raise ProcessDied
 
     def take_room(self, wanted: int) -> int:
-        """How many of the bytes still have room."""
+        """How many of the bytes fit on the disk."""
         condition = self._condition
         if condition.room_bytes is None or wanted <= 0:
             return wanted
@@ -135,7 +135,7 @@ class VirtualDiskPort:
     def list_dir(self, path: str) -> list[str]:
         self.enter("list", path, "read")
         names = sorted(self.disk.directory(path).cached)
-        # A real directory has no order that one could rely on.
+        # Real directories are not sorted.
         self._random.shuffle(names)
         return names
 
@@ -183,7 +183,7 @@ class VirtualDiskPort:
         self.disk.remove(path)
 
     def remove_tree(self, path: str) -> None:
-        """Name by name, as a real one does: a crash leaves some of them."""
+        """Removes one name at a time: a crash leaves some of them."""
         for below, _ in list(self.disk.files(path)):
             self.remove(below)
         self.enter("remove", path, "write")
@@ -258,7 +258,7 @@ class VirtualFile:
             node.write(position, written[:granted], self._port.disk.now_ms())
             self._port.wrote(self._path, written[:granted])
         if granted < len(written):
-            # A short write first, then the refusal: what got through stays.
+            # A short write first, then the error: the written bytes stay.
             raise self._port.out_of_room(self._path)
 
     def read(self, position: int, size: int) -> bytes:

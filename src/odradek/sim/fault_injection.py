@@ -132,7 +132,7 @@ def _pause(fault: Fault, cluster: Cluster) -> None:
     cluster.nodes[fault.node].computer.pause(fault.lasts_seconds)
 
 
-def _stun(fault: Fault, cluster: Cluster) -> None:
+def _pause_and_reset(fault: Fault, cluster: Cluster) -> None:
     """Pauses the process and resets its connections: its port still accepts new ones."""
     _pause(fault, cluster)
     _break_connections(fault.node, cluster)
@@ -181,9 +181,9 @@ def _isolate(fault: Fault, cluster: Cluster) -> None:
     links = []
     for other in cluster.nodes:
         if other != fault.node:
-            if fault.kind != "deaf":
+            if fault.kind != "inbound-blocked":
                 links.append((fault.node, other))
-            if fault.kind != "mute":
+            if fault.kind != "outbound-blocked":
                 links.append((other, fault.node))
     cluster.block_links(links, fault.lasts_seconds)
 
@@ -193,7 +193,7 @@ def _isolate_at_append(fault: Fault, cluster: Cluster) -> None:
     cluster.triggers.on_next(APPEND, fault.node, lambda: _isolate(fault, cluster))
 
 
-def _tear_off(fault: Fault, cluster: Cluster) -> None:
+def _isolate_and_reset(fault: Fault, cluster: Cluster) -> None:
     """Isolates the node and resets its connections: new ones get no response."""
     _isolate(fault, cluster)
     _break_connections(fault.node, cluster)
@@ -221,7 +221,7 @@ def _stall_and_restart(fault: Fault, cluster: Cluster) -> None:
     scheduler.call_after(dies_after + _FAST_RESTART_SECONDS, node.start)
 
 
-def _estrange(fault: Fault, cluster: Cluster) -> None:
+def _isolate_from_leader(fault: Fault, cluster: Cluster) -> None:
     """Blocks only the links between the node and the leader."""
     leader = cluster.leader().name
     if leader != fault.node:
@@ -335,19 +335,19 @@ _INJECTORS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "restart": _restart,
     "restart-in-turn": _restart_in_turn,
     "pause": _pause,
-    "stunned": _stun,
+    "paused-and-reset": _pause_and_reset,
     "clock-jump": _jump_clock,
     "block": _block,
     "block-back": _block_back,
     "isolated": _isolate,
-    "deaf": _isolate,
-    "mute": _isolate,
+    "inbound-blocked": _isolate,
+    "outbound-blocked": _isolate,
     "isolated-at-append": _isolate_at_append,
-    "torn-off": _tear_off,
+    "isolated-and-reset": _isolate_and_reset,
     "stalled": _stall,
     "stalled-restart": _stall_and_restart,
     "bridge": _bridge,
-    "estranged": _estrange,
+    "leader-unreachable": _isolate_from_leader,
     "flapping": _flap,
     "reset": _reset,
     "delay": _delay,

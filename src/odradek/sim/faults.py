@@ -49,7 +49,7 @@ _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
     "flipped-bit": lambda random: random.random(),
     "stalled-restart": lambda random: random.random(),
     "deposed": lambda random: random.random(),
-    "deserted": lambda random: random.random(),
+    "crash-after-shrink": lambda random: random.random(),
     "flipped-record": lambda random: random.random(),
 }
 # A node that restarts soon meets peers with requests still in flight.

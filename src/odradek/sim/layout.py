@@ -1,4 +1,4 @@
-"""Which nodes a simulated cluster has, what each of them is, and how it is configured."""
+"""The nodes of a simulated cluster, their roles and their configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Plan:
 
 
 def plan_nodes(layout: Layout, random: Random, properties: Mapping[str, str] | None = None) -> Plan:
-    """Configurations in which the rare things happen often. `properties` of every node come before what is drawn."""
+    """Configurations in which rare events happen often. `properties` override the drawn values."""
     roles_of = dict(enumerate(layout.roles(), start=1))
     voter_ids = [node_id for node_id, roles in roles_of.items() if "controller" in roles]
     shared = _shared_properties(layout, random)

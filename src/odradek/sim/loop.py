@@ -1,8 +1,7 @@
-"""asyncio's event loop for one virtual process: timers on virtual time, transports on the virtual network.
+"""asyncio's event loop for one simulated process: timers on virtual time, transports on the simulated network.
 
-Every process has a loop of its own, so that a future of one can never be awaited by another by mistake, and so that
-each callback is known to belong to somebody. There are no threads, selectors or signals here; whoever asks for one
-gets NotImplementedError, which in the real node would be a way around its ports.
+Every process has its own loop, so that no process can await a future of another, and so that every callback belongs to
+a process. Threads, selectors and signals raise NotImplementedError: a node that used them would bypass its ports.
 """
 
 import asyncio
@@ -71,19 +70,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return asyncio.Task(cast(Coroutine[Any, Any, T], coro), loop=self, name=name, context=context)
 
     def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
-        """Of a process that has ended; nobody is to complain that they were never finished."""
+        """The tasks of a process that has ended; asyncio must not warn that they are pending."""
         tasks = list(asyncio.all_tasks(self))
         for task in tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         return tasks
 
-    # ---- what asyncio asks of a loop
+    # ---- methods that asyncio calls
 
     def is_running(self) -> bool:
         return self._process.is_alive
 
     def is_closed(self) -> bool:
-        # A dead process's futures may still be touched on their way out of memory.
+        # Futures of a dead process may still call the loop while they are deallocated.
         return False
 
     def get_debug(self) -> bool:

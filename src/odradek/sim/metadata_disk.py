@@ -53,14 +53,14 @@ class MetadataDisk:
         return self._log.batches()
 
     def records(self, start_offset: int) -> Iterator[tuple[LogBatch, Sequence[MetadataRecord]]]:
-        """What the log says from this offset on."""
+        """The records of the log from this offset on."""
         for segment in self._log.segments():
             for index, batch in enumerate(segment.batches):
                 if batch.base_offset >= start_offset:
                     yield batch, _records(segment.data(index))
 
     def topics(self) -> dict[str, TopicOnDisk]:
-        """What the last snapshot and the log after it say."""
+        """The records of the last snapshot and of the log after it."""
         topics = Topics()
         start = 0
         for (end_offset, _), file in sorted(self._snapshots(), key=lambda one: one[0])[-1:]:
@@ -89,7 +89,7 @@ class MetadataDisk:
         )
 
     def durable_end(self) -> LogEnd:
-        """Where the log ends, or the snapshot that stands for all of it."""
+        """The end of the log, or of the snapshot that replaces it."""
         snapshot = max(self.durable_snapshots(), default=(0, 0))
         last = self._log.last_durable()
         if last is None or last.last_offset + 1 < snapshot[0]:
@@ -102,11 +102,11 @@ class MetadataDisk:
         return [(int(found[1]), int(found[2])) for name in names if (found := _SNAPSHOT.match(name))]
 
     def durable_batch(self, end_offset: int) -> LogBatch | None:
-        """The one that ends there."""
+        """The batch that ends there."""
         return self._log.durable_batch(end_offset)
 
     def durably_has(self, batch: LogBatch) -> bool:
-        """Or a snapshot that stands for it."""
+        """Whether the batch, or a snapshot that includes it, is durable."""
         if any(end_offset > batch.last_offset for end_offset, _ in self.durable_snapshots()):
             return True
         return self.durable_batch(batch.last_offset + 1) == batch
@@ -114,7 +114,7 @@ class MetadataDisk:
     # ---- damage
 
     def shorten(self, batches: int) -> int:
-        """Takes the last of them away for good. Returns how many offsets that were."""
+        """Truncates the last batches, durably. Returns the number of truncated offsets."""
         if not self._log.files():
             return 0
         file, segment = self._log.files()[-1], self._log.segments()[-1]
@@ -126,15 +126,15 @@ class MetadataDisk:
         return (-1 if before is None else before.last_offset) - (-1 if after is None else after.last_offset)
 
     def flip_bit(self, batches: int, share: float) -> bool:
-        """Of the first of so many batches at the end, where its checksum tells. False if there are none.
+        """Flips a bit that the CRC covers, `batches` before the end of the log. Returns False if there are no batches.
 
-        None that a snapshot stands for: a start does not look at them once more, nor does Kafka's.
+        Batches that a snapshot includes stay intact: a node does not check them when it starts, nor does Kafka.
         """
         if not self._log.files():
             return False
         file, segment = self._log.files()[-1], self._log.segments()[-1]
-        looked_at_from = max(self.durable_snapshots(), default=(0, 0))[0]
-        count = min(batches, sum(batch.base_offset >= looked_at_from for batch in segment.batches))
+        checked_from = max(self.durable_snapshots(), default=(0, 0))[0]
+        count = min(batches, sum(batch.base_offset >= checked_from for batch in segment.batches))
         if count:
             position, size = segment.places[-count]
             file.sync()
@@ -151,7 +151,7 @@ class MetadataDisk:
                 yield (int(found[1]), int(found[2])), file
 
     def _digest(self, snapshot: FileNode) -> int:
-        """The same for the same records: in which order a snapshot tells them is nobody's business."""
+        """Equal for equal records: the order of records in a snapshot does not matter."""
         content = snapshot.cached
         known = self._digests.get(snapshot)
         if known is None or known[:2] != (content.rewrites, content.size):
@@ -161,7 +161,7 @@ class MetadataDisk:
 
 
 class Topics:
-    """As much as has to be known of a topic to see whether a change of it is there."""
+    """The properties of a topic that admin clients change."""
 
     def __init__(self) -> None:
         self._names: Final[dict[UUID, str]] = {}
@@ -169,7 +169,7 @@ class Topics:
         self._configs: Final[dict[str, dict[str, str]]] = {}
 
     def take(self, records: Sequence[MetadataRecord]) -> set[str]:
-        """Returns the topics that are not as they were."""
+        """Returns the topics that changed."""
         changed = set()
         for record in records:
             if isinstance(record, TopicRecord):

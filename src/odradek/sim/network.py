@@ -1,8 +1,9 @@
-"""The network between virtual machines, as TCP shows it: ordered bytes, cut at any place, late, or never.
+"""The network between simulated computers: TCP connections whose bytes arrive in order, in segments of any size, late,
+or never.
 
-A link is one direction between two hosts. What a blocked link would carry waits, as the sender's kernel would send it
-again; a connection request waits too, and a reset is lost. Whoever has died or closed answers with a reset, a machine
-that is off answers nothing. Nothing here knows asyncio's transports: see `transport`.
+A link is one direction between two hosts. Segments and connection requests for a blocked link wait, as the sender's
+kernel would retransmit them; a reset is dropped. A process that has died, and a connection that was closed, respond
+with a reset; a computer that is off does not respond. Nothing here knows asyncio's transports: see `transport`.
 """
 
 import errno
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]
 
-# When the kernel asks again for a connection that nobody answered, counted from the first attempt; then it gives up.
+# When the kernel repeats a connection request without a response, counted from the first; then it gives up.
 _CONNECT_RETRIES_SECONDS: Final = (1.0, 3.0, 7.0, 15.0, 31.0, 63.0)
 _CONNECT_SECONDS_MAX: Final = 127.0
 _FIRST_EPHEMERAL_PORT: Final = 32_768
 
 
 class Accepting(Protocol):
-    """Somebody who listens on a port."""
+    """A server that listens on a port."""
 
     @property
     def process(self) -> Process: ...
@@ -44,7 +45,7 @@ class Host:
         self.address: Final = address
         self.is_on = True
         self.listening: Final[dict[int, Accepting]] = {}
-        # Ports that are taken, whether or not anybody is let in yet.
+        # Ports in use, including those that do not accept connections yet.
         self.bound: Final[dict[int, Process]] = {}
 
 
@@ -59,9 +60,9 @@ class Network:
         self._ends: Final[dict[SocketEnd, None]] = {}
         self._ports: Final = count(_FIRST_EPHEMERAL_PORT)
         self.note: Final = trace.minor
-        # Who wants to see the requests of an API, and the answers.
+        # API key -> the watcher of its requests and responses.
         self.watchers: Final[dict[int, Watcher]] = {}
-        # Told of every port that begins or ceases to accept connections.
+        # Called when a port starts or stops accepting connections.
         self.listening_watcher: Callable[[str, int, bool], None] = _not_watching
 
     # ---- hosts and links
@@ -77,8 +78,8 @@ class Network:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return host
 
-    def resolve(self, name: str, port: int, asking: str) -> list[AddressInfo]:
-        host = self.host(asking if name == "localhost" else name)
+    def resolve(self, name: str, port: int, client: str) -> list[AddressInfo]:
+        host = self.host(client if name == "localhost" else name)
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host.address, port))]
 
     def link(self, source: str, target: str) -> Link:
@@ -89,31 +90,31 @@ class Network:
 
     def block(self, source: str, target: str) -> None:
         self.link(source, target).is_blocked = True
-        self._trace.major("network", f"nothing gets from {source} to {target}")
+        self._trace.major("network", f"blocks the link from {source} to {target}")
 
     def unblock(self, source: str, target: str) -> None:
         link = self.link(source, target)
         if not link.is_blocked:
             return
         link.is_blocked = False
-        self._trace.major("network", f"{target} hears {source} again")
+        self._trace.major("network", f"unblocks the link from {source} to {target}")
         for end in list(self._ends):
             if end.link is link:
                 end.send_held()
 
     def stall(self, source: str, target: str, seconds: float) -> None:
-        """What the connections that are open now carry this way comes so much later, whoever is gone by then."""
+        """Delays the segments of the open connections in this direction, even if the sender dies meanwhile."""
         ends = [end for end in self._ends if (end.host, end.remote_host) == (source, target) and end.is_open]
-        self._trace.major("network", f"{len(ends)} connections from {source} to {target} are stuck")
+        self._trace.major("network", f"{len(ends)} connections from {source} to {target} stall")
 
-        def go_on() -> None:
+        def resume() -> None:
             for end in ends:
                 end.is_stalled = False
                 end.send_held()
 
         for end in ends:
             end.is_stalled = True
-        self._scheduler.call_after(seconds, go_on)
+        self._scheduler.call_after(seconds, resume)
 
     def heal(self) -> None:
         for source, target in list(self._links):
@@ -121,7 +122,7 @@ class Network:
             self.link(source, target).become_normal()
 
     def break_connections(self, one: str, other: str) -> int:
-        """Resets what is open between two hosts, wherever its bytes just are. Returns how many connections that was."""
+        """Resets the connections from one host to another at both ends at once. Returns the number of connections."""
         ends = [end for end in self._ends if (end.host, end.remote_host) == (one, other) and end.is_open]
         for end in ends:
             peer = end.peer
@@ -129,25 +130,25 @@ class Network:
                 broken.receive_reset()
         return len(ends)
 
-    # ---- machines and processes
+    # ---- computers and processes
 
     def adopt(self, process: Process) -> None:
-        """Closes what the process has open once it ends."""
+        """Closes the connections and ports of the process when it ends."""
 
-        def ended(power_lost: bool) -> None:
+        def on_end(power_lost: bool) -> None:
             for end in [one for one in self._ends if one.process is process]:
                 end.process_ended(power_lost)
             for host in self._hosts.values():
                 for port in [port for port, holder in host.bound.items() if holder is process]:
                     self.release(host.name, port, process)
 
-        process.add_end_listener(ended)
+        process.add_end_listener(on_end)
 
     def switch_off(self, name: str) -> None:
         self.host(name).is_on = False
 
     def switch_on(self, name: str) -> None:
-        """Whoever sent something to the machine while it was off finds out that it remembers nothing."""
+        """Peers that sent segments while the computer was off receive a reset."""
         self.host(name).is_on = True
         for end in list(self._ends):
             if end.host == name and end.process_is_gone and end.was_addressed:
@@ -184,7 +185,7 @@ class Network:
         connected: Callable[[SocketEnd], None],
         failed: Callable[[OSError], None],
     ) -> None:
-        """Calls back on the process's loop, with this side's end or with the reason why there is none."""
+        """Calls `connected` with this side's end, or `failed` with the reason, on the loop of the process."""
         try:
             host = self.host(source if target == "localhost" else target)
         except OSError as error:
@@ -218,7 +219,7 @@ class Network:
         return self.host(host).address
 
     def clear(self) -> None:
-        """Nobody is connected, nobody watches, and there is nobody any more."""
+        """Drops all hosts, connections and watchers."""
         for known in (self._ends, self._links, self._hosts, self._by_address, self.watchers):
             known.clear()
         self.listening_watcher = _not_watching
@@ -229,7 +230,7 @@ def _not_watching(host: str, port: int, is_open: bool) -> None:
 
 
 class _ConnectionRequest:
-    """From the first attempt to the answer."""
+    """A connection request, from the first attempt to the response."""
 
     def __init__(
         self,
@@ -244,18 +245,18 @@ class _ConnectionRequest:
         self._host: Final = host
         self._connected: Final = connected
         self._failed: Final = failed
-        self._is_answered = False
+        self._is_done = False
 
     def send(self) -> None:
-        if not self._is_answered and self._end.process.is_alive:
+        if not self._is_done and self._end.process.is_alive:
             self._end.link.carry(self._arrive)
 
     def _arrive(self) -> None:
         end = self._end
         back = self._network.link(self._host.name, end.host)
-        if self._is_answered or not self._host.is_on or back.is_blocked:
+        if self._is_done or not self._host.is_on or back.is_blocked:
             return
-        self._is_answered = True
+        self._is_done = True
         accepting = self._host.listening.get(end.remote_port)
         if accepting is None:
             self._network.note(end.host, f"is refused by {end.remote}")
@@ -270,7 +271,7 @@ class _ConnectionRequest:
         self._end.process.loop.call_soon(self._failed, error)
 
     def give_up(self) -> None:
-        if not self._is_answered and self._end.process.is_alive:
-            self._is_answered = True
+        if not self._is_done and self._end.process.is_alive:
+            self._is_done = True
             error = TimeoutError(errno.ETIMEDOUT, f"Connect call failed {self._end.remote}")
             self._end.process.loop.call_soon(self._failed, error)

@@ -339,7 +339,7 @@ class QuorumHistory:
     """Epochs that their leader resigned from, and when."""
     committed: Final[list[CommittedBatch]] = field(default_factory=list)
     heartbeats: Final[list[Heartbeat]] = field(default_factory=list)
-    unanswered: Final[dict[int, HeartbeatSent]] = field(default_factory=dict)
+    pending_heartbeats: Final[dict[int, HeartbeatSent]] = field(default_factory=dict)
     """By the identity of the exchange; removed when the response arrives."""
     shutdown_requests: Final[list[ShutdownRequested]] = field(default_factory=list)
     disturbances: Final[list[Disturbance]] = field(default_factory=list)

@@ -306,7 +306,7 @@ class QuorumRecorder:
         if response is None:
             requested = exchange.read_request()
             self._open[id(exchange)] = exchange, requested, self._world.now
-            self._history.unanswered[id(exchange)] = HeartbeatSent(
+            self._history.pending_heartbeats[id(exchange)] = HeartbeatSent(
                 broker_id=requested.broker_id,
                 broker_epoch=requested.broker_epoch,
                 controller=exchange.responder,
@@ -319,7 +319,7 @@ class QuorumRecorder:
                 self._history.shutdown_requests.append(shutdown_request)
             return
         opened = self._open.pop(id(exchange), None)
-        self._history.unanswered.pop(id(exchange), None)
+        self._history.pending_heartbeats.pop(id(exchange), None)
         if opened is None or exchange.read_response(response).error_code is not ErrorCode.none:
             return
         _, requested, sent_seconds = opened

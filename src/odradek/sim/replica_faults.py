@@ -73,6 +73,6 @@ def _flip_record(fault: Fault, cluster: Cluster) -> None:
 
 REPLICA_FAULTS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "deposed": _depose,
-    "deserted": _crash_after_shrink,
+    "crash-after-shrink": _crash_after_shrink,
     "flipped-record": _flip_record,
 }

@@ -30,8 +30,8 @@ class Copies:
     high_watermarks: Mapping[int, int]
     """The checkpointed high watermarks; empty if they were not read."""
     unsynced: tuple[Send, frozenset[int]] | None = None
-    """Something that was just acknowledged, and the brokers that a loss of power would take it from. None: a topic that
-    does not promise to survive that."""
+    """An acknowledged send, and the brokers that would lose it in a power loss now. None: the topic does not guarantee
+    to survive that."""
     is_thorough: bool
     """Whether to check all acknowledged records, not only the latest."""
 
@@ -72,5 +72,5 @@ class ReplicaHistory:
     unclean_ends: Final[list[UncleanEnd]] = field(default_factory=list)
     isr_changes: Final[list[IsrChange]] = field(default_factory=list)
     metadata: tuple[CommittedRecord, ...] = ()
-    """From the first record on, as the cluster has agreed on it in the end. Empty: it has not."""
+    """All batches of the metadata log that the voters agree on at the end. Empty: they do not agree."""
     metadata_batches: tuple[LogBatch, ...] = ()

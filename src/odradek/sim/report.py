@@ -22,7 +22,7 @@ def replay_command(seed: int, scenario: str, faults: Sequence[int] | None, bug: 
 
 
 def describe(result: Result, kept: Sequence[int] | None = None) -> Iterator[str]:
-    """`result` was run with the faults at the places `kept`, its trace being kept as well."""
+    """`result` is of a run with the faults at the indexes `kept`, and has a trace."""
     for violation in result.violations[:_VIOLATIONS_MAX]:
         yield f"  {violation}"
     if len(result.violations) > _VIOLATIONS_MAX:

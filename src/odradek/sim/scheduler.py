@@ -1,7 +1,7 @@
-"""Virtual time: everything that is about to happen in a simulation, in one order, on one thread.
+"""Virtual time: all callbacks of a simulation, in one order, on one thread.
 
-Time stands still while something happens and then jumps to whatever comes next. Things due at the same instant happen
-in the order in which they were asked for, so that nothing depends on addresses, hashes or the speed of the machine.
+Time stops while a callback runs and then jumps to the time of the next one. Callbacks due at the same time run in the
+order in which they were scheduled, so that nothing depends on addresses, hashes or the speed of the computer.
 """
 
 from collections import deque
@@ -11,12 +11,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Final
 
-# A simulation in which so much happens while no time passes will never end.
+# A simulation that runs more callbacks than this at one time will never end.
 TURNS_AT_ONE_INSTANT_MAX: Final = 200_000
 
 
 class Livelock(Exception):
-    """Time does not pass any more."""
+    """Virtual time no longer advances."""
 
 
 class Turn:
@@ -52,12 +52,12 @@ class Turn:
 
 
 class Runnable:
-    """What the scheduler has to know of a process: whether it lives, and whether it can be reached just now."""
+    """A process as the scheduler sees it: whether it is alive, and until when it is busy."""
 
     def __init__(self) -> None:
         self.is_alive = True
         self.busy_until = 0.0
-        # What came while the process was busy, in order.
+        # Callbacks that became due while the process was busy, in order.
         self.deferred: Final[deque[Turn]] = deque()
 
     def run(self, turn: Turn) -> None:
@@ -68,7 +68,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.now = 0.0
         self.turns = 0
-        # Whose code is just running; None: the world's own.
+        # The process whose code is running; None: the simulator itself.
         self.running: Runnable | None = None
         self._ready: Final[deque[Turn]] = deque()
         self._timers: Final[list[tuple[float, int, Turn]]] = []
@@ -81,7 +81,7 @@ class Scheduler:
         heappush(self._timers, (when, next(self._order), turn))
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Turn:
-        """For the world itself: a segment that arrives, a fault that strikes."""
+        """Schedules a callback of the simulator itself: the arrival of a segment, a fault."""
         turn = Turn(None, when, callback, args)
         heappush(self._timers, (when if when > self.now else self.now, next(self._order), turn))
         return turn
@@ -90,8 +90,8 @@ class Scheduler:
         return self.call_at(self.now + seconds, callback, *args)
 
     def run(self, until: float, finished: Callable[[], bool] = lambda: False) -> bool:
-        """Lets things happen up to a time, or until `finished`; returns whether it is. The time is then `until`,
-        unless it finished before."""
+        """Runs callbacks up to a time, or until `finished` returns True; returns whether it did. The time is then
+        `until`, unless it finished before."""
         ready, timers = self._ready, self._timers
         next_ready = ready.popleft
         at_this_instant = 0
@@ -122,11 +122,11 @@ class Scheduler:
             if when > self.now:
                 self.now = when
                 at_this_instant = 0
-            # As all that is ready: a timer that is set again for the same instant is no better than a loop.
+            # Counts as a ready callback: a timer that is set again for the same time is an endless loop.
             ready.append(turn)
 
     def clear(self) -> None:
-        """Nothing of all that will happen."""
+        """Drops all scheduled callbacks."""
         self._ready.clear()
         self._timers.clear()
 
@@ -137,7 +137,7 @@ class Scheduler:
 
     def _resume(self, process: Runnable) -> None:
         if process.busy_until > self.now:
-            # It was held up once more.
+            # It has become busy again.
             self.call_at(process.busy_until, self._resume, process)
             return
         self._ready.extendleft(reversed(process.deferred))

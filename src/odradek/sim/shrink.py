@@ -1,4 +1,4 @@
-"""The fewest faults that still fail: what a person has to read."""
+"""Finds a minimal set of faults with which a run still fails."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""One end of a connection, as the kernel keeps it for a process, and the link that carries what it sends."""
+"""One end of a TCP connection, as a kernel keeps it for a process, and the link that carries its segments."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from odradek.sim.network import Network
     from odradek.sim.wire_names import Watcher, WireNames
 
-# What may be under way, or unread at the other end, before the sender has to wait.
+# The maximum of bytes in flight or unread at the peer, before the sender has to wait.
 WINDOW_BYTES: Final = 65_536
 _SEGMENT_BYTES_MAX: Final = 65_536
-_CUT_PROBABILITY: Final = 0.12
+_SPLIT_PROBABILITY: Final = 0.12
 _PIECES_MAX: Final = 4
 _LATENCY_SECONDS: Final = 0.0002
 _RETRANSMISSION_SECONDS: Final = 0.2
@@ -47,15 +47,15 @@ class Link:
         return seconds
 
     def carry(self, arrive: Callable[[], object]) -> None:
-        """Something that is not repeated: lost where nothing gets through."""
+        """Sends a segment that is not retransmitted: a blocked link drops it."""
         if not self.is_blocked:
             self._scheduler.call_after(self.latency_seconds(), arrive)
 
     def block_links(self, data: bytes) -> list[bytes]:
-        """Into the pieces in which they will arrive."""
+        """Splits bytes into the segments in which they arrive."""
         size = len(data)
         random = self._random
-        if size > 1 and random.random() < _CUT_PROBABILITY:
+        if size > 1 and random.random() < _SPLIT_PROBABILITY:
             places = sorted(random.randrange(1, size) for _ in range(random.randrange(1, _PIECES_MAX)))
         elif size <= _SEGMENT_BYTES_MAX:
             return [data]
@@ -64,12 +64,12 @@ class Link:
         return [data[start:end] for start, end in zip([0, *places], [*places, size], strict=True) if start < end]
 
     def repeat_seconds(self) -> float:
-        """How long after a link came back the sender's kernel tries again."""
+        """How long after a link is unblocked the sender's kernel retransmits."""
         return self._random.uniform(0.0, 1.0)
 
 
 class EndUser(Protocol):
-    """The program's side of an end. Called on the loop of its process."""
+    """The program's side of a connection. Called on the loop of its process."""
 
     def readable(self) -> None: ...
 
@@ -80,9 +80,9 @@ class EndUser(Protocol):
 
 class _State(Enum):
     OPEN = 1
-    # The program closed it, or died; what arrives is refused.
+    # The program closed it, or died; arriving segments are rejected.
     CLOSED = 2
-    # Nothing more comes or goes.
+    # Nothing more is sent or received.
     RESET = 3
 
 
@@ -110,19 +110,19 @@ class SocketEnd:
         # Kept at the end that connected, for both.
         self.names: WireNames | None = None
         self._state = _State.OPEN
-        # Arrived, and not read by the program yet.
+        # Received and not yet read by the program.
         self._received: Final[deque[bytes]] = deque()
         self._eof_received = False
         self._eof_taken = False
         self._eof_sent = False
-        self._reader_is_told = False
+        self._is_reader_notified = False
         # Sent, and not read at the other end.
         self._outstanding = 0
         self._last_arrival = 0.0
-        # What a blocked link would have carried. None: the end of the stream.
+        # Segments that wait for a blocked link. None: the end of the stream.
         self._assigned: list[bytes | None] = []
         self.was_addressed = False
-        # Stuck somewhere on its way, while the link serves others.
+        # This connection is delayed while others on the link are not.
         self.is_stalled = False
 
     @property
@@ -209,10 +209,10 @@ class SocketEnd:
             note = f"gets {len(piece)} bytes {crc32(piece):08x} from {self.remote_host}:{self.remote_port}"
             self._network.note(self.host, note)
             self._received.append(piece)
-        self.tell_reader()
+        self.notify_reader()
 
     def refuse_more(self, seconds: float = 0.0) -> None:
-        """Answers with a reset, as for a connection that the kernel does not know."""
+        """Responds with a reset, as for a connection that the kernel does not know."""
         if not self.link.is_blocked:
             when = self.process.scheduler.now + seconds + self.link.latency_seconds()
             self.process.scheduler.call_at(when, self.peer.receive_reset)
@@ -226,21 +226,21 @@ class SocketEnd:
             self.note(f"loses its connection on port {self.port} to {self.remote}")
             self.process.loop.call_soon(self.user.broken, ConnectionResetError(104, "Connection reset by peer"))
 
-    def tell_reader(self) -> None:
-        """Also when the program begins to read again."""
-        if self.user is not None and not self._reader_is_told and (self._received or self._eof_is_due):
-            self._reader_is_told = True
+    def notify_reader(self) -> None:
+        """Called when bytes arrive, and when the program starts to read again."""
+        if self.user is not None and not self._is_reader_notified and (self._received or self._eof_is_due):
+            self._is_reader_notified = True
             self.process.loop.call_soon(self.user.readable)
 
-    def reader_came(self) -> None:
-        self._reader_is_told = False
+    def on_reader_called(self) -> None:
+        self._is_reader_notified = False
 
     def take(self) -> bytes:
-        """Everything that has arrived; the sender then has room again."""
+        """Returns all received bytes; the sender then has room again."""
         data = b"".join(self._received) if len(self._received) != 1 else self._received[0]
         self._received.clear()
         if data:
-            # The acknowledgement comes late, but it comes: a link that is blocked this way only makes it later.
+            # The acknowledgement is never lost; a blocked link only delays it.
             self.process.scheduler.call_after(self.link.latency_seconds(), self.peer.acknowledged, len(data))
         return data
 
@@ -249,7 +249,7 @@ class SocketEnd:
         return self._eof_received and not self._eof_taken
 
     def take_eof(self) -> bool:
-        """Whether the stream has ended; said once."""
+        """Whether the stream has ended; returns True only once."""
         if self._received or not self._eof_is_due:
             return False
         self._eof_taken = True
@@ -264,7 +264,7 @@ class SocketEnd:
     # ---- ending
 
     def close(self) -> None:
-        """The program is done with it: the rest of what it sent arrives, what it gets is refused."""
+        """Closes it: sent bytes still arrive at the peer, received ones are rejected with a reset."""
         if self._state is _State.OPEN:
             self.send_eof()
             self._state = _State.CLOSED
@@ -273,7 +273,7 @@ class SocketEnd:
                 self._network.forget(self.peer)
 
     def reset(self) -> None:
-        """Gives up at once, and says so."""
+        """Aborts the connection and sends a reset."""
         if self._state is _State.OPEN:
             self.refuse_more()
             self._forget(_State.RESET)
@@ -283,7 +283,7 @@ class SocketEnd:
             self._assigned.clear()
             self._forget(_State.CLOSED)
         elif self._state is _State.OPEN:
-            # Unread bytes make the kernel say that they were lost.
+            # A kernel sends a reset if the program has not read all bytes.
             if self._received:
                 self.reset()
             else:

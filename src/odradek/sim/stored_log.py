@@ -1,6 +1,6 @@
-"""A log as it lies on a virtual disk, read while it grows.
+"""A log on a simulated disk, read while it grows.
 
-Reads files as Kafka lays them out, without the code that writes them. What was read of a segment is kept as long as
+Reads files in Kafka's format, without the code that writes them. Decoded batches of a segment are kept as long as
 nothing but its end changes.
 """
 
@@ -16,7 +16,7 @@ from odradek.sim.disk import DirectoryNode, FileNode, Node, VirtualDisk
 HEADER: Final = Struct(">qiibIhi")
 """Base offset, length, epoch, magic, checksum, attributes and last offset delta of a batch."""
 CRC_COVERS_FROM: Final = 21
-"""Offset, length and epoch of a batch come before it: nothing in Kafka's format tells that they are wrong."""
+"""Offset, length and epoch of a batch come before it: Kafka's format has no checksum for them."""
 _SIZE_OVERHEAD: Final = 12
 _SEGMENT: Final = re.compile(r"\d{20}\.log\Z")
 
@@ -30,7 +30,7 @@ class _Batch(Protocol):
 
 
 Batch = TypeVar("Batch", bound=_Batch)
-"""What is kept of a batch."""
+"""The decoded form of a batch."""
 
 
 class StoredBatch(NamedTuple):
@@ -44,7 +44,7 @@ class StoredBatch(NamedTuple):
 
 
 class StoredSegment(Generic[Batch]):
-    """Of one file, as the page cache has it or as it is durable."""
+    """The batches of one file, either of the page cache or of its durable part."""
 
     def __init__(self, file: FileNode, outline: Callable[[bytes], Batch], *, durable: bool) -> None:
         self.file: Final = file
@@ -64,7 +64,7 @@ class StoredSegment(Generic[Batch]):
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Where each of them lies, and how long it is."""
+        """Position and size of each batch."""
         self._read_on()
         return self._places
 
@@ -116,7 +116,7 @@ class StoredLog(Generic[Batch]):
     # ---- as a process would find it
 
     def batches(self) -> tuple[Batch, ...]:
-        """Of each segment up to the first that is not whole."""
+        """The batches of each segment up to the first incomplete one."""
         return tuple(batch for segment in self.segments() for batch in segment.batches)
 
     def last(self) -> Batch | None:
@@ -138,7 +138,7 @@ class StoredLog(Generic[Batch]):
         return _last(self._durable_segments())
 
     def durable_batch(self, end_offset: int) -> Batch | None:
-        """The one that ends there."""
+        """The batch that ends there."""
         for segment in reversed(self._durable_segments()):
             batches = segment.batches
             if batches and batches[0].base_offset < end_offset:
@@ -149,7 +149,7 @@ class StoredLog(Generic[Batch]):
         return self._segments(self._disk.find_durable(self._directory), durable=True)
 
     def _segments(self, directory: Node | None, *, durable: bool) -> list[StoredSegment[Batch]]:
-        """By name. They are asked for all the time, and their names hardly ever change."""
+        """By name. Cached, because they are read often and rarely change."""
         if not isinstance(directory, DirectoryNode):
             return []
         listed = self._listed.get(durable)

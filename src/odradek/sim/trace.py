@@ -1,6 +1,6 @@
-"""What happened in a run, event by event, and a hash over all of it: two runs of one seed have the same.
+"""The events of a run and a hash over all of them, which is the same for all runs of a seed.
 
-The lines are kept only where somebody wants to read them; a run can always be repeated.
+The lines are kept only on request; a run can always be repeated.
 """
 
 from hashlib import blake2b
@@ -15,7 +15,7 @@ class Event(NamedTuple):
     seconds: float
     who: str
     what: str
-    # Of general interest: faults, processes, what clients asked and heard. Else: single segments, writes, timers.
+    # Major: faults, processes, requests and responses of clients. Minor: TCP segments, disk writes, timers.
     is_major: bool
 
     def __str__(self) -> str:

@@ -32,7 +32,7 @@ class VirtualTransport(asyncio.Transport):
         self._is_lost = False
         self._eof_is_wanted = False
         end.user = self
-        end.tell_reader()
+        end.notify_reader()
 
     # ---- the program's side: writing
 
@@ -96,7 +96,7 @@ class VirtualTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         if self._reading_is_paused:
             self._reading_is_paused = False
-            self._end.tell_reader()
+            self._end.notify_reader()
 
     def is_reading(self) -> bool:
         return not self._reading_is_paused and not self._is_closing
@@ -130,7 +130,7 @@ class VirtualTransport(asyncio.Transport):
 
     def readable(self) -> None:
         end = self._end
-        end.reader_came()
+        end.on_reader_called()
         if self._is_closing or self._reading_is_paused:
             return
         protocol = self._protocol
@@ -162,7 +162,7 @@ class VirtualTransport(asyncio.Transport):
 
 
 class _ListeningSocket:
-    """As much of a socket as is asked of one that listens."""
+    """The part of the socket interface that the node uses of a listening socket."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address: Final = address
@@ -171,12 +171,12 @@ class _ListeningSocket:
         return self._address
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
-        """Buffers have the sizes that they have."""
+        """Has no effect: simulated buffers have fixed sizes."""
 
 
 class VirtualServer(asyncio.AbstractServer):
     def __init__(self, network: Network, process: Process, factory: ProtocolFactory, host: str, port: int) -> None:
-        """Takes the address; nobody is let in yet. Raises OSError if somebody else has it."""
+        """Binds the address; connections are accepted after `start_serving`. Raises OSError if it is in use."""
         self._network: Final = network
         self.process: Final = process
         self._factory: Final = factory
@@ -220,7 +220,7 @@ async def open_connection(
 
     def connected(end: SocketEnd) -> None:
         if waiter.done():
-            # Whoever wanted it has lost patience.
+            # The caller has timed out.
             end.reset()
             return
         protocol = factory()

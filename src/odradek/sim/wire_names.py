@@ -34,7 +34,7 @@ class Exchange(NamedTuple):
         return chosen.read_request(self.request, start)[0]
 
     def read_response(self, frame: bytes) -> Message:
-        """What the frame of the response says."""
+        """Decodes the frame of the response."""
         chosen = schema(self.api_key, self.version)
         start = _CORRELATION_ID.size
         if chosen.response_header_flexible:
@@ -54,11 +54,11 @@ class WireNames:
 
     def __init__(self, client: SocketEnd) -> None:
         self._client: Final = client
-        self._asked: Final[dict[int, Exchange]] = {}
+        self._pending: Final[dict[int, Exchange]] = {}
 
     @staticmethod
     def of(client: SocketEnd) -> "WireNames":
-        """The same for both ends, known by the one that connected."""
+        """The same object for both ends; the connecting end owns it."""
         if client.names is None:
             client.names = WireNames(client)
         return client.names
@@ -77,8 +77,8 @@ class WireNames:
         watcher = end.watcher(api_key)
         request = b"" if watcher is None else frame
         exchange = Exchange(end.host, end.remote_host, api_key, version, correlation_id, request)
-        if len(self._asked) < _PENDING_MAX:
-            self._asked[correlation_id] = exchange
+        if len(self._pending) < _PENDING_MAX:
+            self._pending[correlation_id] = exchange
         end.note(f"requests {end.remote_host} {exchange}, {len(frame) + _LENGTH.size} bytes")
         if watcher is not None:
             watcher(exchange, None)
@@ -87,7 +87,7 @@ class WireNames:
         if len(frame) < _CORRELATION_ID.size:
             return
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        exchange = self._asked.pop(correlation_id, None)
+        exchange = self._pending.pop(correlation_id, None)
         name = f"#{correlation_id}" if exchange is None else exchange
         end.note(f"responds to {end.remote_host} {name}, {len(frame) + _LENGTH.size} bytes")
         if exchange is not None and (watcher := end.watcher(exchange.api_key)) is not None:
@@ -95,7 +95,7 @@ class WireNames:
 
 
 def _frames(data: bytes) -> Iterator[bytes]:
-    """What is written at once begins with a frame; the last may have come only in part."""
+    """Data that is written at once begins with a frame; the last frame may be incomplete."""
     position = 0
     while len(data) - position >= _LENGTH.size:
         (size,) = _LENGTH.unpack_from(data, position)

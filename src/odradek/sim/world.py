@@ -90,7 +90,7 @@ def _warned(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A coroutine that was never awaited is a mistake, unless its process died before it could be."""
+    """A coroutine that was never awaited is an error, unless its process died first."""
     running = world.scheduler.running
     if isinstance(running, Process) and running.is_alive:
         running.note_unexpected(f"{category.__name__}: {message}")
@@ -98,7 +98,7 @@ def _warned(
 
 @contextmanager
 def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
-    """A world that is alone in this process while it lasts."""
+    """Creates the only world of this process and closes it afterwards."""
     world = World(seed, keep_trace=keep_trace)
     logger = logging.getLogger("odradek")
     before = logger.level, logger.propagate, logger.handlers
@@ -106,8 +106,8 @@ def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
     logger.setLevel(logging.INFO)
     logger.propagate = False
     logger.handlers = [_TraceHandler(world)]
-    # The collector runs when it likes, and finalizers with it: not while a run has to be repeatable. What was there
-    # before need not be looked at after it.
+    # The garbage collector runs finalizers at times that differ between runs. Existing objects are frozen, so that the
+    # collection at the end skips them.
     gc.disable()
     gc.freeze()
     with warnings.catch_warnings():
@@ -116,7 +116,7 @@ def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
         try:
             yield world
         finally:
-            # Coroutines of the dead still want to wait for something on their way out.
+            # Coroutines of dead processes may still await something when they are closed.
             sys.unraisablehook = lambda _: None
             world.close()
             gc.collect()

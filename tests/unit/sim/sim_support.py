@@ -24,7 +24,7 @@ def run(world: World, computer: Computer, main: Coroutine[Any, Any, Any], second
 
 
 class Recorder(asyncio.Protocol):
-    """Writes down what a transport tells it."""
+    """Records the calls of a transport."""
 
     def __init__(self, *, keeps_open: bool = False) -> None:
         self.keeps_open = keeps_open

@@ -25,7 +25,7 @@ def contents(disk: VirtualDisk) -> dict[str, bytes]:
     return {path: node.cached.read(0, node.cached.size) for path, node in disk.files()}
 
 
-def test_files(disk: VirtualDiskPort) -> None:
+def test_files_are_written_read_and_resized(disk: VirtualDiskPort) -> None:
     file = disk.open("/data/a", create=True)
     file.write_at(3, b"defg")
     file.append([b"hi", b"j"])
@@ -41,7 +41,7 @@ def test_files(disk: VirtualDiskPort) -> None:
         file.read(0, 1)
 
 
-def test_a_long_file_of_which_little_is_written_takes_no_room(disk: VirtualDiskPort) -> None:
+def test_a_sparse_file_takes_no_room(disk: VirtualDiskPort) -> None:
     file = disk.open("/data/a", create=True)
     file.truncate(1 << 40)
     file.write_at(10, b"x")
@@ -49,7 +49,7 @@ def test_a_long_file_of_which_little_is_written_takes_no_room(disk: VirtualDiskP
     assert file.read((1 << 40) - 2, 10) == b"\0\0"
 
 
-def test_names(disk: VirtualDiskPort) -> None:
+def test_files_and_directories_are_renamed_and_removed(disk: VirtualDiskPort) -> None:
     disk.open("/data/a", create=True).write_at(0, b"1")
     disk.rename("/data/a", "/data/b")
     assert sorted(disk.list_dir("/data")) == ["b", "logs"]
@@ -61,7 +61,7 @@ def test_names(disk: VirtualDiskPort) -> None:
     assert disk.list_dir("/data") == []
 
 
-def test_what_is_not_there(disk: VirtualDiskPort) -> None:
+def test_missing_files_raise_file_not_found(disk: VirtualDiskPort) -> None:
     attempts: list[Callable[[], object]] = [
         lambda: disk.open("/data/none"),
         lambda: disk.read_bytes("/data/none"),
@@ -109,7 +109,7 @@ def outcomes(prepare: Callable[[VirtualDiskPort], None]) -> list[dict[str, bytes
     return [power_losses(seed, prepare) for seed in range(60)]
 
 
-def test_what_was_synced_survives_a_power_loss_with_its_name(world: World) -> None:
+def test_synced_bytes_and_names_survive_a_power_loss(world: World) -> None:
     def prepare(disk: VirtualDiskPort) -> None:
         file = disk.open("/data/a", create=True)
         file.write_at(0, b"synced")
@@ -119,7 +119,7 @@ def test_what_was_synced_survives_a_power_loss_with_its_name(world: World) -> No
     assert all(left == {"/data/a": b"synced"} for left in outcomes(prepare))
 
 
-def test_what_was_not_synced_is_lost_in_many_ways() -> None:
+def test_a_power_loss_loses_random_parts_of_unsynced_bytes() -> None:
     body = b"x" * 2000
 
     def prepare(disk: VirtualDiskPort) -> None:
@@ -139,7 +139,7 @@ def test_what_was_not_synced_is_lost_in_many_ways() -> None:
     assert all((len(one) - 512) % 512 == 0 for one in left if 512 <= len(one) < 2006)
 
 
-def test_a_name_that_was_not_synced_may_be_gone() -> None:
+def test_a_power_loss_may_lose_unsynced_names() -> None:
     def prepare(disk: VirtualDiskPort) -> None:
         file = disk.open("/data/a", create=True)
         file.write_at(0, b"synced")
@@ -150,7 +150,7 @@ def test_a_name_that_was_not_synced_may_be_gone() -> None:
     assert {"/data/a": b"synced"} in left
 
 
-def test_a_rename_takes_effect_as_a_whole_or_not_at_all() -> None:
+def test_a_rename_is_atomic() -> None:
     def prepare(disk: VirtualDiskPort) -> None:
         disk.write_atomically("/data/a", b"old")
         file = disk.open("/data/b", create=True)
@@ -166,7 +166,7 @@ def test_a_rename_takes_effect_as_a_whole_or_not_at_all() -> None:
     assert after in left
 
 
-def test_written_atomically_is_durable() -> None:
+def test_an_atomic_write_is_durable() -> None:
     def prepare(disk: VirtualDiskPort) -> None:
         disk.write_atomically("/data/a", b"first")
         disk.write_atomically("/data/a", b"second")
@@ -174,7 +174,7 @@ def test_written_atomically_is_durable() -> None:
     assert all(one == {"/data/a": b"second"} for one in outcomes(prepare))
 
 
-def test_a_full_disk_takes_a_part_and_then_nothing(computer: Computer, disk: VirtualDiskPort) -> None:
+def test_a_full_disk_writes_a_part_and_then_fails(computer: Computer, disk: VirtualDiskPort) -> None:
     file = disk.open("/data/a", create=True)
     computer.disk_condition.room_bytes = 5
     with pytest.raises(OSError) as raised:
@@ -202,7 +202,7 @@ def test_a_full_disk_takes_a_part_and_then_nothing(computer: Computer, disk: Vir
         ("sync", lambda disk: disk.sync_dir("/data")),
     ],
 )
-def test_a_failing_disk(
+def test_a_failing_disk_raises_eio(
     computer: Computer, disk: VirtualDiskPort, kind: str, attempt: Callable[[VirtualDiskPort], object]
 ) -> None:
     disk.open("/data/a", create=True)
@@ -225,14 +225,14 @@ def test_after_a_failed_sync_the_bytes_are_never_written(computer: Computer, dis
     computer.disk_condition.reset()
     with pytest.raises(OSError):
         file.sync()
-    # Somebody who opens the file anew is told that all is well, and it is not.
+    # After the file is opened again, sync succeeds although the bytes are not written.
     disk.open("/data/a").sync()
     assert disk.read_bytes("/data/a") == b"doomed"
     computer.lose_power()
     assert contents(computer.disk) == {"/data/a": b""}
 
 
-def test_some_reads_are_not_in_the_cache(disk: VirtualDiskPort) -> None:
+def test_some_reads_miss_the_page_cache(disk: VirtualDiskPort) -> None:
     file = disk.open("/data/a", create=True)
     file.write_at(0, b"x")
     found = [file.read_cached(0, 1) for _ in range(1000)]
@@ -240,7 +240,7 @@ def test_some_reads_are_not_in_the_cache(disk: VirtualDiskPort) -> None:
     assert found.count(None) < 100
 
 
-def test_a_bit_that_flips_stays_flipped() -> None:
+def test_a_flipped_bit_is_durable() -> None:
     node = FileNode()
     node.write(0, b"\0\0", 0)
     node.sync()

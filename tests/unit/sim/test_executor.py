@@ -24,7 +24,7 @@ def test_jobs_of_a_lane_keep_their_order_and_never_overlap(world: World) -> None
     assert done == list(range(50))
 
 
-def test_others_overtake_each_other(world: World) -> None:
+def test_jobs_of_different_lanes_overtake_each_other(world: World) -> None:
     done: list[int] = []
 
     async def program(ports: Ports) -> int:
@@ -36,7 +36,7 @@ def test_others_overtake_each_other(world: World) -> None:
     assert done != sorted(done)
 
 
-def test_a_job_takes_as_long_as_its_disk_operations_and_the_loop_goes_on(world: World) -> None:
+def test_a_job_takes_as_long_as_its_disk_operations_without_blocking_the_loop(world: World) -> None:
     times: list[float] = []
 
     async def program(ports: Ports) -> int:
@@ -62,7 +62,7 @@ def test_a_job_takes_as_long_as_its_disk_operations_and_the_loop_goes_on(world: 
     assert times[-1] > 0.5
 
 
-def test_an_error_goes_to_whoever_asked(world: World) -> None:
+def test_an_error_of_a_job_is_raised_at_the_caller(world: World) -> None:
     async def program(ports: Ports) -> int:
         def work() -> None:
             raise OSError(errno.EIO, "broken")
@@ -100,7 +100,7 @@ def test_a_job_that_waits_can_be_cancelled_one_that_runs_cannot(world: World) ->
     assert done == ["running"]
 
 
-def test_a_process_that_dies_within_a_job_finishes_nothing(world: World) -> None:
+def test_a_process_that_dies_during_a_job_completes_nothing(world: World) -> None:
     computer = world.add_computer("one")
     listener: list[str] = []
 

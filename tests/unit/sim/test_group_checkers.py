@@ -44,7 +44,7 @@ def share(generation: int, ended: float, *places: int, member: str = "") -> Shar
 
 
 class Replaced:
-    """From some moment on everybody has been."""
+    """Every coordinator counts as replaced from some time on."""
 
     def __init__(self, since: float) -> None:
         self._since = since
@@ -64,16 +64,16 @@ def rules(history: GroupHistory) -> list[str]:
         # Under way while it was looked at.
         ([commit(1, 0, 1), commit(2, 2, 5)], 1, 3),
         ([commit(1, 0, 1), commit(2, 2, 5)], 2, 3),
-        # Both were under way at the same time: nobody knows which was later.
+        # Both overlapped: either may have been later.
         ([commit(1, 0, 3), commit(2, 1, 2)], 1, 4),
-        # Never answered: it may come after others.
+        # Without a response: it may take effect after others.
         ([commit(1, 0, None), commit(2, 2, 3)], 1, 9),
         ([commit(1, 0, None)], NO_OFFSET, 9),
         ([], NO_OFFSET, 9),
         ([commit(1, 0, 4)], NO_OFFSET, 3),
     ],
 )
-def test_what_can_be_explained(commits: list[Commit], seen: int, at: float) -> None:
+def test_possible_offset_fetches_are_accepted(commits: list[Commit], seen: int, at: float) -> None:
     assert rules(GroupHistory(commits, [view(seen, at)])) == []
 
 
@@ -86,11 +86,11 @@ def test_what_can_be_explained(commits: list[Commit], seen: int, at: float) -> N
         ([commit(1, 0, 1), commit(2, 5, 6)], 2, 3),
     ],
 )
-def test_commits_that_are_lost_or_invented(commits: list[Commit], seen: int, at: float) -> None:
+def test_lost_and_invented_commits_are_violations(commits: list[Commit], seen: int, at: float) -> None:
     assert rules(GroupHistory(commits, [view(seen, at)])) == [COMMITS_STAY]
 
 
-def test_a_coordinator_that_was_replaced_may_be_behind_and_invents_nothing() -> None:
+def test_a_replaced_coordinator_may_return_old_but_no_invented_offsets() -> None:
     commits = [commit(1, 0, 1), commit(2, 2, 3)]
     for seen, since, expected in (
         (1, 3.0, []),
@@ -102,18 +102,18 @@ def test_a_coordinator_that_was_replaced_may_be_behind_and_invents_nothing() -> 
         assert found == expected, (seen, since)
 
 
-def test_what_was_refused_is_not_there() -> None:
+def test_a_rejected_commit_must_not_be_visible() -> None:
     refused = commit(1, 0, None)
     refused.is_refused = True
     assert rules(GroupHistory([refused], [view(1, 2)])) == [COMMITS_STAY]
 
 
-def test_one_owner() -> None:
+def test_a_partition_has_one_owner_per_generation() -> None:
     assert rules(GroupHistory([], [], [share(1, 1, 0, 1), share(1, 2, 2, member="other"), share(2, 3, 0, 1)])) == []
     assert rules(GroupHistory([], [], [share(1, 1, 0, 1), share(1, 2, 1, member="other")])) == [ONE_OWNER]
 
 
-def test_nobody_commits_for_a_generation_that_is_over() -> None:
+def test_a_commit_with_an_old_generation_is_a_violation() -> None:
     shares = [share(1, 1.0, 0), share(2, 5.0, 0)]
     assert rules(GroupHistory([commit(1, 4.5, 6, generation=1)], [], shares)) == []
     assert rules(GroupHistory([commit(1, 5.5, None, generation=1)], [], shares)) == []
@@ -126,7 +126,7 @@ def assignment(epoch: int, ended: float, *partitions: TopicPartition, member: st
     return MemberAssignment(group="crew", member=member, epoch=epoch, partitions=frozenset(partitions), ended=ended)
 
 
-def test_one_owner_in_a_member_epoch() -> None:
+def test_a_partition_has_one_owner_per_member_epoch() -> None:
     other = TopicPartition("orders", 1)
     apart = [
         assignment(1, 1, PARTITION),
@@ -140,16 +140,16 @@ def test_one_owner_in_a_member_epoch() -> None:
 @pytest.mark.parametrize(
     ("epoch", "began", "ended", "violations"),
     [
-        # Before the next owner heard of it.
+        # Before the next owner received its assignment.
         (1, 4.5, 6.0, []),
-        # Not answered.
+        # Without a response.
         (1, 5.5, None, []),
-        # In the epoch of the next owner: Kafka asks no more than that.
+        # In the epoch of the next owner: Kafka checks only the epoch.
         (2, 5.5, 6.0, []),
         (1, 5.5, 6.0, [STALE]),
     ],
 )
-def test_nobody_commits_for_a_partition_that_another_has_in_a_later_epoch(
+def test_a_commit_after_another_member_owns_the_partition_is_a_violation(
     epoch: int, began: float, ended: float | None, violations: list[str]
 ) -> None:
     late = Commit(
@@ -170,13 +170,13 @@ def test_nobody_commits_for_a_partition_that_another_has_in_a_later_epoch(
     assert rules(GroupHistory([late], member_assignments=member_assignments)) == violations
 
 
-def test_a_member_that_is_behind_may_commit_for_what_is_still_its_own() -> None:
+def test_a_member_in_an_old_epoch_may_commit_for_partitions_it_still_owns() -> None:
     member_assignments = [assignment(1, 1.0, PARTITION, member="a"), assignment(2, 5.0, PARTITION, member="a")]
     behind = Commit(group="crew", member="a", generation=1, partition=PARTITION, offset=1, began=5.5, ended=6.0)
     assert rules(GroupHistory([behind], member_assignments=member_assignments)) == []
 
 
-def test_everything_is_shared_out_once_it_has_one_owner() -> None:
+def test_all_partitions_are_owned_once_each_has_one_owner() -> None:
     history, other = GroupHistory(), TopicPartition("orders", 1)
     everything = frozenset((PARTITION, other))
     history.record_assignment(assignment(1, 1.0, PARTITION, other), "a")

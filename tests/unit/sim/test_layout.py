@@ -11,7 +11,7 @@ def loaded(plan: Plan) -> list[NodeConfig]:
 
 
 @pytest.mark.parametrize("layout", [ONE_NODE, THREE_COMBINED, THREE_CONTROLLERS_TWO_BROKERS])
-def test_every_node_has_a_configuration_that_is_sound(layout: Layout) -> None:
+def test_every_node_has_a_valid_configuration(layout: Layout) -> None:
     for seed in range(10):
         plan = plan_nodes(layout, Random(seed))
         configs = loaded(plan)
@@ -25,6 +25,6 @@ def test_every_node_has_a_configuration_that_is_sound(layout: Layout) -> None:
             assert bool(first) == bool(config.controller_quorum_bootstrap_servers)
 
 
-def test_both_kinds_of_quorum_are_drawn() -> None:
+def test_static_and_dynamic_quorums_are_drawn() -> None:
     kinds = {bool(plan_nodes(THREE_COMBINED, Random(seed)).initial_controllers) for seed in range(20)}
     assert kinds == {True, False}

@@ -54,7 +54,7 @@ def test_locks_queues_and_gather(world: World) -> None:
     assert run(world, world.add_computer("one"), main()) == asyncio.run(main())
 
 
-def test_there_is_no_way_around_the_ports(world: World) -> None:
+def test_threads_and_signals_are_not_implemented(world: World) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         with pytest.raises(NotImplementedError):
@@ -67,7 +67,7 @@ def test_there_is_no_way_around_the_ports(world: World) -> None:
     run(world, world.add_computer("one"), main())
 
 
-def test_an_error_that_nobody_caught_is_kept(world: World) -> None:
+def test_an_uncaught_error_is_recorded(world: World) -> None:
     async def program(ports: Ports) -> int:
         asyncio.get_running_loop().call_soon(lambda: 1 // 0)
         await asyncio.sleep(1)

@@ -38,7 +38,7 @@ def breaks_as_timed(*steps: Change | View) -> bool:
     return bool(list(check_metadata(history)))
 
 
-def test_what_was_acknowledged_is_seen() -> None:
+def test_acknowledged_changes_must_be_visible() -> None:
     create = change("create", DONE, partitions=2)
     assert not breaks(create, view(2), view(value="v"))
     assert breaks(create, view(None))
@@ -52,7 +52,7 @@ def test_what_was_acknowledged_is_seen() -> None:
     assert breaks(create, change("delete", DONE), view(2))
 
 
-def test_refusals_say_how_things_are() -> None:
+def test_a_rejection_must_fit_the_state_of_the_topic() -> None:
     assert not breaks(change("delete", REFUSED), view(None))
     assert breaks(change("create", REFUSED))
     assert breaks(change("create", DONE), change("delete", REFUSED))
@@ -61,7 +61,7 @@ def test_refusals_say_how_things_are() -> None:
     assert breaks(change("create", DONE), change("create", DONE))
 
 
-def test_what_is_unknown_happened_or_not() -> None:
+def test_a_change_of_unknown_outcome_may_have_happened_or_not() -> None:
     create = change("create", UNKNOWN)
     assert not breaks(create, view(1))
     assert not breaks(create, view(None))
@@ -69,7 +69,7 @@ def test_what_is_unknown_happened_or_not() -> None:
     assert not breaks(create, change("create", DONE))
 
 
-def test_what_is_unknown_may_happen_later_but_only_once() -> None:
+def test_a_change_of_unknown_outcome_may_happen_later_but_only_once() -> None:
     create = change("create", UNKNOWN)
     assert not breaks(create, view(None), view(1))
     assert breaks(create, view(1), view(None))
@@ -77,23 +77,23 @@ def test_what_is_unknown_may_happen_later_but_only_once() -> None:
     assert not breaks(create, replace(create), view(1), change("delete", DONE), view(1))
 
 
-def test_topics_have_nothing_to_do_with_each_other() -> None:
+def test_topics_are_checked_independently() -> None:
     assert not breaks(change("create", DONE, topic="other"), view(None))
 
 
-def test_what_is_seen_while_a_change_is_made_stays() -> None:
+def test_a_change_seen_before_its_response_stays() -> None:
     create = replace(change("create", DONE), began=1.0, ended=9.0)
     absent, present = replace(view(None), began=2.0, ended=3.0), replace(view(1), began=4.0, ended=5.0)
     assert not breaks_as_timed(create, absent, present)
     assert breaks_as_timed(create, replace(present, began=2.0, ended=3.0), replace(absent, began=4.0, ended=5.0))
     # These overlap, so that either may be the earlier one.
     assert not breaks_as_timed(create, replace(present, began=2.0), absent)
-    # Asked before the answer, heard after it.
+    # Requested before the response, received after it.
     assert not breaks_as_timed(create, replace(absent, ended=10.0))
     assert breaks_as_timed(create, replace(absent, began=9.0, ended=10.0))
 
 
-def test_what_was_seen_early_and_lost_is_noticed() -> None:
+def test_a_change_seen_early_and_lost_is_a_violation() -> None:
     create = replace(change("create", UNKNOWN), began=1.0)
     seen, gone = replace(view(1), began=2.0, ended=3.0), replace(view(None), began=4.0, ended=5.0)
     assert not breaks_as_timed(create, seen)
@@ -104,7 +104,7 @@ def behind(partitions: int | None, broker: str) -> View:
     return replace(view(partitions), broker=broker, is_current=False)
 
 
-def test_a_broker_may_be_behind_but_does_not_step_back() -> None:
+def test_a_broker_may_be_behind_but_never_goes_back() -> None:
     create, grow = change("create", DONE, partitions=1), change("grow", DONE, partitions=2)
     assert not breaks(create, grow, behind(None, "a"), behind(1, "a"), behind(2, "a"))
     assert breaks(create, grow, behind(2, "a"), behind(1, "a"))
@@ -116,7 +116,7 @@ def test_a_broker_may_be_behind_but_does_not_step_back() -> None:
     assert breaks(create, grow, behind(1, "a"), view(1))
 
 
-def test_what_is_handed_on_may_be_asked_for_twice() -> None:
+def test_a_forwarded_change_may_be_sent_twice() -> None:
     create, grow = change("create", DONE, partitions=1), change("grow", REFUSED, partitions=2)
     assert breaks(create, grow)
     handed_on = replace(grow, may_be_repeated=True)

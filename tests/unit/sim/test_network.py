@@ -66,7 +66,7 @@ def pair(world: World) -> Pair:
     return Pair(world)
 
 
-def test_bytes_arrive_whole_and_in_order_in_whatever_pieces(pair: Pair) -> None:
+def test_bytes_arrive_complete_and_in_order_in_random_segments(pair: Pair) -> None:
     pair.connect()
     sent = bytes(range(256)) * 20
     for start in range(0, len(sent), 64):
@@ -77,13 +77,13 @@ def test_bytes_arrive_whole_and_in_order_in_whatever_pieces(pair: Pair) -> None:
     assert bytes(pair.client.data) == b"answer"
 
 
-def test_addresses(pair: Pair) -> None:
+def test_both_ends_know_their_addresses(pair: Pair) -> None:
     pair.connect()
     assert pair.client.transport.get_extra_info("peername") == ("10.0.0.1", PORT)
     assert pair.server.transport.get_extra_info("peername")[0] == "10.0.0.2"
 
 
-def test_a_writer_is_told_to_wait_while_nobody_reads(pair: Pair) -> None:
+def test_pause_writing_is_called_while_the_peer_does_not_read(pair: Pair) -> None:
     pair.connect()
     pair.on(pair.server_computer, lambda: pair.server.transport.pause_reading())
     sent = b"x" * (WINDOW_BYTES + 100_000)
@@ -96,7 +96,7 @@ def test_a_writer_is_told_to_wait_while_nobody_reads(pair: Pair) -> None:
     assert len(pair.server.data) == len(sent)
 
 
-def test_a_close_comes_after_what_was_written(pair: Pair) -> None:
+def test_a_close_arrives_after_the_written_bytes(pair: Pair) -> None:
     pair.connect()
 
     def write_and_close() -> None:
@@ -110,7 +110,7 @@ def test_a_close_comes_after_what_was_written(pair: Pair) -> None:
     assert pair.server.error is None
 
 
-def test_half_closed(world: World) -> None:
+def test_a_half_closed_connection_still_receives(world: World) -> None:
     pair = Pair(world, keeps_open=True)
     pair.connect()
     pair.on(pair.client_computer, lambda: pair.client.transport.write_eof())
@@ -119,7 +119,7 @@ def test_half_closed(world: World) -> None:
     assert pair.client.data == b"still here"
 
 
-def test_an_abort_is_a_reset_at_the_other_end(pair: Pair) -> None:
+def test_an_abort_resets_the_peer(pair: Pair) -> None:
     pair.connect()
     pair.on(pair.client_computer, lambda: pair.client.transport.abort())
     assert pair.client.events == ["made", "lost"]
@@ -127,7 +127,7 @@ def test_an_abort_is_a_reset_at_the_other_end(pair: Pair) -> None:
     assert isinstance(pair.server.error, ConnectionResetError)
 
 
-def test_whoever_writes_to_a_closed_connection_is_reset(world: World) -> None:
+def test_a_write_to_a_closed_connection_causes_a_reset(world: World) -> None:
     pair = Pair(world, keeps_open=True)
     pair.connect()
     pair.on(pair.server_computer, lambda: pair.server.transport.close())
@@ -136,17 +136,17 @@ def test_whoever_writes_to_a_closed_connection_is_reset(world: World) -> None:
     assert isinstance(pair.client.error, ConnectionResetError)
 
 
-def test_nobody_listens(pair: Pair) -> None:
+def test_connecting_to_a_closed_port_is_refused(pair: Pair) -> None:
     pair.connect(port=1234)
     assert isinstance(pair.errors[0], ConnectionRefusedError)
 
 
-def test_nobody_of_that_name(pair: Pair) -> None:
+def test_an_unknown_host_name_is_not_resolved(pair: Pair) -> None:
     pair.connect(host="nowhere")
     assert "not known" in str(pair.errors[0])
 
 
-def test_a_port_is_taken_once(world: World, pair: Pair) -> None:
+def test_a_port_can_be_bound_once(world: World, pair: Pair) -> None:
     failed: list[OSError] = []
 
     async def program(ports: Ports) -> int:
@@ -165,7 +165,7 @@ def test_a_port_is_taken_once(world: World, pair: Pair) -> None:
     assert "in use" in str(failed[0])
 
 
-def test_a_blocked_link_keeps_bytes_until_it_is_open_again(pair: Pair) -> None:
+def test_a_blocked_link_holds_bytes_until_it_is_unblocked(pair: Pair) -> None:
     pair.connect()
     pair.world.network.block("client", "server")
     pair.on(pair.client_computer, lambda: pair.client.transport.write(b"lost?"))
@@ -187,13 +187,13 @@ def test_connecting_waits_for_a_blocked_link(pair: Pair, way: tuple[str, str]) -
     assert pair.client.events == ["made"]
 
 
-def test_connecting_is_given_up_in_the_end(pair: Pair) -> None:
+def test_connecting_times_out(pair: Pair) -> None:
     pair.world.network.block("client", "server")
     pair.connect(seconds=130)
     assert isinstance(pair.errors[0], TimeoutError)
 
 
-def test_a_killed_process_closes_its_connections_and_then_refuses(pair: Pair) -> None:
+def test_a_killed_process_closes_its_connections_and_ports(pair: Pair) -> None:
     pair.connect()
     pair.on(pair.server_computer, lambda: pair.server.transport.write(b"last words"))
     pair.server_computer.kill()
@@ -205,7 +205,7 @@ def test_a_killed_process_closes_its_connections_and_then_refuses(pair: Pair) ->
     assert isinstance(pair.errors[0], ConnectionRefusedError)
 
 
-def test_a_machine_without_power_says_nothing(pair: Pair) -> None:
+def test_a_computer_without_power_does_not_respond(pair: Pair) -> None:
     pair.connect()
     pair.server_computer.lose_power()
     pair.on(pair.client_computer, lambda: pair.client.transport.write(b"hello?"))
@@ -216,7 +216,7 @@ def test_a_machine_without_power_says_nothing(pair: Pair) -> None:
     assert isinstance(pair.client.error, ConnectionResetError)
 
 
-def test_a_machine_that_is_back_does_not_know_old_connections(pair: Pair) -> None:
+def test_a_restarted_computer_resets_old_connections(pair: Pair) -> None:
     pair.connect()
     pair.server_computer.lose_power()
     pair.server_computer.switch_on()
@@ -226,7 +226,7 @@ def test_a_machine_that_is_back_does_not_know_old_connections(pair: Pair) -> Non
     assert isinstance(pair.client.error, ConnectionResetError)
 
 
-def test_a_reset_in_the_middle_of_what_is_sent(pair: Pair) -> None:
+def test_a_reset_while_bytes_are_in_flight(pair: Pair) -> None:
     pair.connect()
     sent = b"x" * 50_000
     link = pair.world.network.link("client", "server")
@@ -242,7 +242,7 @@ def test_a_reset_in_the_middle_of_what_is_sent(pair: Pair) -> None:
         assert isinstance(end.error, ConnectionResetError)
 
 
-def test_whoever_loses_patience_leaves_no_connection(world: World, pair: Pair) -> None:
+def test_a_cancelled_connect_leaves_no_connection(world: World, pair: Pair) -> None:
     async def program(ports: Ports) -> int:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):

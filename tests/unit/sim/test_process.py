@@ -4,7 +4,7 @@ from odradek.sim.computer import Ports
 from odradek.sim.world import World
 
 
-def test_a_killed_process_runs_nothing_more_not_even_a_finally(world: World) -> None:
+def test_a_killed_process_runs_no_finally_block(world: World) -> None:
     computer = world.add_computer("one")
     ran: list[str] = []
 
@@ -27,7 +27,7 @@ def test_a_killed_process_runs_nothing_more_not_even_a_finally(world: World) -> 
     assert computer.process.exit_code is None
 
 
-def test_a_crash_can_fall_between_any_two_steps(world: World) -> None:
+def test_a_process_can_crash_between_any_two_steps(world: World) -> None:
     computer = world.add_computer("one")
     lived: list[int] = []
 
@@ -47,7 +47,7 @@ def test_a_crash_can_fall_between_any_two_steps(world: World) -> None:
         assert len(lived) == max(0, steps - 2)
 
 
-def test_a_crash_in_the_middle_of_a_disk_operation(world: World) -> None:
+def test_a_process_can_crash_during_a_disk_operation(world: World) -> None:
     computer = world.add_computer("one")
     reached: list[str] = []
 
@@ -66,7 +66,7 @@ def test_a_crash_in_the_middle_of_a_disk_operation(world: World) -> None:
     assert computer.disk.file("/file").cached.size == 2
 
 
-def test_a_paused_process_goes_on_where_it_was(world: World) -> None:
+def test_a_paused_process_resumes(world: World) -> None:
     computer = world.add_computer("one")
     ticks: list[float] = []
 
@@ -83,7 +83,7 @@ def test_a_paused_process_goes_on_where_it_was(world: World) -> None:
     assert ticks == [1.0, 11.5, 12.5, 13.5]
 
 
-def test_a_slow_disk_holds_up_the_loop(world: World) -> None:
+def test_a_slow_disk_blocks_the_loop(world: World) -> None:
     computer = world.add_computer("one")
     computer.disk_condition.slow_seconds = 1.0
     seen: list[float] = []
@@ -103,7 +103,7 @@ def test_a_slow_disk_holds_up_the_loop(world: World) -> None:
     assert ticked_at >= took
 
 
-def test_a_program_that_ends_with_an_error_is_an_exit(world: World) -> None:
+def test_a_program_that_raises_ends_its_process(world: World) -> None:
     async def program(ports: Ports) -> int:
         raise ValueError("a mistake")
 

@@ -125,7 +125,7 @@ def broken(*found: object, is_whole: bool = True, ended_seconds: float = 1.0) ->
     return {violation.rule for violation in violations}
 
 
-def test_a_node_votes_once_per_epoch_whatever_it_forgot() -> None:
+def test_two_votes_of_a_node_in_one_epoch_are_a_violation() -> None:
     assert not broken(state(1, voted=2), state(1, leader=2), state(2, voted=3))
     assert broken(state(1, voted=2), state(1), state(1, voted=3)) == {ONE_VOTE}
     assert not broken(state(1, voted=2), state(1, voted=3, node="node2"))
@@ -134,14 +134,14 @@ def test_a_node_votes_once_per_epoch_whatever_it_forgot() -> None:
     assert broken(first, second) == {ONE_VOTE}
 
 
-def test_a_vote_is_on_the_disk_when_it_is_given() -> None:
+def test_a_vote_must_be_durable_before_it_is_sent() -> None:
     assert broken(vote(2, 5, None)) == {VOTE_SYNCED}
     assert broken(vote(2, 5, state(4, voted=2))) == {VOTE_SYNCED}
     assert broken(vote(2, 5, state(5))) == {VOTE_SYNCED}
     assert not broken(vote(2, 5, state(6)))
 
 
-def test_epochs_do_not_go_back() -> None:
+def test_epochs_never_decrease() -> None:
     assert broken(state(3), state(2)) == {EPOCH_GROWS}
     assert broken(copy("node1", batch(0, 2), batch(1, 1))) == {EPOCH_GROWS}
 
@@ -155,32 +155,32 @@ def test_an_epoch_has_one_leader_in_every_log_at_every_time() -> None:
     assert not broken(ones, state(1, leader=1), state(2, leader=2))
 
 
-def test_what_is_acknowledged_is_synced() -> None:
+def test_acknowledged_metadata_must_be_synced() -> None:
     safe = Acknowledgement(voter="node1", epoch=1, offset=5, durable_epoch=1, durable_end_offset=5, seconds=1.0)
     assert not broken(safe)
     assert broken(replace(safe, offset=6)) == {LOG_SYNCED}
-    # Said late, of a log that a later leader has cut.
+    # A late fetch of a log that was truncated in a later epoch.
     assert not broken(replace(safe, offset=6, durable_epoch=2))
 
 
-def test_logs_agree_once_healed() -> None:
+def test_logs_agree_after_the_faults() -> None:
     short, long = copy("node1", batch(0), batch(1)), copy("node2", batch(1), batch(2))
     assert not broken(short, long)
     assert broken(short, copy("node2", batch(1, digest=8))) == {SAME_ON_ALL}
     assert not broken(short, copy("node2", batch(1, digest=8)), is_whole=False)
-    # Only the last look counts: what diverged has been cut.
+    # Only the last copy counts: diverging records have been truncated.
     assert not broken(copy("node2", batch(1, digest=8)), short, long)
     assert broken(copy("node1", batch(0), batch(2))) == {SAME_ON_ALL}
 
 
-def test_snapshots_of_one_offset_hold_the_same() -> None:
+def test_snapshots_of_one_offset_are_equal() -> None:
     ones, twos = copy("node1", snapshots={(5, 1): 9}), copy("node2", snapshots={(5, 1): 9})
     assert not broken(ones, twos)
     assert broken(ones, replace(twos, snapshots={(5, 1): 8})) == {SAME_SNAPSHOT}
     assert not broken(ones, replace(twos, snapshots={(6, 1): 8}))
 
 
-def test_brokers_know_each_other_and_say_the_same() -> None:
+def test_all_brokers_must_describe_the_same_cluster() -> None:
     facts = {"broker 1": "node1:9092", "broker 2": "node2:9092", "topic t": "x"}
     one, two = (ClusterView(broker=name, facts=facts) for name in ("node1", "node2"))
     assert disagreement([one, two], [1, 2]) is None
@@ -198,20 +198,20 @@ def test_a_candidate_has_voted_for_itself() -> None:
     assert broken(granted, candidacy(2, 5), replace(vote(3, 5, state(5, voted=3)), voter="node2")) == {ONE_VOTE}
 
 
-def test_nobody_begins_an_epoch_alone() -> None:
+def test_an_epoch_needs_the_votes_of_a_majority() -> None:
     assert broken(candidacy(2, 5)) == {PRE_VOTES}
     assert broken(pre_vote(2, 3), candidacy(2, 5)) == {PRE_VOTES}
     assert broken(pre_vote(3, 4), candidacy(2, 5)) == {PRE_VOTES}
 
 
-def test_a_vote_is_for_the_own_epoch_and_for_no_shorter_log() -> None:
+def test_votes_are_for_the_current_epoch_and_for_no_shorter_log() -> None:
     sound = vote(2, 5, state(5, voted=2))
     assert broken(replace(sound, voter_epoch=6)) == {PAST_EPOCH}
     assert broken(replace(sound, claimed_end=LogEnd(1, 4))) == {LOG_FRESH}
     assert not broken(replace(sound, claimed_end=LogEnd(2, 1)))
 
 
-def test_a_candidate_claims_what_it_has() -> None:
+def test_a_candidate_must_have_the_log_end_it_claims() -> None:
     claim = replace(candidacy(2, 5), claimed_end=LogEnd(1, 7))
     assert broken(pre_vote(2, 4), claim) == {CLAIM_SYNCED}
     assert not broken(pre_vote(2, 4), claim, DiskSeen(node="node2", seconds=0.5, end_offset=7))
@@ -223,20 +223,20 @@ def leads(node: int, epoch: int, seconds: float) -> Appended:
 
 def test_a_leader_with_a_majority_is_not_deposed() -> None:
     deposing = (pre_vote(3, 1, seconds=8.9), leads(1, 1, 1.0), candidacy(3, 2, 9.0))
-    cut = Disturbance(one="node1", other="node3", began=7.0, ended=9.5)
-    assert NOT_DEPOSED in broken(cut, *deposing)
-    assert NOT_DEPOSED not in broken(cut, replace(cut, other="node2"), *deposing)
-    # Long enough ago that everybody has found together again.
-    assert NOT_DEPOSED in broken(cut, replace(cut, other="node2", began=2.0, ended=4.9), *deposing)
+    disturbance = Disturbance(one="node1", other="node3", began=7.0, ended=9.5)
+    assert NOT_DEPOSED in broken(disturbance, *deposing)
+    assert NOT_DEPOSED not in broken(disturbance, replace(disturbance, other="node2"), *deposing)
+    # Long enough ago for all nodes to be connected again.
+    assert NOT_DEPOSED in broken(disturbance, replace(disturbance, other="node2", began=2.0, ended=4.9), *deposing)
 
 
-def test_who_hears_its_leader_helps_nobody_to_depose_it() -> None:
+def test_a_follower_of_a_live_leader_grants_no_pre_vote() -> None:
     served = VoterServed(leader="node1", epoch=1, voter="node2", seconds=5.0)
-    heard = (served, replace(served, seconds=5.3))
-    assert broken(*heard, pre_vote(3, 1, voter=2, seconds=5.5)) == {NO_HELP}
-    assert not broken(*heard, pre_vote(3, 1, voter=2, seconds=6.5))
-    cut = Disturbance(one="node1", other="node2", began=5.1, ended=5.2)
-    assert not broken(cut, *heard, pre_vote(3, 1, voter=2, seconds=5.5))
+    fetches = (served, replace(served, seconds=5.3))
+    assert broken(*fetches, pre_vote(3, 1, voter=2, seconds=5.5)) == {NO_HELP}
+    assert not broken(*fetches, pre_vote(3, 1, voter=2, seconds=6.5))
+    disturbance = Disturbance(one="node1", other="node2", began=5.1, ended=5.2)
+    assert not broken(disturbance, *fetches, pre_vote(3, 1, voter=2, seconds=5.5))
 
 
 # ---- commits
@@ -258,7 +258,7 @@ def sent(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> Hi
     )
 
 
-def test_what_is_committed_is_on_a_majority_and_of_the_own_epoch() -> None:
+def test_committed_records_are_on_a_majority_and_of_the_leaders_epoch() -> None:
     assert not broken(sent(5, "node1", "node2"))
     assert broken(sent(5, "node1")) == {ON_A_MAJORITY}
     assert broken(sent(5, "node1", "node2", epoch=2)) == {COUNTED_OWN_EPOCH}
@@ -267,21 +267,21 @@ def test_what_is_committed_is_on_a_majority_and_of_the_own_epoch() -> None:
     assert broken(replace(ahead, is_snapshot_held=False)) == {SAME_SNAPSHOT}
 
 
-def test_a_high_watermark_never_goes_back() -> None:
+def test_high_watermark_never_decreases() -> None:
     first, later = sent(5, "node1", "node2"), sent(7, "node1", "node2", seconds=2.0)
     assert not broken(first, later)
     again = replace(first, seconds=3.0)
     assert broken(later, again) == {NEVER_BACK}
-    # Answers to two nodes overtake each other.
+    # Responses to two nodes overtake each other.
     assert not broken(later, replace(again, listener="node3"))
 
 
-def test_what_is_committed_stays() -> None:
+def test_committed_records_stay() -> None:
     assert not broken(sent(5, "node1", "node2"), DiskSeen(node="node3", seconds=2.0, end_offset=4))
     assert broken(sent(5, "node1", "node2"), DiskSeen(node="node2", seconds=2.0, end_offset=4)) == {STAYS}
 
 
-def test_what_others_have_in_its_place_is_not_what_is_committed() -> None:
+def test_a_different_batch_at_the_same_offset_does_not_count() -> None:
     """Voters change, and the last one of another epoch ends at the same offset."""
     other = batch(4, epoch=0)
     held = replace(sent(5, "node1", "node2"), voters=frozenset({"node1", "node3"}))
@@ -290,13 +290,13 @@ def test_what_others_have_in_its_place_is_not_what_is_committed() -> None:
     assert broken(replace(held, former_voters=held.voters)) == {ON_A_MAJORITY}
 
 
-def test_a_leader_that_nobody_follows_writes_nothing() -> None:
+def test_a_leader_without_a_majority_writes_nothing() -> None:
     late = Appended(node="node1", batch=batch(1), seconds=5.0)
     assert broken(leads(1, 1, 1.0), late) == {RESIGNS}
     assert not broken(leads(1, 1, 1.0), VoterServed(leader="node1", epoch=1, voter="node3", seconds=3.0), late)
 
 
-def test_a_majority_that_is_well_makes_progress() -> None:
+def test_a_healthy_majority_makes_progress() -> None:
     steady = [sent(offset, "node1", "node2", seconds=offset) for offset in range(1, 10)]
     assert not broken(*steady, ended_seconds=20.0)
     assert broken(*steady, ended_seconds=30.0) == {PROGRESS}
@@ -338,22 +338,22 @@ def fenced(seconds: float) -> CommittedBatch:
     return committed(7, seconds, BrokerChange(broker_id=2, broker_epoch=5, is_fenced=True))
 
 
-def test_a_broker_that_can_be_reached_is_not_fenced_early() -> None:
+def test_a_reachable_broker_is_not_fenced_early() -> None:
     begin = (leads(1, 1, 0.1), REGISTERED, UNFENCED, SERVES)
     assert broken(*begin, beat(3.0), fenced(4.0), is_whole=False) == {NOT_EARLY}
     assert not broken(*begin, beat(3.0), fenced(5.0), is_whole=False)
-    answered_late = replace(beat(3.0), responded_seconds=3.9)
-    assert not broken(*begin, answered_late, fenced(5.0), is_whole=False)
+    late_response = replace(beat(3.0), responded_seconds=3.9)
+    assert not broken(*begin, late_response, fenced(5.0), is_whole=False)
     assert not broken(*begin, beat(3.0, leaves=True), fenced(4.0), is_whole=False)
     shut = replace(SERVES, seconds=3.5, is_open=False)
     assert not broken(*begin, shut, beat(3.0), fenced(4.0), is_whole=False)
-    # It asked for it, and died before it was answered.
+    # It requested a controlled shutdown and died before the response.
     for epoch, seconds, expected in ((5, 3.9, set()), (5, 4.1, {NOT_EARLY}), (4, 3.9, {NOT_EARLY})):
         shutdown_request = ShutdownRequested(broker_id=2, broker_epoch=epoch, seconds=seconds)
         assert broken(*begin, beat(3.0), shutdown_request, fenced(4.0), is_whole=False) == expected
 
 
-def test_a_silent_broker_is_fenced() -> None:
+def test_a_broker_without_heartbeats_is_fenced() -> None:
     saying = [replace(sent(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 20)]
     history = (leads(1, 1, 0.1), REGISTERED, UNFENCED, *saying)
     followed = [VoterServed(leader="node1", epoch=1, voter="node3", seconds=float(second)) for second in range(12)]
@@ -364,7 +364,7 @@ def test_a_silent_broker_is_fenced() -> None:
     assert FENCED not in broken(*history, *followed, *beats, is_whole=False)
 
 
-def test_a_controller_that_could_commit_nothing_fences_nobody_meanwhile() -> None:
+def test_a_controller_that_cannot_commit_need_not_fence() -> None:
     """It fences one broker after the other, and the first of them has to wait until a majority is there again."""
     before = [replace(sent(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 6)]
     once_more = replace(sent(1, "node1", "node2", seconds=8.0), offset=9)
@@ -374,7 +374,7 @@ def test_a_controller_that_could_commit_nothing_fences_nobody_meanwhile() -> Non
     assert FENCED in broken(*history, later, is_whole=False)
 
 
-def test_incarnations_are_told_apart() -> None:
+def test_incarnations_have_different_broker_epochs() -> None:
     again = committed(9, 3.0, BrokerChange(broker_id=2, broker_epoch=9, incarnation="b", is_fenced=True))
     assert not broken(REGISTERED, again, beat(4.0, epoch=9), is_whole=False)
     assert broken(REGISTERED, again, beat(4.0, epoch=5), is_whole=False) == {STALE_EPOCH}

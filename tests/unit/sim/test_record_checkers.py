@@ -53,65 +53,65 @@ GOOD_SENDS = [send("a:0", 1, 0), send("a:1", 2, 1, count=2), send("b:0", 3, 3), 
 GOOD_READ = read(9, (0, "a:0"), (1, "a:1.0"), (2, "a:1.1"), (3, "b:0"))
 
 
-def test_a_history_without_fault() -> None:
+def test_a_correct_history_has_no_violations() -> None:
     assert broken(sends=GOOD_SENDS, reads=[GOOD_READ]) == set()
     with_unknown = replace(GOOD_READ, records=(*GOOD_READ.records, (4, b"a:2")), high_watermark=5)
     assert broken(sends=GOOD_SENDS, reads=[with_unknown]) == set()
 
 
-def test_an_acknowledged_record_is_gone() -> None:
+def test_a_lost_acknowledged_record_is_a_violation() -> None:
     assert broken(sends=[send("a:0", 1, 0)]) == {rules.ACKNOWLEDGED}
 
 
-def test_an_acknowledged_record_is_another() -> None:
+def test_a_changed_acknowledged_record_is_a_violation() -> None:
     found = broken(sends=[send("a:0", 1, 0)], reads=[read(9, (0, "b:0"))])
     assert found == {rules.ACKNOWLEDGED, rules.ONE_VALUE}
 
 
-def test_nothing_is_said_of_a_partition_that_could_not_be_read_in_the_end() -> None:
+def test_a_partition_without_a_final_read_has_no_violations() -> None:
     history = History()
     history.sends.append(send("a:0", 1, 0))
     assert list(check_records(history, None)) == []
 
 
-def test_two_were_acknowledged_at_one_offset() -> None:
+def test_two_acknowledgements_of_one_offset_are_a_violation() -> None:
     assert rules.ONE_VALUE in broken(sends=[send("a:0", 1, 0), send("b:0", 1, 0)], reads=[read(9, (0, "a:0"))])
 
 
-def test_one_offset_is_read_with_two_values() -> None:
+def test_two_values_read_at_one_offset_are_a_violation() -> None:
     found = broken(reads=[read(1, (0, "a:0"), reader="r"), read(2, (0, "b:0"))])
     assert found == {rules.ONE_VALUE, rules.READ_STAYS}
 
 
-def test_damaged_bytes() -> None:
+def test_corrupt_bytes_are_a_violation() -> None:
     assert broken(reads=[replace(read(1, (0, "a:0")), is_damaged=True)]) == {rules.INTACT}
 
 
-def test_what_was_refused_appears() -> None:
+def test_a_visible_rejected_record_is_a_violation() -> None:
     refused = replace(send("s:0", 1, None, outcome=Outcome.REFUSED), is_malformed=True, is_idempotent=False)
     assert broken(sends=[refused]) == set()
     assert broken(sends=[refused], reads=[read(9, (0, "s:0"))]) == {rules.NEVER_APPEARS}
 
 
-def test_what_is_malformed_is_acknowledged() -> None:
+def test_an_acknowledged_malformed_batch_is_a_violation() -> None:
     malformed = replace(send("s:0", 1, 0), is_malformed=True, is_idempotent=False)
     assert rules.NEVER_APPEARS in broken(sends=[malformed], reads=[read(9, (0, "s:0"))])
 
 
-def test_what_is_unknown_appears_twice() -> None:
+def test_a_duplicate_of_an_unknown_send_is_a_violation() -> None:
     assert broken(sends=[send("a:0", 1, None)], reads=[read(9, (0, "a:0"), (1, "a:0"))]) == {rules.AT_MOST_ONCE}
 
 
-def test_a_producers_records_change_places() -> None:
+def test_reordered_records_of_a_producer_are_a_violation() -> None:
     sends = [send("a:0", 1, None), send("a:1", 2, None)]
     assert broken(sends=sends, reads=[read(9, (0, "a:1"), (1, "a:0"))]) == {rules.IN_ORDER}
 
 
-def test_a_producer_that_keeps_the_order_is_refused() -> None:
+def test_an_out_of_order_error_for_an_ordered_producer_is_a_violation() -> None:
     assert broken(sends=[send("a:0", 1, None, outcome=Outcome.REFUSED)]) == {rules.IN_ORDER}
 
 
-def test_a_later_send_gets_a_lower_offset() -> None:
+def test_a_lower_offset_of_a_later_send_is_a_violation() -> None:
     sends = [send("a:0", 1, 1), send("b:0", 2, 0)]
     reads = [read(9, (0, "b:0"), (1, "a:0"))]
     assert broken(sends=sends, reads=reads) == {rules.REAL_TIME}
@@ -119,17 +119,17 @@ def test_a_later_send_gets_a_lower_offset() -> None:
     assert broken(sends=overlapping, reads=reads) == set()
 
 
-def test_a_reader_skips() -> None:
+def test_skipped_records_are_a_violation() -> None:
     assert broken(reads=[read(1, (0, "a"), (2, "c"))]) == {rules.NO_SKIP}
     assert broken(reads=[read(1, (5, "a"), requested=4)]) == {rules.NO_SKIP}
     assert broken(reads=[read(1, (3, "a"), (4, "b"), requested=4)]) == set()
 
 
-def test_something_is_read_above_the_high_watermark() -> None:
+def test_reading_above_the_high_watermark_is_a_violation() -> None:
     assert broken(reads=[read(1, (0, "a"), (1, "b"), end=1)]) == {rules.HIGH_WATERMARK}
 
 
-def test_the_end_goes_back() -> None:
+def test_a_decreasing_end_offset_is_a_violation() -> None:
     def end(at: float, offset: int) -> EndOffset:
         return EndOffset(partition=P, began=at, ended=at + 0.1, offset=offset)
 
@@ -140,24 +140,24 @@ def test_the_end_goes_back() -> None:
     assert broken(reads=reads, end_offsets=[end(10, 4)]) == {rules.NO_REGRESS}
 
 
-def test_the_end_is_below_what_was_acknowledged() -> None:
+def test_an_end_offset_below_acknowledged_records_is_a_violation() -> None:
     low = EndOffset(partition=P, began=2, ended=2.1, offset=0)
     assert broken(sends=[send("a:0", 1, 0)], reads=[read(9, (0, "a:0"))], end_offsets=[low]) == {rules.NO_REGRESS}
 
 
-def test_out_of_range_where_there_was_something() -> None:
+def test_out_of_range_below_a_known_end_offset_is_a_violation() -> None:
     end = EndOffset(partition=P, began=1, ended=1.1, offset=10)
     refused = OutOfRange(partition=P, fetch_offset=8, began=2, ended=2.1)
     assert broken(end_offsets=[end], out_of_range=[refused]) == {rules.NO_REGRESS}
     assert broken(end_offsets=[end], out_of_range=[replace(refused, fetch_offset=11)]) == set()
 
 
-def test_producer_ids_are_given_once() -> None:
+def test_a_producer_id_given_twice_is_a_violation() -> None:
     assert broken(producer_ids=[("a", 1), ("b", 2)]) == set()
     assert broken(producer_ids=[("a", 1), ("b", 1)]) == {rules.UNIQUE_IDS}
 
 
-def test_what_is_sent_again_after_its_records_are_deleted() -> None:
+def test_retries_after_deletion_may_be_appended_again() -> None:
     def found(one: Send, *deletions: Deletion, times: int = 2) -> set[str]:
         reads = [read(2, (0, "a:0"), reader="early"), read(8, (5, "a:0"))][:times]
         return {violation.rule for violation in check_appearances(P, [one], reads, deletions)}

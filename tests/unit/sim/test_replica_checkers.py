@@ -17,13 +17,13 @@ from odradek.sim.checkers.partition_model import ClusterModel
 from odradek.sim.checkers.records import check_ends_of_epochs, check_read_stays
 from odradek.sim.checkers.replicas import (
     ALL_SYNCED,
+    ELIGIBLE_LEADER,
     HAS_EVERYTHING,
+    ISR_AND_ELR,
     LOGS_AGREE,
-    OTHER_LIFE,
-    STANDS_STILL,
+    MIN_ISR,
+    STALE_BROKER_EPOCH,
     UNCLEAN_IS_OUT,
-    WHO_IS_IN_SYNC,
-    WHO_MAY_LEAD,
     Leaderships,
     check_deleted,
     check_replicas,
@@ -80,7 +80,7 @@ BEGIN: tuple[MetadataRecord, ...] = (
 END = MetadataEnd(1, len(BEGIN))
 
 
-def told_by(*more: MetadataRecord) -> ReplicaHistory:
+def history_of(*more: MetadataRecord) -> ReplicaHistory:
     history = ReplicaHistory()
     records = (*BEGIN, *more)
     history.metadata = tuple(CommittedRecord(END.epoch, offset, record) for offset, record in enumerate(records))
@@ -92,8 +92,8 @@ def rules(history: ReplicaHistory, seen: History | None = None) -> list[str]:
     return [violation.rule for violation in check_replicas(history, seen or History())]
 
 
-def test_what_a_sound_controller_writes_is_right() -> None:
-    history = told_by(
+def test_the_records_of_a_correct_controller_have_no_violations() -> None:
+    history = history_of(
         changed(isr=(2, 3), leader=2),
         fenced(1),
         changed(isr=(2,), eligible_leader_replicas=(3,)),
@@ -106,10 +106,10 @@ def test_what_a_sound_controller_writes_is_right() -> None:
     assert rules(history) == []
 
 
-def test_as_many_as_have_to_be_in_sync_never_die_at_once() -> None:
+def test_crashes_always_leave_an_eligible_replica() -> None:
     def spared(*doubtful: int, after: tuple[MetadataRecord, ...] = ()) -> bool:
         model = ClusterModel()
-        for one in told_by(*after).metadata:
+        for one in history_of(*after).metadata:
             model.take(one)
         return leaves_eligible_replica(model, [ORDERS], set(doubtful))
 
@@ -123,33 +123,33 @@ def test_as_many_as_have_to_be_in_sync_never_die_at_once() -> None:
     assert not spared(1, after=alone)
 
 
-def test_in_sync_and_eligible_exclude_each_other() -> None:
-    assert rules(told_by(changed(isr=(1,), eligible_leader_replicas=(1, 2)))) == [WHO_IS_IN_SYNC]
-    assert rules(told_by(changed(isr=(1, 2), eligible_leader_replicas=(3,)))) == [WHO_IS_IN_SYNC]
-    assert rules(told_by(fenced(3))) == [WHO_IS_IN_SYNC]
-    assert rules(told_by(changed(isr=(2, 3)))) == [WHO_IS_IN_SYNC]
+def test_isr_and_elr_are_disjoint() -> None:
+    assert rules(history_of(changed(isr=(1,), eligible_leader_replicas=(1, 2)))) == [ISR_AND_ELR]
+    assert rules(history_of(changed(isr=(1, 2), eligible_leader_replicas=(3,)))) == [ISR_AND_ELR]
+    assert rules(history_of(fenced(3))) == [ISR_AND_ELR]
+    assert rules(history_of(changed(isr=(2, 3)))) == [ISR_AND_ELR]
 
 
-def test_only_who_has_everything_is_elected() -> None:
+def test_only_isr_or_elr_members_are_elected() -> None:
     alone = changed(isr=(1,), eligible_leader_replicas=())
-    assert rules(told_by(alone, changed(isr=(2,), leader=2))) == [WHO_MAY_LEAD]
+    assert rules(history_of(alone, changed(isr=(2,), leader=2))) == [ELIGIBLE_LEADER]
     gone = changed(isr=(), leader=-1, last_known_elr=(1,))
-    assert rules(told_by(alone, gone, changed(isr=(1,), leader=1))) == []
-    assert rules(told_by(alone, gone, changed(isr=(3,), leader=3))) == [WHO_MAY_LEAD]
+    assert rules(history_of(alone, gone, changed(isr=(1,), leader=1))) == []
+    assert rules(history_of(alone, gone, changed(isr=(3,), leader=3))) == [ELIGIBLE_LEADER]
 
 
-def test_who_lost_its_memory_is_not_in_sync_when_it_is_back() -> None:
-    for isr, expected in (((1, 2), []), ((1, 2, 3), [WHO_IS_IN_SYNC, UNCLEAN_IS_OUT])):
-        history = told_by(changed(isr=isr), registered(3))
+def test_a_broker_leaves_the_isr_after_an_unclean_shutdown() -> None:
+    for isr, expected in (((1, 2), []), ((1, 2, 3), [ISR_AND_ELR, UNCLEAN_IS_OUT])):
+        history = history_of(changed(isr=isr), registered(3))
         history.unclean_ends.append(UncleanEnd(3, 1.0, END))
         assert sorted(set(rules(history))) == sorted(expected)
 
 
-def test_who_is_back_is_known_though_the_end_it_left_was_never_committed() -> None:
-    history = told_by(changed(isr=(1, 2)), registered(3), unfenced(3), changed(isr=(1, 2, 3)))
+def test_a_registration_counts_although_the_last_metadata_end_was_not_committed() -> None:
+    history = history_of(changed(isr=(1, 2)), registered(3), unfenced(3), changed(isr=(1, 2, 3)))
     stopped = (changed(isr=(1,), eligible_leader_replicas=(3,)), fenced(2), fenced(3), registered(3))
-    *before, back = told_by(*(one.record for one in history.metadata[len(BEGIN) :]), *stopped).metadata
-    # The next leader's first records lie where the former's had been, that nobody else had.
+    *before, back = history_of(*(one.record for one in history.metadata[len(BEGIN) :]), *stopped).metadata
+    # The next leader's first records replace uncommitted records of its predecessor.
     history.metadata = tuple(one._replace(epoch=END.epoch + (one.offset >= len(BEGIN))) for one in (*before, back))
     history.unclean_ends.append(UncleanEnd(3, 1.0, MetadataEnd(END.epoch, len(BEGIN) + 3)))
     assert rules(history) == []
@@ -157,9 +157,9 @@ def test_who_is_back_is_known_though_the_end_it_left_was_never_committed() -> No
     assert rules(history) == [UNCLEAN_IS_OUT]
 
 
-def test_nobody_comes_into_sync_by_a_former_life() -> None:
-    for broker_epoch, expected in ((3, []), (-1, []), (2, [OTHER_LIFE])):
-        history = told_by(changed(isr=(1, 2)), changed(isr=(1, 2, 3)))
+def test_an_isr_change_with_a_stale_broker_epoch_is_a_violation() -> None:
+    for broker_epoch, expected in ((3, []), (-1, []), (2, [STALE_BROKER_EPOCH])):
+        history = history_of(changed(isr=(1, 2)), changed(isr=(1, 2, 3)))
         history.isr_changes.append(IsrChange(TOPIC_ID, 0, 2, ((1, 1), (2, 2), (3, broker_epoch)), 1.0))
         assert rules(history) == expected
 
@@ -189,14 +189,14 @@ def copies(logs: dict[int, tuple[StoredBatch, ...]], **marks: int) -> Copies:
     )
 
 
-def test_who_may_lead_has_what_was_acknowledged() -> None:
+def test_eligible_replicas_have_all_acknowledged_records() -> None:
     batch, other = StoredBatch(0, 0, 0, 11), StoredBatch(0, 0, 0, 12)
     for logs, expected in (
         ({1: (batch,), 2: (batch,), 3: (batch,)}, []),
         ({1: (batch,), 2: (batch,)}, [HAS_EVERYTHING]),
         ({1: (batch,), 2: (batch,), 3: (other,)}, [HAS_EVERYTHING]),
     ):
-        history = told_by()
+        history = history_of()
         history.copies.append(copies(logs))
         seen = History()
         seen.sends.append(send(0, 11))
@@ -207,10 +207,10 @@ def test_who_may_lead_has_what_was_acknowledged() -> None:
         assert rules(history, seen) == []
 
 
-def test_what_was_deleted_need_not_be_there() -> None:
+def test_deleted_records_may_be_missing() -> None:
     """Simulated with seed 1039 of replicas-deposed: a follower kept what its leader had deleted, and it had another."""
     batch, other = StoredBatch(0, 0, 0, 11), StoredBatch(0, 0, 0, 12)
-    history = told_by()
+    history = history_of()
     history.copies.append(copies({1: (batch,), 2: (batch,), 3: (other,)}, b1=1, b2=1, b3=1))
     seen = History()
     seen.sends.append(send(0, 11))
@@ -219,10 +219,10 @@ def test_what_was_deleted_need_not_be_there() -> None:
     assert rules(history, seen) == []
 
 
-def test_what_is_acknowledged_late_may_have_been_deleted() -> None:
+def test_late_acknowledged_records_may_have_been_deleted() -> None:
     """Simulated with seed 40027 of replicas-flushed."""
     late = send(0, 11, ended=2.0)
-    history = told_by()
+    history = history_of()
     history.copies.append(replace(copies({}), unsynced=(late, frozenset({1, 2})), is_thorough=False))
     seen = History()
     assert rules(history, seen) == [ALL_SYNCED]
@@ -250,16 +250,16 @@ def read(began: float, high_watermark: int, epoch: int = 0, **fields: object) ->
     )
 
 
-def test_below_min_isr_the_high_watermark_stands_still() -> None:
+def test_below_min_isr_the_high_watermark_does_not_advance() -> None:
     short = (changed(isr=(1,), eligible_leader_replicas=(2, 3)),)
     enough = (*short, changed(isr=(1, 2), eligible_leader_replicas=()))
     again = (*enough, *short)
     for records, marks, expected in (
         (short, (5, 5, 5), []),
-        (short, (5, 5, 6), [STANDS_STILL]),
+        (short, (5, 5, 6), [MIN_ISR]),
         (enough, (5, 5, 6), []),
-        (enough, (5, 6, 6), [STANDS_STILL]),
-        # Somebody may have been in sync between the two looks.
+        (enough, (5, 6, 6), [MIN_ISR]),
+        # The ISR may have been large enough between the two observations.
         (again, (5, 6, 6), []),
     ):
         seen = History()
@@ -267,10 +267,10 @@ def test_below_min_isr_the_high_watermark_stands_still() -> None:
             view = IsrView(partition=ORDERS, leader_epoch=0, isr=(1,), began=began, ended=began + 0.1)
             seen.isr_views.append(view)
         seen.reads.extend(read(began, mark) for began, mark in zip((2.0, 3.0, 5.0), marks, strict=True))
-        assert rules(told_by(*records), seen) == expected
+        assert rules(history_of(*records), seen) == expected
         if records is enough:
-            # The leader was answered before it could read the same in the metadata log.
-            listener = told_by(*records)
+            # The leader received the response before it applied the record of the metadata log.
+            listener = history_of(*records)
             listener.isr_changes.append(IsrChange(TOPIC_ID, 0, 2, ((1, 1), (2, 2)), 2.5))
             assert rules(listener, seen) == []
 
@@ -279,12 +279,12 @@ def end(began: float, offset: int, epoch: int) -> EndOffset:
     return EndOffset(partition=ORDERS, began=began, ended=began + 0.1, offset=offset, leader_epoch=epoch)
 
 
-def test_ends_never_fall_from_one_epoch_to_the_next() -> None:
+def test_end_offsets_never_decrease_from_one_epoch_to_the_next() -> None:
     def found(*ends: EndOffset, sends: tuple[Send, ...] = (), reads: tuple[Read, ...] = ()) -> int:
         return len(list(check_ends_of_epochs(ORDERS, sends, reads, ends)))
 
     assert found(end(1, 5, 0), end(2, 5, 1), end(3, 6, 1)) == 0
-    # A deposed leader may answer late, and with less.
+    # A deposed leader may respond late, and with a lower offset.
     assert found(end(1, 5, 1), end(2, 4, 0)) == 0
     assert found(end(1, 5, 0), end(2, 4, 1)) == 1
     assert found(end(1, 5, 0), end(2, 4, 0)) == 1
@@ -303,7 +303,7 @@ def _fields(one: Read) -> dict[str, object]:
     return {name: getattr(one, name) for name in Read.__slots__}
 
 
-def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
+def test_read_records_stay_unless_deleted() -> None:
     reads = [read(1, 2, records=((0, b"a"), (1, b"b")))]
     assert not list(check_read_stays(ORDERS, reads, {0: b"a", 1: b"b"}))
     assert len(list(check_read_stays(ORDERS, reads, {0: b"a"}))) == 1
@@ -317,7 +317,7 @@ def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
     alone = Leaderships(alone={(ORDERS, 0): 1})
     assert len(list(check_deleted([deletion], reads, [], alone))) == 1
     assert not list(check_deleted([deletion], reads, died[:1], alone))
-    # Whoever is alone later may forget it as well, and nobody else.
+    # Only a later leader that is alone in the ISR may also lose the deletion.
     alone_later = Leaderships(alone={(ORDERS, 1): 1})
     reads_later = [read(1, 2, epoch=2, records=((0, b"a"), (1, b"b")))]
     assert not list(check_deleted([deletion], reads_later, died[:1], alone_later))

@@ -16,7 +16,7 @@ class Worker(Runnable):
         return Turn(self, 0.0, self.ran.append, (name,))
 
 
-def test_time_jumps_to_what_comes_next() -> None:
+def test_time_jumps_to_the_next_callback() -> None:
     scheduler = Scheduler()
     seen: list[tuple[str, float]] = []
     for seconds, name in ((2.0, "late"), (1.0, "early"), (1.0, "early too")):
@@ -26,7 +26,7 @@ def test_time_jumps_to_what_comes_next() -> None:
     assert scheduler.now == 10.0
 
 
-def test_it_stops_when_it_is_finished() -> None:
+def test_run_stops_when_finished() -> None:
     scheduler = Scheduler()
     seen: list[float] = []
     for seconds in (1.0, 2.0, 3.0):
@@ -35,7 +35,7 @@ def test_it_stops_when_it_is_finished() -> None:
     assert (seen, scheduler.now) == ([1.0, 2.0], 2.0)
 
 
-def test_what_was_cancelled_does_not_happen() -> None:
+def test_cancelled_callbacks_do_not_run() -> None:
     scheduler = Scheduler()
     turn = scheduler.call_after(1.0, pytest.fail, "cancelled")
     turn.cancel()
@@ -43,7 +43,7 @@ def test_what_was_cancelled_does_not_happen() -> None:
     assert turn.cancelled()
 
 
-def test_a_busy_process_gets_its_turns_later_and_in_order() -> None:
+def test_callbacks_of_a_busy_process_run_later_in_order() -> None:
     scheduler, worker, other = Scheduler(), Worker(), Worker()
     worker.busy_until = 5.0
     scheduler.soon(worker.turn("first"))
@@ -56,7 +56,7 @@ def test_a_busy_process_gets_its_turns_later_and_in_order() -> None:
     assert worker.ran == ["first", "second", "third"]
 
 
-def test_a_process_that_is_held_up_again_waits_again() -> None:
+def test_a_process_that_becomes_busy_again_waits_again() -> None:
     scheduler, worker = Scheduler(), Worker()
     worker.busy_until = 2.0
     scheduler.soon(worker.turn("one"))
@@ -67,7 +67,7 @@ def test_a_process_that_is_held_up_again_waits_again() -> None:
     assert worker.ran == ["one"]
 
 
-def test_nothing_of_the_dead_is_run() -> None:
+def test_callbacks_of_dead_processes_do_not_run() -> None:
     scheduler, worker = Scheduler(), Worker()
     scheduler.soon(worker.turn("soon"))
     scheduler.at(1.0, worker.turn("later"))
@@ -76,7 +76,7 @@ def test_nothing_of_the_dead_is_run() -> None:
     assert worker.ran == []
 
 
-def test_a_world_in_which_time_stands_still_is_ended() -> None:
+def test_endless_callbacks_at_one_time_raise_livelock() -> None:
     scheduler, worker = Scheduler(), Worker()
 
     def again() -> None:
@@ -87,7 +87,7 @@ def test_a_world_in_which_time_stands_still_is_ended() -> None:
         scheduler.run(until=1.0)
 
 
-def test_a_timer_that_is_set_again_for_no_time_is_found_out() -> None:
+def test_endless_timers_at_one_time_raise_livelock() -> None:
     scheduler, worker = Scheduler(), Worker()
 
     def again() -> None:

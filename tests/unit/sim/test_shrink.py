@@ -26,7 +26,7 @@ def result(*violations: Violation, faults: int = 8, events: tuple[Event, ...] = 
 BROKEN = Violation("1 acknowledged records are readable", "it is not", 3.0)
 
 
-def test_the_faults_that_matter_are_left() -> None:
+def test_shrinking_keeps_the_necessary_faults() -> None:
     needed = {2, 5}
 
     def run(faults: Sequence[int]) -> Result:
@@ -35,11 +35,11 @@ def test_the_faults_that_matter_are_left() -> None:
     assert shrink(result(BROKEN), run)[0] == [2, 5]
 
 
-def test_none_may_be_needed() -> None:
+def test_shrinking_may_leave_no_faults() -> None:
     assert shrink(result(BROKEN), lambda _: result(BROKEN))[0] == []
 
 
-def test_another_failure_does_not_count() -> None:
+def test_shrinking_ignores_violations_of_other_rules() -> None:
     other = Violation("23", "stuck", 1.0)
     assert shrink(result(BROKEN, faults=3), lambda faults: result(BROKEN if len(faults) == 3 else other))[0] == [
         0,
@@ -48,7 +48,7 @@ def test_another_failure_does_not_count() -> None:
     ]
 
 
-def test_it_gives_up_in_the_end() -> None:
+def test_shrinking_stops_after_a_number_of_runs() -> None:
     runs = 0
 
     def run(faults: Sequence[int]) -> Result:
@@ -60,11 +60,11 @@ def test_it_gives_up_in_the_end() -> None:
     assert runs < 100
 
 
-def test_a_failure_is_told_in_one_page() -> None:
+def test_a_report_fits_on_one_page() -> None:
     violation = Violation("1 acknowledged records are readable", "orders0-1 is not there", 3.0)
     events = (
-        Event(1.0, "producer0a", "hears that orders0-0 is at 3", True),
-        Event(1.5, "producer1a", "hears that orders0-1 is at 4", True),
+        Event(1.0, "producer0a", "receives that orders0-0 is at 3", True),
+        Event(1.5, "producer1a", "receives that orders0-1 is at 4", True),
         Event(2.0, "node1", "loses power", True),
         Event(2.1, "node1", "disk: sync", False),
         Event(4.0, "node1", "serves", True),
@@ -78,7 +78,7 @@ def test_a_failure_is_told_in_one_page() -> None:
         assert hidden not in text
 
 
-def test_the_command_that_repeats_it() -> None:
+def test_a_report_has_the_command_to_repeat_it() -> None:
     assert replay_command(7, "power-loss", [1, 3], "torn-tail-kept") == (
         "python -m odradek.sim --seed 7 --scenario power-loss --trace --faults 1,3 --plant torn-tail-kept"
     )

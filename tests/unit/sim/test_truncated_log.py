@@ -1,4 +1,4 @@
-"""A log on a disk that loses its power: what was cut off does not come back."""
+"""Truncated records do not reappear after a power loss."""
 
 from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
@@ -36,7 +36,7 @@ def epochs_in(log: PartitionLog) -> list[int]:
     return epochs
 
 
-def test_what_was_cut_off_does_not_come_back_with_the_power(world: World) -> None:
+def test_truncated_records_stay_truncated_after_a_power_loss(world: World) -> None:
     for run in range(20):
         computer = world.add_computer(f"machine{run}")
         disk = computer.new_process().disk
@@ -47,7 +47,7 @@ def test_what_was_cut_off_does_not_come_back_with_the_power(world: World) -> Non
         log.flush()
         assert len(log.segments) > 3
         log.truncate_to(2, NOW_MS)
-        # As long as what was there, so that whatever is left behind them would seem to go on.
+        # As long as the truncated records, so that any remains of those would follow seamlessly.
         append(log, 2, 2)
         append(log, 3, 2)
         computer.lose_power()

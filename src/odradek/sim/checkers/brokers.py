@@ -20,17 +20,17 @@ NOT_EARLY: Final = "a reachable broker is not fenced before its session expires"
 FENCED: Final = "a broker whose session expires is fenced"
 STALE_EPOCH: Final = "heartbeats with a stale broker epoch are rejected"
 OWN_EPOCH: Final = "every incarnation of a broker has its own epoch"
-# What a controller does late, for all that its disk and its threads may cost.
+# How late a controller may act because its disk or its threads are slow.
 _LATE_SECONDS: Final = 1.5
 _BUSY_SECONDS: Final = 0.1
-# For fences of other brokers, of which it writes one after the other once it can commit again.
+# For the fencing of other brokers, which it writes one by one once it can commit again.
 _OTHERS_FENCED_SECONDS: Final = 0.5
 
 
 def check_brokers(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
     yield from check_epochs(history)
     yield from check_early(history, settings)
-    yield from check_silent(history, settings)
+    yield from check_expired_sessions(history, settings)
 
 
 def check_epochs(history: QuorumHistory) -> Iterator[Violation]:
@@ -69,9 +69,9 @@ def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Vi
         if any(beat.wants_to_leave for beat in beats) or _wants_to_leave(history, change, fenced_at):
             continue
         # The session starts when a heartbeat arrives; its response may wait for a commit.
-        heard = [beat.sent_seconds for beat in beats if beat.controller == one.leader]
-        # A controller that has just become active gives everybody a whole session.
-        since = max([_led_since(history, one), *heard])
+        received = [beat.sent_seconds for beat in beats if beat.controller == one.leader]
+        # A controller that has just become active gives every broker a whole session.
+        since = max([_led_since(history, one), *received])
         if fenced_at - since >= settings.session_seconds - settings.grace_seconds / 2:
             continue
         if settings.grace_seconds == 0:
@@ -133,7 +133,7 @@ def _open_for(history: QuorumHistory, name: str, settings: QuorumSettings, start
     return total if opened is None else total + max(0.0, end - max(start, opened))
 
 
-def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+def check_expired_sessions(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
     """While a controller is active and commits, every broker sends heartbeats or is fenced."""
     names = {node_id: name for name, node_id in settings.node_ids.items()}
     quiet = QuietPeriods([one for one in history.disturbances if one.one == one.other])
@@ -148,16 +148,17 @@ def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[V
     beats: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for beat in history.heartbeats:
         beats[beat.controller, beat.broker_id, beat.broker_epoch].append(beat.responded_seconds)
-    cuts = QuietPeriods([one for one in history.disturbances if one.one != one.other])
-    for sent in history.unanswered.values():
+    quiet_links = QuietPeriods([one for one in history.disturbances if one.one != one.other])
+    for sent in history.pending_heartbeats.values():
         # The broker or controller stopped before the response; without a disturbance the heartbeat arrived.
-        if cuts.lasts(frozenset({names[sent.broker_id], sent.controller}), sent.seconds, sent.seconds + _BUSY_SECONDS):
+        ends_at = sent.seconds + _BUSY_SECONDS
+        if quiet_links.lasts(frozenset({names[sent.broker_id], sent.controller}), sent.seconds, ends_at):
             insort(beats[sent.controller, sent.broker_id, sent.broker_epoch], sent.seconds)
     for broker_id, broker_epoch, begin, end in _serving(history):
         for (leader, _), times in sorted(commit_times.items()):
             if names[broker_id] == leader:
                 continue
-            heard = beats[leader, broker_id, broker_epoch]
+            received = beats[leader, broker_id, broker_epoch]
             for moment in times:
                 since = moment - patience
                 if since < max(begin, times[0]) or moment > end:
@@ -165,9 +166,9 @@ def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[V
                 if not _has_one(times, since + settings.session_seconds, moment - _OTHERS_FENCED_SECONDS):
                     # It could commit nothing since the fence was due.
                     continue
-                place = bisect_right(heard, since)
-                is_heard = place < len(heard) and heard[place] <= moment
-                if not is_heard and quiet.lasts(frozenset({leader}), since, moment):
+                place = bisect_right(received, since)
+                has_heartbeat = place < len(received) and received[place] <= moment
+                if not has_heartbeat and quiet.lasts(frozenset({leader}), since, moment):
                     what = (
                         f"{leader} has not fenced {names[broker_id]}, which has sent no heartbeat since {since:.3f} s"
                     )

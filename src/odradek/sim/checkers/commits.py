@@ -32,7 +32,7 @@ _PROGRESS_SECONDS: Final = 4.0
 
 
 def check_commits(history: QuorumHistory, settings: QuorumSettings, *, ended_seconds: float) -> Iterator[Violation]:
-    yield from check_told(history)
+    yield from check_high_watermarks(history)
     yield from check_stays(history)
     yield from check_leader_logs(history)
     if history.has_fixed_voters:
@@ -40,15 +40,15 @@ def check_commits(history: QuorumHistory, settings: QuorumSettings, *, ended_sec
         yield from check_progress(history, settings, ended_seconds)
 
 
-def check_told(history: QuorumHistory) -> Iterator[Violation]:
-    said: dict[tuple[str, int, str], int] = {}
+def check_high_watermarks(history: QuorumHistory) -> Iterator[Violation]:
+    latest: dict[tuple[str, int, str], int] = {}
     committed_end = 0
     for one in history.high_watermarks:
-        before = said.get((one.leader, one.epoch, one.listener), 0)
+        before = latest.get((one.leader, one.epoch, one.listener), 0)
         if one.offset < before:
-            what = f"{one.leader} goes back from {before} to {one.offset} in epoch {one.epoch}"
+            what = f"the high watermark of {one.leader} decreases from {before} to {one.offset} in epoch {one.epoch}"
             yield Violation(NEVER_BACK, what, one.seconds)
-        said[one.leader, one.epoch, one.listener] = one.offset
+        latest[one.leader, one.epoch, one.listener] = one.offset
         if one.offset <= committed_end:
             continue
         committed_end = one.offset
@@ -64,8 +64,8 @@ def check_told(history: QuorumHistory) -> Iterator[Violation]:
 
 
 def _best_held(sent: HighWatermarkSent) -> frozenset[str]:
-    """The nodes that have the same at the end of it as the leader. As long as its own disk has not got it, those that
-    have the same as most do."""
+    """The nodes whose batch at the high watermark equals the leader's. While the leader has not written it, the
+    largest set of nodes with equal batches."""
     having: dict[LogBatch, set[str]] = defaultdict(set)
     for name, batch in sent.holders.items():
         having[batch].add(name)
@@ -76,7 +76,7 @@ def _best_held(sent: HighWatermarkSent) -> frozenset[str]:
 
 
 def check_stays(history: QuorumHistory) -> Iterator[Violation]:
-    """On every disk that has had it, but for what faults took away."""
+    """Committed records stay on every disk that has had them, except those that faults removed."""
     steps: list[DiskSeen | Damage | HighWatermarkSent] = [*history.disks, *history.damages, *history.high_watermarks]
     had: dict[str, int] = defaultdict(int)
     sent: set[str] = set()
@@ -93,7 +93,7 @@ def check_stays(history: QuorumHistory) -> Iterator[Violation]:
 
 
 def check_leader_logs(history: QuorumHistory) -> Iterator[Violation]:
-    """A leader has all that was committed before it led."""
+    """A leader has all records that were committed before its epoch."""
     for log in history.leader_logs:
         has = {batch.base_offset: batch for batch in log.batches}
         for one in history.committed:
@@ -112,14 +112,14 @@ def check_final_logs(copies: Iterable[MetadataCopy], committed: Iterable[Committ
         has = {batch.base_offset: batch for batch in copy.batches}
         start, end = min(has, default=0), max(has, default=-1)
         for one in committed:
-            # What came last may be on its way.
+            # The last records may still be in flight.
             if start <= one.batch.base_offset <= end and has.get(one.batch.base_offset) != one.batch:
                 yield Violation(SAME_ON_ALL, f"{copy.node} does not have {_text(one.batch)}", copy.seconds)
                 break
 
 
 def check_following(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
-    """A leader writes, and says that it leads, only while a majority fetches from it, or has not ceased to for long."""
+    """A leader writes and claims to lead only while a majority has fetched from it recently."""
     patience = 2 * settings.fetch_timeout_seconds + _LATE_SECONDS
     others_needed = len(settings.voters) // 2
     quiet = QuietPeriods([one for one in history.disturbances if one.one == one.other])
@@ -148,7 +148,7 @@ def check_following(history: QuorumHistory, settings: QuorumSettings) -> Iterato
 
 
 def check_progress(history: QuorumHistory, settings: QuorumSettings, ended_seconds: float) -> Iterator[Violation]:
-    """While a majority of the voters runs, and its members reach each other, something is committed now and then."""
+    """While a majority of the voters runs and its members reach each other, the quorum commits regularly."""
     if len(settings.voters) == 1:
         # It sends its high watermark to no other node.
         return
@@ -167,10 +167,8 @@ def check_progress(history: QuorumHistory, settings: QuorumSettings, ended_secon
         for some in majorities(settings.voters):
             for begin, end in quiet.intervals(some, before, after):
                 if end - begin > bound:
-                    what = (
-                        f"nothing is committed from {before:.3f} s on, though {', '.join(sorted(some))} are well since "
-                    )
-                    yield Violation(PROGRESS, f"{what}{begin:.3f} s", begin + bound)
+                    what = f"nothing is committed from {before:.3f} s on, though {', '.join(sorted(some))} are healthy "
+                    yield Violation(PROGRESS, f"{what}since {begin:.3f} s", begin + bound)
                     return
 
 

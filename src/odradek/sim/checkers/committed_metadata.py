@@ -1,6 +1,6 @@
 """Topic changes compared with the committed log: acknowledged and visible changes are in it.
 
-Administrators never use a value twice, so that a value tells which change it came by.
+Admin clients never use a value twice, so that a value identifies its change.
 """
 
 from collections import defaultdict
@@ -10,13 +10,13 @@ from typing import Final
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Change, ChangeKind, History, Outcome
 
-ANSWERED: Final = "acknowledged metadata changes are committed"
+ACKNOWLEDGED: Final = "acknowledged metadata changes are committed"
 SHOWN: Final = "brokers serve only committed metadata"
 _WITH_VALUE: Final = frozenset({ChangeKind.CREATE, ChangeKind.CONFIGURE})
 
 
 def check_committed_metadata(history: History) -> Iterator[Violation]:
-    """Of a run in which everything that was committed has been seen to be."""
+    """For a run whose committed batches were all recorded."""
     if not history.quorum.is_complete:
         return
     committed: dict[str, set[str]] = defaultdict(set)
@@ -30,7 +30,7 @@ def check_committed_metadata(history: History) -> Iterator[Violation]:
             requested[step.topic].add(step.value)
             if step.outcome is Outcome.DONE and step.value not in committed[step.topic]:
                 assert step.ended is not None
-                yield Violation(ANSWERED, f"{step} was acknowledged, and is not in the log", step.ended)
+                yield Violation(ACKNOWLEDGED, f"{step} was acknowledged, and is not in the log", step.ended)
     for step in history.changes:
         if isinstance(step, Change) or step.value is None:
             continue

@@ -1,4 +1,4 @@
-"""Who coordinated a group when, as the metadata log has it."""
+"""Which node coordinated a group at which time, according to the metadata log."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -14,7 +14,7 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 
 
 class Coordinators:
-    """Nodes by their names. Where nothing is known of the metadata log, nobody was replaced."""
+    """Nodes by name. Without a recorded metadata log, no coordinator counts as replaced."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Coordinators:
         names = {node_id: name for name, node_id in node_ids.items()}
         first_offsets = [one.batch.base_offset for one in committed]
         self._changes: Final[dict[int, list[tuple[float, str]]]] = defaultdict(list)
-        """Of each partition of the topic: from when on whom it had, nobody being nameless."""
+        """Partition of the topic -> its leaders with the times when they became leader; an empty name: no leader."""
         model = ClusterModel()
         for one in metadata:
             key = model.take(one)
@@ -38,7 +38,7 @@ class Coordinators:
                 changes.append((committed[place].appended_seconds if place >= 0 else 0.0, leader))
 
     def is_replaced(self, coordinator: str, group: str, seconds: float) -> bool:
-        """Whether the controller had given the group to another by then; who had it may not have heard of that."""
+        """Whether another node was the group's coordinator by then; the old one may not have been notified yet."""
         if not self._changes:
             return False
         changes = self._changes[partition_of(group, len(self._changes))]

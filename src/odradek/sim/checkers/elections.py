@@ -27,7 +27,7 @@ PRE_VOTES: Final = "19 a new epoch needs pre-votes of a majority"
 ONE_LEADER: Final = "19 one leader per epoch"
 NOT_DEPOSED: Final = "a leader that a majority can reach is not replaced"
 NO_HELP: Final = "followers of a live leader grant no pre-votes"
-# Connections that broke are made again, what was held up comes through, and followers have fetched.
+# After this time connections are open again, delayed messages have arrived, and followers have fetched.
 _SETTLING_SECONDS: Final = 2.0
 _LATE_SECONDS: Final = 0.05
 _HELD_UP_SECONDS: Final = 1.0
@@ -96,7 +96,7 @@ def check_epochs(said: Iterable[EpochReported]) -> Iterator[Violation]:
     leader_of: dict[int, tuple[int, str]] = {}
     for one in said:
         if one.epoch > one.durable_epoch:
-            what = f"{one.node} speaks of epoch {one.epoch}, and its disk knows only {one.durable_epoch}"
+            what = f"{one.node} reports epoch {one.epoch}, and its disk has only {one.durable_epoch}"
             yield Violation(EPOCH_SYNCED, what, one.seconds)
         if one.leader_id != NO_NODE:
             known, known_from = leader_of.setdefault(one.epoch, (one.leader_id, one.node))
@@ -131,12 +131,12 @@ def check_pre_votes(history: QuorumHistory, settings: QuorumSettings) -> Iterato
             initialized.add(stands)
             for_it = granting[step.candidate_id, step.epoch - 1] | {step.candidate_id}
             if not any(len(for_it & ids) > len(ids) // 2 for ids in voter_sets):
-                what = f"{step.candidate} begins epoch {step.epoch}, for which only {sorted(for_it)} are"
+                what = f"{step.candidate} begins epoch {step.epoch} with only the votes of {sorted(for_it)}"
                 yield Violation(PRE_VOTES, what, step.seconds)
 
 
 def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
-    """No new epoch is begun while the leader of the last one, and a majority with it, have nothing to complain of."""
+    """No new epoch starts while the leader is healthy and connected to a majority."""
     quiet = QuietPeriods(history.disturbances)
     settled = _SETTLING_SECONDS + 2 * settings.fetch_timeout_seconds
     leads_since: dict[int, tuple[str, float]] = {}
@@ -166,14 +166,14 @@ def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[
     """Two Fetch responses within the fetch timeout show that the follower has a live leader."""
     quiet = QuietPeriods(history.disturbances)
     soon = settings.fetch_timeout_seconds / 2
-    answers: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
+    responses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
     for one in history.served:
-        answers[one.voter, one.epoch].append((one.seconds, one.leader))
+        responses[one.voter, one.epoch].append((one.seconds, one.leader))
     for vote in history.votes:
-        heard = [one for one in answers[vote.voter, vote.epoch] if one[0] < vote.seconds - _LATE_SECONDS][-2:]
-        if not vote.is_pre_vote or len(heard) < 2 or _has_resigned(history, vote.epoch, vote.seconds):
+        recent = [one for one in responses[vote.voter, vote.epoch] if one[0] < vote.seconds - _LATE_SECONDS][-2:]
+        if not vote.is_pre_vote or len(recent) < 2 or _has_resigned(history, vote.epoch, vote.seconds):
             continue
-        (first, _), (last, leader) = heard
+        (first, _), (last, leader) = recent
         is_content = last - first < soon and vote.seconds - last < soon
         if is_content and quiet.lasts(frozenset({vote.voter, leader}), first - _HELD_UP_SECONDS, vote.seconds):
             what = f"{vote.voter} would vote for {vote.candidate_id}, although its leader {leader} responded at "
@@ -181,5 +181,5 @@ def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[
 
 
 def _has_resigned(history: QuorumHistory, epoch: int, seconds: float) -> bool:
-    """Whether its leader had ended this epoch by then."""
+    """Whether the leader of this epoch had resigned by then."""
     return any(ended == epoch and said <= seconds for ended, said in history.resigned)

@@ -1,11 +1,11 @@
-"""Groups: one owner of each part of the work, no word from who was replaced, and commits that stay.
+"""Groups: each partition has one owner, stale members cannot commit, and acknowledged commits stay.
 
-A commit that was not answered may take effect at any time, even after others: it may lie in a queue. One that was
-answered is overwritten only by another that began after its answer, or was under way at the same time.
+A commit without a response may take effect at any time, even after later ones: it may wait in a queue. An acknowledged
+commit is overwritten only by one that began after its response, or overlapped with it.
 
-A coordinator says what is committed from its memory, asking nobody, as Kafka's does: one that is cut off from the other
-nodes and not from its clients says what it knows until it hears that it was replaced. What such a one says may be old;
-it may not be made up.
+A coordinator returns committed offsets from memory, as Kafka's does: one that is partitioned from the other nodes, but
+not from its clients, returns them until it is notified that it was replaced. Its offsets may be old, but they must have
+been committed.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ COMMITS_STAY: Final = "15 acknowledged offset commits stay"
 
 class Replacements(Protocol):
     def is_replaced(self, coordinator: str, group: str, seconds: float) -> bool:
-        """Whether the cluster had given the group to another by then."""
+        """Whether another node was the group's coordinator by then."""
 
 
 def check_groups(history: GroupHistory, replacements: Replacements) -> Iterator[Violation]:
@@ -51,7 +51,7 @@ def _one_owner(history: GroupHistory) -> Iterator[Violation]:
 
 
 def _check_stale(history: GroupHistory) -> Iterator[Violation]:
-    """A generation is known to its coordinators for good once somebody was given a share in it."""
+    """A generation is permanent once the coordinator has sent an assignment of it to a member."""
     for commit in history.commits:
         if commit.ended is None or commit.generation < 0:
             continue
@@ -63,7 +63,7 @@ def _check_stale(history: GroupHistory) -> Iterator[Violation]:
 
 
 def _one_holder(history: GroupHistory) -> Iterator[Violation]:
-    """An assignment has an epoch of its own, and a member enters it when it has given up what is not in it."""
+    """Every assignment has its own epoch, which a member enters once it has revoked all other partitions."""
     holders: dict[tuple[str, int, TopicPartition], str] = {}
     for assignment in history.member_assignments:
         for partition in sorted(assignment.partitions):
@@ -75,8 +75,8 @@ def _one_holder(history: GroupHistory) -> Iterator[Violation]:
 
 
 def _check_replaced(history: GroupHistory) -> Iterator[Violation]:
-    """Who gets a partition gets it in a later epoch than who had it, who has given it up then or was put out. A member
-    may be behind as long as its partition is its own."""
+    """A partition gets a new owner in a later epoch, after its old owner revoked it or was fenced. A member may be in
+    an older epoch as long as no other member owns its partition."""
     for commit in history.commits:
         if commit.ended is None:
             continue
@@ -93,7 +93,7 @@ def _check_replaced(history: GroupHistory) -> Iterator[Violation]:
 
 
 def _explained(view: CommitView, commits: Sequence[Commit], *, may_be_old: bool) -> Iterator[Violation]:
-    # Those that the coordinator has to know.
+    # The commits that the coordinator must have applied.
     before = [] if may_be_old else [one for one in commits if one.ended is not None and one.ended < view.began]
     if view.offset == NO_OFFSET:
         if before:

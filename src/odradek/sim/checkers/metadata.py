@@ -1,13 +1,13 @@
-"""Topics: what was acknowledged stays, what was seen stays, and what was never answered happened once or not at all.
+"""Topics: acknowledged changes stay, visible changes stay, and a change without a response happens at most once.
 
-A topic has one author. What it asks for takes effect at one instant between question and answer, and what it sees is
-how things are at such an instant. An answer that never came leaves open whether the change was made, and when: a
-request may lie in a queue while its author has long moved on. So the checker follows every state that the topic may be
-in, and objects when an answer fits none of them.
+Each topic is changed by one client. A change takes effect at one instant between request and response, and a
+description shows the topic at such an instant. Without a response it is unknown whether and when the change took
+effect: the request may wait in a queue long after the client gave up. So the checker follows every state that the topic
+may be in, and reports a violation when a response fits none of them.
 
-A broker that is not the controller may be behind: what it says was true at some instant, and it never steps back. What
-it hands on to the controller, it asks for again when the answer is lost, as Kafka's brokers do: a refusal may be the
-answer to the second question, the first having been granted, and what its author no longer waits for may happen twice.
+A broker that is not the controller may be behind: it shows the topic as it was at some instant, and never goes back in
+time. It forwards a change again when the controller's response gets lost, as Kafka's brokers do: an error may be the
+response to the second request although the first one succeeded, and a change whose client gave up may happen twice.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Change, ChangeKind, History, Outcome, View
 
 METADATA: Final = "acknowledged metadata changes stay"
-# More changes of unknown outcome than this make everything possible.
+# With more changes of unknown outcome than this, almost every state is possible, and the check stops.
 _OPEN_MAX: Final = 10
 
 
@@ -29,7 +29,7 @@ class _Topic(NamedTuple):
 
 class _State(NamedTuple):
     topic: _Topic | None
-    # Steps that were begun and have not taken effect, by number.
+    # Steps that have begun and not taken effect, by number.
     open: frozenset[int]
 
 
@@ -42,30 +42,30 @@ def check_metadata(history: History) -> Iterator[Violation]:
 
 
 class _Check:
-    """Of one topic."""
+    """The check of one topic."""
 
     def __init__(self, steps: Sequence[Change | View]) -> None:
         self._steps: Final = steps
         self._states = {_State(None, frozenset())}
-        # What the topic could become, the oldest first, and up to where each broker has shown it.
+        # The possible past states of the topic, oldest first, and the newest that each broker has shown.
         self._past: Final[list[set[_Topic | None]]] = [{None}]
         self._shown_by: Final[dict[str, int]] = defaultdict(int)
 
     def run(self, topic: str) -> Iterator[Violation]:
-        unanswered = 0
-        for step, number, is_answered in _in_time(self._steps):
-            if not is_answered:
+        pending = 0
+        for step, number, has_ended in _in_time(self._steps):
+            if not has_ended:
                 if not _may_be_behind(step):
                     self._states = {state._replace(open=state.open | {number}) for state in self._states}
-                unanswered += step.ended is None
-                if unanswered > _OPEN_MAX:
+                pending += step.ended is None
+                if pending > _OPEN_MAX:
                     return
                 continue
             reachable = self._reachable()
             if not self._fits(step, number, reachable):
                 possible = sorted({_text(state.topic) for state in reachable})
                 assert step.ended is not None
-                what = f"{_answer(step)}, where {topic} can only be {' or '.join(possible)}"
+                what = f"{_outcome(step)}, where {topic} can only be {' or '.join(possible)}"
                 yield Violation(METADATA, what, step.ended)
                 return
 
@@ -80,7 +80,7 @@ class _Check:
         return bool(self._states)
 
     def _reachable(self) -> set[_State]:
-        """The states, and those after any of the open steps took effect. Notes what the topic could become."""
+        """The states now, and those after any of the open steps took effect, which it adds to the past states."""
         found = set(self._states)
         waiting = list(self._states)
         became: set[_Topic | None] = set()
@@ -101,7 +101,7 @@ class _Check:
 
 
 def _in_time(steps: Sequence[Change | View]) -> Iterator[tuple[Change | View, int, bool]]:
-    """Every step when it begins, and again, marked, when it is answered: what ends at an instant before what begins."""
+    """Every step when it begins, and again, with True, when it ends; at the same time, ends come first."""
     events = [(step.began, 1, number) for number, step in enumerate(steps)]
     events += [(step.ended, 0, number) for number, step in enumerate(steps) if step.ended is not None]
     for _, is_begin, number in sorted(events):
@@ -117,7 +117,7 @@ def _may_happen_again(step: Change | View) -> bool:
 
 
 def _effect(topic: _Topic | None, step: Change | View) -> tuple[bool, _Topic | None]:
-    """Whether the step, with the answer it had, can have taken effect in this state; and the state after it."""
+    """Whether the step, with its response, can have taken effect in this state; and the state after it."""
     if isinstance(step, View):
         return _shows(step, topic), topic
     after, is_done = _apply(topic, step)
@@ -132,7 +132,7 @@ def _shows(view: View, topic: _Topic | None) -> bool:
 
 
 def _apply(topic: _Topic | None, change: Change) -> tuple[_Topic | None, bool]:
-    """What becomes of the topic, and whether the change is made or refused."""
+    """The topic after the change, and whether the change is possible."""
     return _EFFECTS[change.kind](topic, change)
 
 
@@ -162,7 +162,7 @@ _EFFECTS: Final[dict[ChangeKind, Callable[[_Topic | None, Change], tuple[_Topic 
 }
 
 
-def _answer(step: Change | View) -> str:
+def _outcome(step: Change | View) -> str:
     return f"{step} was {step.outcome.value} {step.reason}" if isinstance(step, Change) else f"a client sees {step}"
 
 

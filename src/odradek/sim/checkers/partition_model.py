@@ -1,4 +1,4 @@
-"""Brokers and partitions as the records of the metadata log make them: a model of its own, to check the others by."""
+"""Brokers and partitions according to the metadata log: a model that shares no code with the node."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,7 +36,7 @@ class PartitionModel:
 
     @property
     def original_replicas(self) -> tuple[int, ...]:
-        """Without those that are on their way."""
+        """The replicas without those that a reassignment adds."""
         return tuple(replica for replica in self.replicas if replica not in self.adding)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class ClusterModel:
     def __init__(self) -> None:
         self.partitions: Final[dict[tuple[UUID, int], PartitionModel]] = {}
         self._registrations: Final[dict[int, CommittedRecord]] = {}
-        """Each broker's latest."""
+        """The latest epoch of each broker."""
         self.broker_epochs: Final[dict[int, int]] = {}
         self.fenced: Final[dict[int, bool]] = {}
         self._names: Final[dict[UUID, str]] = {}
@@ -67,17 +67,17 @@ class ClusterModel:
         return TopicPartition(self._names[key[0]], key[1])
 
     def min_isr(self, key: tuple[UUID, int]) -> int | None:
-        """As its topic says; never more than there are replicas. None: it does not say."""
+        """The topic's min.insync.replicas, at most the number of replicas. None: not configured."""
         configured = self._min_isr.get(self._names[key[0]])
         return None if configured is None else min(configured, len(self.partitions[key].replicas))
 
     def is_back(self, end: UncleanEnd) -> bool:
-        """Whether the broker that ended so has registered again since."""
+        """Whether the broker has registered again after this unclean shutdown."""
         registration = self._registrations.get(end.broker_id)
         return registration is not None and registration.is_since(end.metadata)
 
     def take(self, one: CommittedRecord) -> tuple[UUID, int] | None:
-        """Returns the partition that it changes."""
+        """Applies the record and returns the partition that it changes."""
         record = one.record
         match record:
             case TopicRecord():

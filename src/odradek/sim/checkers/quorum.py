@@ -1,4 +1,4 @@
-"""Consensus: rule 19 of what must never be false, from what disks held; elections and commits have their own files."""
+"""Consensus: invariant 19, checked on the contents of disks; see also `elections` and `commits`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -27,12 +27,12 @@ SAME_SNAPSHOT: Final = "19 a snapshot equals the log it replaces"
 def check_quorum(
     history: QuorumHistory, settings: QuorumSettings, *, ended_seconds: float, is_whole: bool
 ) -> Iterator[Violation]:
-    """`is_whole`: every node follows one leader in the end, so that no log holds what others do not."""
+    """`is_whole`: at the end every node follows one leader, so that no log has records that others lack."""
     yield from check_states(history.states)
     yield from check_elections(history, settings)
     yield from check_acknowledgements(history.acknowledgements)
     yield from check_leaders(history.copies, history.states)
-    yield from check_begins(history.appended)
+    yield from check_epoch_starts(history.appended)
     yield from check_order(history.copies)
     yield from check_snapshots(history)
     yield from check_commits(history, settings, ended_seconds=ended_seconds)
@@ -44,13 +44,13 @@ def check_quorum(
 
 
 def check_states(states: Iterable[QuorumState]) -> Iterator[Violation]:
-    """What a node's disk says of elections, in time: across restarts as well."""
+    """Checks the quorum-state files of each node in the order of time, also across restarts."""
     last_of: dict[str, QuorumState] = {}
     voted: dict[tuple[str, int], int] = {}
     for state in states:
         before = last_of.get(state.node)
         if before is not None and state.epoch < before.epoch:
-            what = f"{state.node} goes back from epoch {before.epoch} to {state.epoch}"
+            what = f"the epoch of {state.node} decreases from {before.epoch} to {state.epoch}"
             yield Violation(EPOCH_GROWS, what, state.seconds)
         last_of[state.node] = state
         if state.voted_id != NO_NODE:
@@ -62,14 +62,14 @@ def check_states(states: Iterable[QuorumState]) -> Iterator[Violation]:
 
 def check_acknowledgements(acknowledgements: Iterable[Acknowledgement]) -> Iterator[Violation]:
     for one in acknowledgements:
-        # What is said late, of a log that has been cut in a later epoch, binds nobody.
+        # A late fetch of a log that was truncated in a later epoch acknowledges nothing.
         if one.offset > one.durable_end_offset and one.epoch >= one.durable_epoch:
             what = f"{one.voter} fetches from {one.offset} on, and its disk holds only what is below "
             yield Violation(LOG_SYNCED, f"{what}{one.durable_end_offset}", one.seconds)
 
 
 def check_leaders(copies: Iterable[MetadataCopy], states: Iterable[QuorumState]) -> Iterator[Violation]:
-    """Every log, at every time it was looked at, and every node's word agree on who led an epoch."""
+    """All logs at all times, and all messages, agree on the leader of an epoch."""
     leader_of: dict[int, tuple[int, str]] = {}
     named = [
         (batch.epoch, batch.leader_id, f"the log of {copy.node}", copy.seconds)
@@ -91,8 +91,8 @@ def check_leaders(copies: Iterable[MetadataCopy], states: Iterable[QuorumState])
             yield Violation(ONE_LEADER, what, seconds)
 
 
-def check_begins(appended: Iterable[Appended]) -> Iterator[Violation]:
-    """An epoch begins once, with one record."""
+def check_epoch_starts(appended: Iterable[Appended]) -> Iterator[Violation]:
+    """An epoch starts with one record, which exists once."""
     begins: dict[int, LogBatch] = {}
     for one in appended:
         if one.batch.leader_id is not None:
@@ -103,7 +103,7 @@ def check_begins(appended: Iterable[Appended]) -> Iterator[Violation]:
 
 
 def check_order(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
-    """Within a log offsets follow each other, and epochs never go back."""
+    """Within a log, offsets are contiguous and epochs never decrease."""
     for copy in copies:
         for before, batch in zip(copy.batches, copy.batches[1:], strict=False):
             if batch.base_offset != before.last_offset + 1:
@@ -111,7 +111,7 @@ def check_order(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
                 yield Violation(SAME_ON_ALL, what, copy.seconds)
                 break
             if batch.epoch < before.epoch:
-                what = f"the log of {copy.node} goes back from epoch {before.epoch} to {batch.epoch} at "
+                what = f"in the log of {copy.node} the epoch decreases from {before.epoch} to {batch.epoch} at "
                 yield Violation(EPOCH_GROWS, f"{what}{batch.base_offset}", copy.seconds)
                 break
 
@@ -128,9 +128,9 @@ def check_same_logs(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
 
 
 def check_snapshots(history: QuorumHistory) -> Iterator[Violation]:
-    """Everybody's of the same offset is the same, and ends where what is committed has a record of that epoch."""
+    """Snapshots of the same offset are equal on all nodes, and end at a committed record of their epoch."""
     for sent in history.high_watermarks:
-        # What it says now, it may have thought a moment ago; a snapshot of what a majority does not have is no such.
+        # The high watermark in a message may be slightly old: a snapshot is correct if a majority has its end offset.
         if sent.snapshot_end > sent.offset and not sent.is_snapshot_held:
             what = f"{sent.leader} has a snapshot of everything below {sent.snapshot_end}, of which only what is below "
             yield Violation(SAME_SNAPSHOT, f"{what}{sent.offset} is committed", sent.seconds)

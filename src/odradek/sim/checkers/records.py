@@ -1,4 +1,4 @@
-"""Produce and fetch: rules 1 to 8 of what must never be false, for partitions that promise to lose nothing."""
+"""Produce and fetch: invariants 1 to 8, for partitions that must not lose acknowledged records."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -98,10 +98,10 @@ def check_one_value(partition: TopicPartition, sends: Iterable[Send], reads: Ite
 def check_appearances(
     partition: TopicPartition, sends: Iterable[Send], reads: Iterable[Read], deletions: Iterable[Deletion] = ()
 ) -> Iterator[Violation]:
-    """What was read of each send: never more than it may be, and in the order in which its producer sent.
+    """The records of each send that were read: not duplicated if idempotent, and in the order of its producer.
 
-    What a producer has sent is known from its records. Where they are deleted, a replica that comes later does not
-    know them, in Kafka neither: what is sent again it takes for new, or, if it knows of later ones, for out of order.
+    Brokers derive a producer's state from its records. As in Kafka, a replica that is added after the records were
+    deleted does not know them: it accepts a retry as new, or rejects it as out of order if it knows later ones.
     """
     deleted = [one for one in deletions if one.partition == partition]
 
@@ -192,8 +192,9 @@ def check_reads(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Vi
 def check_end_offsets(
     partition: TopicPartition, sends: Iterable[Send], reads: Iterable[Read], ends: Iterable[EndOffset]
 ) -> Iterator[Violation]:
-    """Of two answers that do not overlap in time, the later is not lower: nor lower than what was acknowledged."""
-    # When it was asked, when it was heard, the end that was seen, and how.
+    """Of two responses that do not overlap in time, the later has no lower end offset; nor is it below acknowledged
+    records."""
+    # The times of request and response, the end offset, and its description.
     seen: list[tuple[float, float, int, str]] = [
         (one.began, one.ended, one.offset, f"the end was {one.offset}") for one in ends
     ]
@@ -204,7 +205,7 @@ def check_end_offsets(
         if send.outcome is Outcome.DONE:
             assert send.ended is not None
             end = send.offset + len(send.values)
-            # An acknowledgement says where the end is at least, not how far it has come.
+            # An acknowledgement is a lower bound of the end offset.
             seen.append((float("inf"), send.ended, end, f"{send} was acknowledged below {end}"))
     by_end = sorted(seen, key=lambda one: one[1])
     highest = (0, "")
@@ -222,27 +223,27 @@ def check_end_offsets(
 def check_ends_of_epochs(
     partition: TopicPartition, sends: Iterable[Send], reads: Sequence[Read], ends: Iterable[EndOffset]
 ) -> Iterator[Violation]:
-    """As `check_end_offsets`, where leaders change: a deposed one may answer with an older end for a while, so that
-    answers are compared with those of the same epoch or an earlier one."""
+    """As `check_end_offsets`, where leaders change: a deposed leader may respond with an older end offset for a while,
+    so that responses are compared with those of the same epoch or an earlier one."""
     epoch_of = {offset: epoch for read in reads for offset, epoch in zip(read.offsets, read.epochs, strict=True)}
-    # The epoch, when it was heard, the end that was told at least, and how.
-    listener = [(one.leader_epoch, one.ended, one.offset, f"the end was {one.offset}") for one in ends]
+    # The epoch, the time of the response, the lower bound of the end offset, and its description.
+    lower_bounds = [(one.leader_epoch, one.ended, one.offset, f"the end was {one.offset}") for one in ends]
     for send in sends:
         if send.outcome is Outcome.DONE and send.offset in epoch_of:
             assert send.ended is not None
             end = send.offset + len(send.values)
-            # What one leader has written, the next may acknowledge: the first need not know of it.
+            # A leader may acknowledge records that its predecessor appended and never knew to be committed.
             epoch = max(epoch_of[send.offset], send.leader_epoch)
-            listener.append((epoch, send.ended, end, f"{send} was acknowledged below {end}"))
+            lower_bounds.append((epoch, send.ended, end, f"{send} was acknowledged below {end}"))
     for one in ends:
-        for epoch, seconds, offset, how in listener:
+        for epoch, seconds, offset, how in lower_bounds:
             if offset > one.offset and (
                 epoch < one.leader_epoch or (epoch == one.leader_epoch and seconds < one.began)
             ):
                 what = f"{partition}: the end was {one.offset} in epoch {one.leader_epoch}, after {how} in {epoch}"
                 yield Violation(NO_REGRESS, what, one.ended)
                 break
-    # One leader's high watermarks only grow. Its successor may learn of the last of them late; it has the records.
+    # The high watermark of one leader never decreases. Its successor may learn the last one late; it has the records.
     reads_of: dict[int, list[Read]] = defaultdict(list)
     for read in reads:
         reads_of[read.leader_epoch].append(read)
@@ -253,7 +254,7 @@ def check_ends_of_epochs(
 def check_read_stays(
     partition: TopicPartition, reads: Iterable[Read], final: Mapping[int, bytes], start_offset: int = 0
 ) -> Iterator[Violation]:
-    """What one reader was given, all others find."""
+    """The final reader reads every record that any reader has read."""
     for read in reads:
         for offset, value in read.records:
             if offset >= start_offset and final.get(offset) != value:

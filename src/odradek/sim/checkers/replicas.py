@@ -1,4 +1,4 @@
-"""Replicas: rules 16 to 18 of what must never be false, from the metadata log and from what disks held."""
+"""Replicas: invariants 16 to 18, checked on the metadata log and on the contents of disks."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +20,11 @@ STAYS_DELETED: Final = "1 deleted records stay deleted"
 HAS_EVERYTHING: Final = "16 replicas that may lead have all acknowledged records"
 ALL_SYNCED: Final = "1 acknowledged records are synced by every ISR member"
 LOGS_AGREE: Final = "16 logs agree below the lowest high watermark"
-WHO_IS_IN_SYNC: Final = "17 ISR and ELR follow KIP-966"
-STANDS_STILL: Final = "17 below min.insync.replicas the high watermark does not advance"
+ISR_AND_ELR: Final = "17 ISR and ELR follow KIP-966"
+MIN_ISR: Final = "17 below min.insync.replicas the high watermark does not advance"
 MOVED: Final = "16 a reassignment completes after the added replicas joined the ISR"
-OTHER_LIFE: Final = "18 ISR changes with a stale broker epoch are rejected"
-WHO_MAY_LEAD: Final = "18 only replicas in the ISR or ELR are elected"
+STALE_BROKER_EPOCH: Final = "18 ISR changes with a stale broker epoch are rejected"
+ELIGIBLE_LEADER: Final = "18 only replicas in the ISR or ELR are elected"
 UNCLEAN_IS_OUT: Final = "18 a broker leaves the ISR after an unclean shutdown"
 _ANY_EPOCH: Final = -1
 _LATEST_SENDS: Final = 20
@@ -33,24 +33,24 @@ _Epoch = tuple[TopicPartition, int]
 
 
 def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation]:
-    """`seen` by clients."""
+    """`seen`: the requests and responses of clients."""
     yield from check_same_prefix(history.copies, seen)
     seconds = history.copies[-1].seconds if history.copies else 0.0
     states = _States(history.metadata)
     yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
-    yield from check_lives(history.metadata, history.isr_changes, seconds)
+    yield from check_broker_epochs(history.metadata, history.isr_changes, seconds)
     yield from check_copies(history, states, seen)
-    yield from check_stands_still(history.metadata, history.isr_changes, seen)
+    yield from check_min_isr(history.metadata, history.isr_changes, seen)
     yield from check_deleted(seen.deletions, seen.reads, history.unclean_ends, Leaderships.of(history.metadata))
 
 
 # ---- the metadata log
 
 
-def check_lives(
+def check_broker_epochs(
     records: Sequence[CommittedRecord], changes: Sequence[IsrChange], seconds: float
 ) -> Iterator[Violation]:
-    """Whom a leader names as in sync, it names as it knows it: the controller agrees only if that life goes on."""
+    """The controller adds a broker to the ISR only with the broker epoch of its current incarnation."""
     model = ClusterModel()
     agreed = {(one.topic_id, one.partition, one.partition_epoch): one for one in changes}
     for one in records:
@@ -58,8 +58,8 @@ def check_lives(
         change = agreed.get((*changed, model.partitions[changed].partition_epoch)) if changed else None
         for broker_id, broker_epoch in change.broker_epochs if change else ():
             if broker_epoch not in (_ANY_EPOCH, model.broker_epochs.get(broker_id)):
-                what = f"record {one.offset}: broker {broker_id} comes into sync by its former epoch {broker_epoch}"
-                yield Violation(OTHER_LIFE, what, seconds)
+                what = f"record {one.offset}: broker {broker_id} joins the ISR with its former epoch {broker_epoch}"
+                yield Violation(STALE_BROKER_EPOCH, what, seconds)
                 return
 
 
@@ -73,16 +73,16 @@ def check_metadata_log(
         former = dict(model.partitions)
         changed = model.take(one)
         for what in _wrong_states(model, changed):
-            yield Violation(WHO_IS_IN_SYNC, f"record {one.offset}: {what}", seconds)
+            yield Violation(ISR_AND_ELR, f"record {one.offset}: {what}", seconds)
         if changed is not None and changed in former:
             before, after, name = former[changed], model.partitions[changed], model.name(changed)
             newcomers = {*after.replicas}.difference(before.original_replicas, after.adding, after.removing)
             if newcomers.difference(after.isr):
-                what = f"record {one.offset}: {name} moves from {before} to {after}"
+                what = f"record {one.offset}: {name} changes from {before} to {after}"
                 yield Violation(MOVED, what, seconds)
             wrong = _wrong_election(before, after, _returning(records[place:]))
             if wrong is not None:
-                yield Violation(WHO_MAY_LEAD, f"record {one.offset}: {name} {wrong}", seconds)
+                yield Violation(ELIGIBLE_LEADER, f"record {one.offset}: {name} {wrong}", seconds)
         if isinstance(record, RegisterBrokerRecord) and one.offset in returns:
             for key, state in model.partitions.items():
                 if record.broker_id in (*state.isr, *state.elr):
@@ -106,7 +106,7 @@ def _wrong_states(model: ClusterModel, changed: _Key | None) -> Iterator[str]:
 
 
 def _returning(records: Sequence[CommittedRecord]) -> int | None:
-    """The broker that a change of partitions makes room for: it comes back, and may have lost what it had."""
+    """The broker that registers after these partition changes; it may have lost records."""
     for one in records:
         if isinstance(one.record, RegisterBrokerRecord):
             return one.record.broker_id
@@ -122,15 +122,15 @@ def _wrong_election(before: PartitionModel, after: PartitionModel, returning: in
     if not {*before.isr, *before.elr} - {returning} and before.last_known_leader == (leader,):
         return None
     if before.leader in before.removing and before.leader not in after.replicas:
-        # The former leader's last word: another one is in sync, and so the partition's move is over.
+        # The former leader's last proposal put another replica into the ISR, which completed the reassignment.
         return None
-    return f"is given to {leader}, with {before}"
+    return f"elects {leader}, with {before}"
 
 
 def _returns(records: Sequence[CommittedRecord], unclean_ends: Sequence[UncleanEnd]) -> set[int]:
-    """The offsets of the registrations after unclean ends: of each the first before the next one's.
+    """The offsets of the first registration after each unclean shutdown and before the next one.
 
-    A broker may die with its registration under way, which is then made for one that is no more.
+    A broker may die while it registers; the registration is then for a process that no longer exists.
     """
     registrations: dict[int, list[CommittedRecord]] = defaultdict(list)
     for one in records:
@@ -160,7 +160,7 @@ class _States:
         self._taken = 0
 
     def at(self, end_offset: int) -> ClusterModel:
-        """To be asked for in order."""
+        """Call it with increasing offsets."""
         while self._taken < len(self._records) and self._records[self._taken].offset < end_offset:
             self._model.take(self._records[self._taken])
             self._taken += 1
@@ -170,11 +170,11 @@ class _States:
 # ---- too few in sync
 
 
-def check_stands_still(
+def check_min_isr(
     records: Sequence[CommittedRecord], changes: Sequence[IsrChange], seen: History
 ) -> Iterator[Violation]:
-    """While a leader says itself that too few are in sync, it commits nothing. What it tells clients of comes with the
-    metadata log: the controller may have answered it before that.
+    """While a leader reports fewer ISR members than min.insync.replicas, its high watermark does not advance. Clients
+    see the ISR of the metadata log: the leader may have received the controller's response earlier.
     """
     agreed = {(one.topic_id, one.partition, one.partition_epoch): one.seconds for one in changes}
     views_of: dict[_Epoch, list[IsrView]] = defaultdict(list)
@@ -200,18 +200,18 @@ def check_stands_still(
         }
         if len(marks) > 1:
             what = f"{epoch[0]}: too few in sync from {began:.6f} to {ended:.6f} in epoch {epoch[1]}"
-            yield Violation(STANDS_STILL, f"{what}, and the high watermark goes through {sorted(marks)}", began)
+            yield Violation(MIN_ISR, f"{what}, and the high watermark goes through {sorted(marks)}", began)
 
 
 class _Shortage(NamedTuple):
     sets: frozenset[frozenset[int]]
-    """The in-sync sets that are too small, one after the other."""
+    """The ISRs that are smaller than min.insync.replicas."""
     ended_with: tuple[UUID, int, int] | None
     """The partition and its epoch when there were enough again; None: not while the same leader led."""
 
 
 def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
-    """Of the epochs that have had exactly one."""
+    """The shortages of the leader epochs that had exactly one."""
     model = ClusterModel()
     sizes: dict[_Epoch, list[tuple[frozenset[int], bool, int]]] = defaultdict(list)
     keys: dict[_Epoch, _Key] = {}
@@ -229,7 +229,7 @@ def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
         runs = [(is_short, list(run)) for is_short, run in groupby(sets, key=lambda one: one[1])]
         short = [run for is_short, run in runs if is_short]
         if len(short) == 1:
-            # With fewer replicas the same ones may have been enough.
+            # With a lower replication factor the same ISR may have been large enough.
             enough = {one for one, is_short, _ in sets if not is_short}
             is_short, last = runs[-1]
             ended_with = None if is_short else (*keys[epoch], last[0][2])
@@ -241,12 +241,12 @@ def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
 
 
 class Leaderships(NamedTuple):
-    """Epochs of partitions' leaders: what they may not have heard of, or may forget."""
+    """Leader epochs whose leader may not know of earlier deletions, or may lose them."""
 
     of_eligible: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({})
-    """Of leaders that were not in sync when they were elected."""
+    """Epochs of leaders that were not in the ISR when they were elected."""
     alone: Mapping[_Epoch, int] = MappingProxyType({})
-    """In which the leader was the only one in sync, at least for a while; and who it was."""
+    """Epochs in which the leader was the only ISR member for a time -> that leader."""
 
     @classmethod
     def of(cls, records: Sequence[CommittedRecord]) -> Self:
@@ -293,7 +293,7 @@ def check_deleted(
         for read in reads:
             is_later = one.ended < read.began < forgotten_at and one.leader_epoch <= read.leader_epoch < forgotten_in
             if read.partition == one.partition and is_later and read.records and read.fetch_offset < one.offset:
-                what = f"{one.partition} {read.fetch_offset}: {read.reader} reads what was deleted below {one.offset}"
+                what = f"{one.partition} {read.fetch_offset}: {read.reader} reads records deleted below {one.offset}"
                 yield Violation(STAYS_DELETED, what, read.ended)
                 return
 
@@ -309,8 +309,8 @@ class _Acknowledged(NamedTuple):
 
 
 def check_copies(history: ReplicaHistory, states: _States, seen: History) -> Iterator[Violation]:
-    """What was deleted need not be there, though files may still hold something in its place: below the start of its
-    leader's log a follower does not look for what is not its leader's."""
+    """Replicas need not have deleted records, and files may contain other records in their place: a follower does not
+    compare its log with the leader's below the leader's log start offset."""
     acknowledged: dict[TopicPartition, list[_Acknowledged]] = defaultdict(list)
     for send in seen.sends:
         if send.outcome is Outcome.DONE and send.ended is not None:
@@ -320,7 +320,7 @@ def check_copies(history: ReplicaHistory, states: _States, seen: History) -> Ite
     epochs = {batch.last_offset + 1: batch.epoch for batch in history.metadata_batches}
     for copies in history.copies:
         if epochs.get(copies.metadata.end_offset) != copies.metadata.epoch:
-            # That end of the metadata log was lost with the leader that had written it.
+            # These metadata records were never committed.
             continue
         model = states.at(copies.metadata.end_offset)
         state = model.partition(copies.partition)
@@ -339,7 +339,7 @@ def check_copies(history: ReplicaHistory, states: _States, seen: History) -> Ite
         }
         if copies.unsynced is not None:
             send, brokers = copies.unsynced
-            # What is acknowledged late may have been deleted before that is heard.
+            # The records may have been deleted before the client received the acknowledgement.
             is_due = send.offset >= start_offset
             if is_due and (lacking := sorted(brokers & set(state.isr) - doubtful)):
                 what = f"{send} was acknowledged at {send.offset}, and brokers {lacking} may lose it: {state}"

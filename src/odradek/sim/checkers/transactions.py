@@ -1,4 +1,4 @@
-"""Rules 9 to 13 and 15, from what transactional producers and readers of committed records have seen."""
+"""Invariants 9 to 13 and 15, checked on the responses that transactional producers and consumers received."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ OFFSETS: Final = "10 and 15 offsets are committed exactly if their transaction i
 
 
 def check_transactions(history: TransactionHistory, verifier: str | None) -> Iterator[Violation]:
-    """`verifier` has read everything again at the end; None: it could not."""
+    """`verifier` read everything again at the end; None: it could not."""
     of_value = {send.value: (attempt, send) for attempt in history.attempts for send in attempt.sends}
     yield from _check_reads(history, of_value)
     yield from _check_fences(history)
@@ -102,12 +102,12 @@ def _check_order(partition: TopicPartition, reads: list[CommittedRead], of_value
         attempt = known[0]
         place = (attempt.number, next(i for i, send in enumerate(attempt.sends) if send.value == read.value))
         if place <= last.get(attempt.instance, (-1, -1)):
-            yield Violation(OUT_OF_ORDER, f"{name_of(read.value)} comes too late in {partition}", read.seconds)
+            yield Violation(OUT_OF_ORDER, f"{name_of(read.value)} is out of order in {partition}", read.seconds)
         last[attempt.instance] = place
 
 
 def _check_group_offsets(history: TransactionHistory, present: Counter[bytes], seconds: float) -> Iterator[Violation]:
-    """Whether a transaction of unknown fate was committed, its records tell."""
+    """A transaction of unknown outcome was committed if its records are present."""
     expected: dict[str, int] = {}
     for attempt in history.attempts:
         is_committed = attempt.fate is Fate.COMMITTED or (
