@@ -19,9 +19,11 @@ test-fast: $(VENV)-dev/.installed-dev ## unit, core and storage tests and a few 
 	@$(VENV)-dev/bin/python -m pytest --tier fast --numprocesses 2 $(ARGS)
 
 test: $(VENV)/.installed-test ## every capability; lists the tests skipped because a component is missing (ARGS="-k fetch")
+	@$(BIN)/python -m tests.prepare
 	@$(BIN)/python -m pytest --tier test --numprocesses 3 --rerun-failed $(ARGS)
 
 proof: $(VENV)/.installed-test ## every test and the long runs, for hours, with a report in proof-report.md (ONLY=suite,sim,chaos)
+	@$(BIN)/python -m tests.prepare --proof
 	@$(BIN)/python -m tests.tiers.proof $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 flaky: $(VENV)/.installed-test ## repeat one test until it fails, on an artificially slow machine (TEST=tests/wire/test_groups.py::test_…, COUNT=50)

@@ -22,7 +22,7 @@ pytest_plugins = ["tests.tiers.selection", "tests.tiers.summary", "tests.tiers.f
 
 # The duration of one example depends on the computer, not on the code under test.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fast", settings.get_profile("odradek"), max_examples=25)
+settings.register_profile("few examples", settings.get_profile("odradek"), max_examples=25)
 
 # A test that uses one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
 _MARKER_OF_FIXTURE = {
@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("fast" if config.getoption("--tier") == "fast" else "odradek")
+    settings.load_profile("odradek" if config.getoption("--tier") == "proof" else "few examples")
     # A shell that runs this in the background ignores SIGINT, and so would every process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

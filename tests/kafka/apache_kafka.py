@@ -18,6 +18,7 @@ REFERENCE = (pytest.mark.kafka, pytest.mark.reference)
 ARTIFACTS = ("kafka_2.13", "kafka-tools", "kafka-shell")
 STREAMS_ARTIFACTS = ("kafka-streams",)
 TOOL_TIMEOUT_S = 120
+SHELL_TIMEOUT_S = 20
 
 # A tool runs for a second: full compilation would take longer than the run.
 SHORT_LIVED_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx256M")
@@ -126,7 +127,12 @@ class KafkaTools:
         return self.run("kafka.tools.StorageTool", *arguments)
 
     def metadata_shell(self, snapshot: Path, *command: str) -> str:
-        return self.run("org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), *command)
+        """Raises ToolFailed if the shell hangs: now and then it waits for ever, also for a snapshot of Kafka's own."""
+        shell = "org.apache.kafka.shell.MetadataShell"
+        try:
+            return self.run(shell, "--snapshot", str(snapshot), *command, timeout_s=SHELL_TIMEOUT_S)
+        except subprocess.TimeoutExpired as hung:
+            raise ToolFailed(f"{shell} {' '.join(command)} did not end within {SHELL_TIMEOUT_S} s") from hung
 
     def reassign_partitions(self, *arguments: str) -> str:
         return self.run("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", *self._server(), *arguments)

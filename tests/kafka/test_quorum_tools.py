@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.apache_kafka import KafkaTools, ToolFailed
+from tests.kafka.apache_kafka import SHELL_TIMEOUT_S, KafkaTools, ToolFailed
 from tests.node_process import CLUSTER_ID
 from tests.quorum_process import QuorumNodes, quorum_nodes
 from tests.wire.cli_call import Cli
@@ -19,6 +19,8 @@ pytestmark = pytest.mark.kafka
 
 PRODUCTS = ("odradek", "kafka")
 TOPIC = "looked-at"
+# Three attempts of a shell that hangs.
+SHELL_WAIT_S = 3 * SHELL_TIMEOUT_S
 
 
 @pytest.fixture(scope="module", params=PRODUCTS)
@@ -58,8 +60,8 @@ def status(tools: KafkaTools, controllers: str = "") -> dict[str, Any]:
     }
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+def wait_for(what: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -190,14 +192,21 @@ def test_kafka_dump_log_and_shell_read_metadata_logs_and_snapshots(
     assert "KRaftVoters" in dumped
     assert f'"name":"{TOPIC}"' in dumped
     # The shell locks the directory, so it gets a copy. It waits until the file is read but not until the image is
-    # published: on a busy computer it can show an empty image, so the command is repeated.
+    # published: it can show an empty image, or hang, so the command is repeated.
     snapshot = Path(shutil.copy(max(metadata.glob("*.checkpoint")), tmp_path))
     dumped = tools.dump_log(snapshot, arguments=["--cluster-metadata-decoder"])
     assert dumped.count("SnapshotHeader") == dumped.count("SnapshotFooter") == 1
-    wait_for(lambda: TOPIC in tools.metadata_shell(snapshot, "ls", "/image/topics/byName").split())
+
+    def show(*command: str) -> str:
+        try:
+            return tools.metadata_shell(snapshot, *command)
+        except ToolFailed:
+            return ""
+
+    wait_for(lambda: TOPIC in show("ls", "/image/topics/byName").split(), SHELL_WAIT_S)
     ports = {f"port={quorum.voter.port}", f"port={quorum.controller.controller_port}"}
-    wait_for(lambda: ports <= set(re.findall(r"port=\d+", tools.metadata_shell(snapshot, "tree", "/image/cluster"))))
-    wait_for(lambda: "4.3-IV0" in tools.metadata_shell(snapshot, "tree", "/image/features"))
+    wait_for(lambda: ports <= set(re.findall(r"port=\d+", show("tree", "/image/cluster"))), SHELL_WAIT_S)
+    wait_for(lambda: "4.3-IV0" in show("tree", "/image/features"), SHELL_WAIT_S)
 
 
 @pytest.mark.parametrize("target", ["broker", "active controller", "other controller"])

@@ -1,10 +1,11 @@
-"""Spark as it starts quickest, for tests that start some dozens, and hundreds of its Python processes.
+"""The fastest start of Spark, for tests that start dozens of sessions and hundreds of its Python processes.
 
-Java finds Spark's classes as it keeps them once they are loaded, which halves the processor time of a session's start.
-Python finds PySpark's modules compiled, where they are installed, instead of in the archive of sources that Spark puts
-before them: each of its processes would compile them anew.
+Java maps Spark's classes from an archive, which halves the processor time of a session's start. Python imports the
+installed, compiled modules of PySpark instead of the zipped sources that Spark puts before them on its path: each of
+its processes would compile those again.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -20,30 +21,29 @@ from odradek.pipelines.jobs.session import spark_session
 from tests.components import ROOT, cache_directory
 
 BUILD_S_MAX = 240.0
-# In a run of seconds or minutes compiling well would cost more than it saves.
+# A test runs for seconds: full compilation would take longer than it saves.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Java says on its output what it leaves out, class by class.
+# Java reports on its standard output which classes an archive leaves out.
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
-"""Where Spark looks for options of every Java process of a driver, and of masters and workers."""
+"""Options of the Java processes of drivers, and of masters and workers."""
 
 
 def quick_environment() -> dict[str, str]:
-    """What to have in the environment. Builds what it speaks of, if that is not there; a Java that cannot is one that
-    tests complain about in their own words.
-    """
+    """Environment variables for every Spark. Builds the class archive if there is none."""
     home = _home_without_sources(cache_directory() / f"spark-{pyspark.__version__}")
     archive = home.parent / f"spark-{pyspark.__version__}.jsa"
     at_home = {"SPARK_HOME": str(home)}
-    if not archive.exists():
-        _build(archive, at_home)
-    # One of another Java, or of other jars, is passed over by Java itself.
-    shared = f" -XX:SharedArchiveFile={archive} {_QUIET}" if archive.exists() else ""
-    return at_home | dict.fromkeys(_VARIABLES, QUICK_JAVA + shared)
+    with archive.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            _build(archive, at_home)
+    # Java itself ignores an archive of another Java version or of other jars.
+    return at_home | dict.fromkeys(_VARIABLES, f"{QUICK_JAVA} -XX:SharedArchiveFile={archive} {_QUIET}")
 
 
 def _home_without_sources(home: Path) -> Path:
-    """All that is installed, by links, but for the directory of the archive."""
+    """Links to all that is installed, except the directory of zipped sources."""
     home.mkdir(parents=True, exist_ok=True)
     for entry in Path(pyspark.__file__).parent.iterdir():
         link = home / entry.name
@@ -51,7 +51,7 @@ def _home_without_sources(home: Path) -> Path:
             continue
         with suppress(FileNotFoundError):
             link.unlink()
-        # Another process of the tests may be just here.
+        # Another worker may have created it meanwhile.
         with suppress(FileExistsError):
             link.symlink_to(entry)
     return home
@@ -60,20 +60,24 @@ def _home_without_sources(home: Path) -> Path:
 def _build(archive: Path, at_home: dict[str, str]) -> None:
     part = archive.with_suffix(f".{os.getpid()}")
     options = f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={part} {_QUIET}"
-    subprocess.run(
+    # Java writes the archive when it exits, after Python: the pipe is open until then.
+    result = subprocess.run(
         [sys.executable, "-m", "tests.spark.quick_spark"],
         cwd=ROOT,
         env=os.environ | at_home | {"SPARK_SUBMIT_OPTS": options},
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         timeout=BUILD_S_MAX,
         check=False,
     )
-    if part.exists():
-        part.rename(archive)
+    if result.returncode != 0 or not part.exists():
+        raise RuntimeError(f"Spark's class archive was not built: {result.stdout[-2000:]}")
+    part.rename(archive)
 
 
 def _use_spark() -> None:
-    """What most sessions do: a query in SQL with an exchange, rows through Python, a stream."""
+    """What most sessions do: an SQL query with a shuffle, rows through Python, a stream."""
 
     def same(batches: Iterator[Any]) -> Iterator[Any]:
         yield from batches
