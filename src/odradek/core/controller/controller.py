@@ -41,7 +41,7 @@ from odradek.core.controller.reassignments import Reassignments
 from odradek.core.controller.sessions import BrokerSessions
 from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
-from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
@@ -76,7 +76,10 @@ class Controller:
     def replay(
         self, records: Iterable[MetadataRecord], *, offset: int, epoch: int, timestamp_ms: int
     ) -> tuple[ClusterImage, ImageDelta]:
-        return self._state.replay(records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+        state = self._state
+        state.image, delta = apply(state.image, records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+        state.index.update(state.image, delta)
+        return state.image, delta
 
     def note_log_end(self, end_offset: int) -> None:
         """To be called before a command: the quorum may have appended control records."""

@@ -1,9 +1,9 @@
 """What all parts of the controller share: the image, its index, and the node's configuration.
 
-The image is ahead of the committed log: each command is based on the commands before it, committed or not.
+The image is ahead of the committed log: each command is based on the commands before it, committed or not. Only
+`Controller` changes it: commands read it and return records.
 """
 
-from collections.abc import Iterable
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -12,11 +12,9 @@ from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import Texts, TopicConfig
 from odradek.core.controller.index import ClusterIndex
-from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.directories import LOST, MIGRATING, UNASSIGNED
 from odradek.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, IV_3_7_DIRECTORIES
 from odradek.core.metadata.image import BrokerImage, ClusterImage
-from odradek.core.metadata.records import MetadataRecord
 
 
 class ControllerState:
@@ -27,14 +25,6 @@ class ControllerState:
         self.index = ClusterIndex(image)
         self._config = config
         self._seen_levels: tuple[Texts, Texts] = (config.dynamic_broker, config.dynamic_cluster_default)
-
-    def replay(
-        self, records: Iterable[MetadataRecord], *, offset: int, epoch: int, timestamp_ms: int
-    ) -> tuple[ClusterImage, ImageDelta]:
-        image, delta = apply(self.image, records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
-        self.image = image
-        self.index.update(image, delta)
-        return image, delta
 
     @property
     def metadata_version(self) -> int:
