@@ -65,7 +65,7 @@ class ControllerNode:
 
     @property
     def quorum(self) -> QuorumPort:
-        return self._quorum
+        return self._quorum.driver
 
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         self._dead_brokers.on_heartbeat(broker_id, broker_epoch, connection)

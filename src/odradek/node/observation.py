@@ -106,8 +106,8 @@ class Observation:
     # NodeView
 
     @property
-    def quorum(self) -> "_QuorumView | None":
-        return None if self._quorum is None else _QuorumView(self._quorum)
+    def quorum(self) -> QuorumDriver | None:
+        return None if self._quorum is None else self._quorum.driver
 
     @property
     def image(self) -> ClusterImage:
@@ -200,17 +200,3 @@ class Observation:
         self.loop_watch.observe(due, now, time.thread_time())
         loop = asyncio.get_running_loop()
         self._watching = loop.call_later(WATCH_INTERVAL_SECONDS, self._watch, now + WATCH_INTERVAL_SECONDS)
-
-
-class _QuorumView:
-    def __init__(self, quorum: Quorum) -> None:
-        self._driver: Final[QuorumDriver] = quorum.driver
-        self.leader_id: Final = quorum.leader_id
-
-    @property
-    def epoch(self) -> int:
-        return self._driver.epoch
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._driver.log_end_offset

@@ -125,6 +125,12 @@ class QuorumDriver:
         return self._state_machine.high_watermark
 
     @property
+    def leader_id(self) -> int:
+        """-1 while no leader is known."""
+        leader_id = self._state_machine.leader_id
+        return -1 if leader_id is None else leader_id
+
+    @property
     def leader(self) -> LeaderAddress | None:
         """None while there is no leader, or its address is unknown."""
         leader_id = self._state_machine.leader_id

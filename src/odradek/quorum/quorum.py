@@ -6,7 +6,7 @@ A node that is not a voter has the same parts, but its replica is an observer an
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from odradek.base.ports import Clock, Disk, Executor, Random
@@ -102,7 +102,7 @@ class Quorum:
         self.loader.on_snapshot_due = self._start_maintenance
         self.loader.on_control = self.misconfiguration.on_control
         self.loader.subscribe(self.misconfiguration.on_image)
-        self._no_leader_warning: Final = NoLeaderWarning(lambda: self.leader_id >= 0, peers.unreachable)
+        self._no_leader_warning: Final = NoLeaderWarning(lambda: self.driver.leader_id >= 0, peers.unreachable)
         self.driver.on_leader_change(self._no_leader_warning.on_leader_change)
 
     @classmethod
@@ -158,11 +158,6 @@ class Quorum:
         """The committed metadata that all subscribers have applied."""
         return self.loader.image
 
-    @property
-    def leader_id(self) -> int:
-        leader_id = self.driver.state_machine.leader_id
-        return -1 if leader_id is None else leader_id
-
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber` with every committed change, in order. It must not wait for the controller."""
         self.loader.subscribe(subscriber)
@@ -176,16 +171,13 @@ class Quorum:
         has_leader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_leader_change() -> None:
-            if self.leader_id >= 0 and not has_leader.done():
+            if self.driver.leader_id >= 0 and not has_leader.done():
                 has_leader.set_result(None)
 
         self.driver.on_leader_change(on_leader_change)
         on_leader_change()
         await has_leader
         await self.loader.wait_until_applied(self.driver.high_watermark - 1)
-
-    async def handle(self, api_key: int, version: int, request: Any, listener_name: str) -> Any:
-        return await self.driver.handle(api_key, version, request, listener_name)
 
     async def maintain(self) -> None:
         """To be called periodically: writes due snapshots and deletes old ones."""

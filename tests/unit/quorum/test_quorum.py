@@ -406,4 +406,5 @@ def _fetch(quorum: Quorum) -> FetchRequest:
 
 async def _request(quorum: Quorum, api_key: int, message: Any) -> Any:
     version = CONTROLLER_APIS[api_key].high
-    return await quorum.handle(api_key, version, wire.write_request(schema(api_key, version), message), "CONTROLLER")
+    request = wire.write_request(schema(api_key, version), message)
+    return await quorum.driver.handle(api_key, version, request, "CONTROLLER")
