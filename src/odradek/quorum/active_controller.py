@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -22,6 +23,8 @@ from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.records import FeatureLevelRecord, MetadataRecord
 from odradek.quorum.driver import QuorumDriver
 from odradek.quorum.loader import MetadataLoader, PendingChange
+from odradek.quorum.ports import BuildErrorResponse, Execute
+from odradek.wire.schemas import Message, Schema
 
 logger = logging.getLogger(__name__)
 
@@ -78,11 +81,19 @@ class ActiveController:
 
     # Commands
 
-    async def execute(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
+    async def handle(
+        self, request: Message, messages: Schema, execute: Execute, build_error_response: BuildErrorResponse
+    ) -> Message:
         """Runs the command of a request. Returns its response once everything that it is based on is committed.
 
-        Raises KafkaError: that of the command, or NOT_CONTROLLER while another node's controller is active.
+        The error of an error response is that of the command, or NOT_CONTROLLER while another controller is active.
         """
+        try:
+            return await self._execute(partial(execute, request, messages))
+        except KafkaError as error:
+            return build_error_response(request, messages, error)
+
+    async def _execute(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
         controller = await self._wait_for_activation()
         if len(self._pending) >= PENDING_MAX:
             raise KafkaError(ErrorCode.request_timed_out)

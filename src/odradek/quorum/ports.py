@@ -1,13 +1,16 @@
 """A controller node as its API modules see it."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
+from odradek.base.errors import KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult
 from odradek.server.context import ConnectionPort, NodePort
-from odradek.wire.schemas import Message
+from odradek.wire.schemas import Message, Schema
 
-T = TypeVar("T")
+Execute = Callable[[Message, Schema, ControllerCommands], ControllerResult[Message]]
+"""Executes the command of a request on the active controller. May raise KafkaError."""
+BuildErrorResponse = Callable[[Message, Schema, KafkaError], Message]
 
 
 class QuorumPort(Protocol):
@@ -24,10 +27,12 @@ class QuorumPort(Protocol):
 class CommandPort(Protocol):
     """This node's controller, active or not."""
 
-    async def execute(self, command: Callable[[ControllerCommands], ControllerResult[T]]) -> T:
+    async def handle(
+        self, request: Message, messages: Schema, execute: Execute, build_error_response: BuildErrorResponse
+    ) -> Message:
         """Returns the command's response once its records, and all records before them, are committed.
 
-        Raises KafkaError: that of the command, or NOT_CONTROLLER while another controller is active.
+        The error of an error response is that of the command, or NOT_CONTROLLER while another controller is active.
         """
 
 

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import BrokerHeartbeatReply, ControllerResult, Heartbeat, NewTopic
 from odradek.core.metadata.image import ClusterImage, ConfigResource
+from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
 from odradek.wire.apis import CONTROLLER_APIS, load_handler
-from odradek.wire.schemas import Message, schema
+from odradek.wire.schemas import Message, Schema, schema
 from tests import raw_wire
 
 LISTENER = "CONTROLLER"
@@ -42,10 +44,15 @@ class ScriptedController:
         self.commands = 0
         self.run: Callable[[Command], Any] = fail_with(ErrorCode.not_controller)
 
-    async def execute(self, command: Command) -> Any:
+    async def handle(
+        self, request: Message, messages: Schema, execute: Execute, build_error_response: BuildErrorResponse
+    ) -> Message:
         self.commands += 1
         await asyncio.sleep(0)
-        return self.run(command)
+        try:
+            return self.run(partial(execute, request, messages))
+        except KafkaError as error:
+            return build_error_response(request, messages, error)
 
 
 class AcceptingCommands:

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import ConnectionPort
 from odradek.server.dispatch import ApiDispatcher
 from odradek.server.limits import NodeConnectionLimits
@@ -17,7 +19,7 @@ from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import ANONYMOUS, write_principal
 from odradek.wire.schemas import Message, Schema, schema
-from tests.unit.quorum.fake_controller_node import AcceptingCommands, Command, FakeControllerNode
+from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode
 from tests.unit.server.peer_stage import HEARTBEAT, LoopClock, Scenario, heartbeat
 
 Play = Callable[[Scenario], None]
@@ -134,11 +136,11 @@ def test_disconnect_while_a_heartbeat_is_pending(play: Play) -> None:
         async with Controller() as controller:
             may_answer = asyncio.Event()
 
-            async def execute(command: Command) -> Any:
+            async def handle(request: Message, messages: Schema, execute: Execute, _: BuildErrorResponse) -> Message:
                 await may_answer.wait()
-                return AcceptingCommands().run(command)
+                return AcceptingCommands().run(partial(execute, request, messages))
 
-            controller.node.controller.execute = execute  # type: ignore[method-assign]
+            controller.node.controller.handle = handle  # type: ignore[method-assign]
             peer = controller.peer()
             pending = asyncio.ensure_future(peer.request(HEARTBEAT, heartbeat, timeout_seconds=5))
             while not peer.is_connected:

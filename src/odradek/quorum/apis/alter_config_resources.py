@@ -17,9 +17,8 @@ from odradek.core.metadata.image import (
     RESOURCE_TOPIC,
     ConfigResource,
 )
-from odradek.quorum.apis.command import Execute, run_command
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
-from odradek.quorum.ports import ControllerNodePort
+from odradek.quorum.ports import ControllerNodePort, Execute
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
@@ -54,12 +53,12 @@ async def alter_resources(
             rejected[name] = KafkaError(ErrorCode.invalid_request, "Duplicate resource.")
         else:
             remaining.append(resource)
+    messages = context.schema
     altered: tuple[Message, ...] = ()
     if remaining:
         remaining_request = replace(request, resources=tuple(remaining))
-        response = await run_command(remaining_request, context, node, execute, build_error_response)
+        response = await node.controller.handle(remaining_request, messages, execute, build_error_response)
         altered = response.responses
-    messages = context.schema
     return _response(messages, (*_responses(messages, rejected.items()), *altered, *_responses(messages, loggers)))
 
 

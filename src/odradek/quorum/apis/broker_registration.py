@@ -10,7 +10,6 @@ from collections.abc import Awaitable
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, Registration
-from odradek.quorum.apis.command import run_command
 from odradek.quorum.apis.registration_parts import endpoints_of, features_of
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
@@ -26,7 +25,7 @@ def handle(request: Message, context: RequestContext, node: ControllerNodePort) 
     def execute_now(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
         return execute(request, messages, controller, node.clock.monotonic())
 
-    return run_command(request, context, node, execute_now, build_error_response)
+    return node.controller.handle(request, context.schema, execute_now, build_error_response)
 
 
 def execute(

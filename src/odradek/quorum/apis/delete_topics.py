@@ -6,7 +6,6 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult
-from odradek.quorum.apis.command import run_command
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -16,7 +15,7 @@ _FIRST_VERSION_WITH_DELETION_DISABLED_CODE = 3
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return run_command(request, context, node, execute, build_error_response)
+    return node.controller.handle(request, context.schema, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:

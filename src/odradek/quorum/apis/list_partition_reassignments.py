@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Iterable
 
 from odradek.base.errors import KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, TopicReassignments
-from odradek.quorum.apis.command import run_command
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -12,7 +11,7 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return run_command(request, context, node, execute, build_error_response)
+    return node.controller.handle(request, context.schema, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
