@@ -323,8 +323,10 @@ def _respond(
             or fetched.high_watermark != target.sent_high_watermark
             or fetched.log_start_offset != target.sent_log_start_offset
         )
-        target.sent_high_watermark = fetched.high_watermark
-        target.sent_log_start_offset = fetched.log_start_offset
+        if fetched.diverging is None:
+            # A reader whose log diverges ignores the offsets: it needs them again once it has truncated its log.
+            target.sent_high_watermark = fetched.high_watermark
+            target.sent_log_start_offset = fetched.log_start_offset
         if fetch.incremental and not changed:
             continue
         if fetched.records:

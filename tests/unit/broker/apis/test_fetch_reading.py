@@ -4,7 +4,8 @@ import asyncio
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
-from odradek.broker.apis.fetch_reading import Reader, read_all, read_waiting
+from odradek.broker.apis import fetch as fetch_api
+from odradek.broker.apis.fetch_reading import Found, Reader, read_all, read_waiting
 from odradek.broker.fetch_sessions import FetchContext, FetchTarget, PartitionKey
 from odradek.core.replication.follower import FollowerState
 from odradek.records.batch import parse_batches
@@ -99,3 +100,22 @@ def test_returning_follower_learns_the_log_start_immediately(broker: FakeBroker)
     # Old versions do not send it.
     assert found(-1) == (False, 2)
     assert found(1, reader=BY_FOLLOWER._replace(follower=None))[0] is False
+
+
+def test_truncated_follower_learns_the_log_start_again(broker: FakeBroker) -> None:
+    """It has ignored the offsets of the response that reported the divergence."""
+    partition = led_with_three_records(broker)
+    partition.log.advance_log_start(2)
+    target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 4, 1 << 20, 1, 1, 0, topic="orders")
+    fetch = FetchContext(None, [target], incremental=True, uses_topic_ids=False)
+
+    def found() -> Found:
+        return read_all(fetch, BY_FOLLOWER, CONTEXT, broker, read_waiting)
+
+    diverging = found()
+    assert diverging.results[0][1].diverging is not None
+    fetch_api._respond(fetch, diverging, BY_FOLLOWER, CONTEXT, broker)
+    target.fetch_offset = 3
+    assert found().is_urgent
+    fetch_api._respond(fetch, found(), BY_FOLLOWER, CONTEXT, broker)
+    assert not found().is_urgent
