@@ -33,6 +33,8 @@ from odradek.storage.partition.log_dir_moves import LogDirMoves
 from odradek.storage.partition.partition import Partition
 
 _LATE_RESPONSES: Final = 10
+_REPEAT_SECONDS: Final = 0.05
+_DELETION_SECONDS: Final = 2.0
 
 # ---- leaders
 
@@ -124,6 +126,19 @@ def _require_log_start(sound: Any) -> Any:
             sound(leader, follower)
 
     return maybe_expand_isr
+
+
+def _send_log_start_to_isr(sound: Any) -> Any:
+    """Widens the window: no follower outside the ISR receives the log start offset, not only one whose log diverges."""
+
+    def read_partition(partition: Partition, target: Any, size: int, min_one: bool, reader: Any, read: Any) -> Any:
+        fetched = sound(partition, target, size, min_one, reader, read)
+        leader = partition.leader_state
+        if fetched is None or reader.follower is None or leader is None or reader.follower.replica_id in leader.isr:
+            return fetched
+        return fetched._replace(log_start_offset=target.log_start_offset)
+
+    return read_partition
 
 
 def _publish_after_stop(sound: Any) -> Any:
@@ -228,8 +243,24 @@ def _leave_move_running(sound: Any) -> Any:
         move = moves._moves.get(name)
         if move is None or move.partition.unavailable is None:
             await sound(moves, name)
+        else:
+            # AlterReplicaLogDirs repeats this call until the move has ended.
+            await asyncio.sleep(_REPEAT_SECONDS)
 
     return cancel
+
+
+def _delete_original_late(sound: Any) -> Any:
+    """Widens the window: after a log dir move has replaced the log, deleting the original takes long."""
+
+    async def run_exclusively(partition: Partition, work: Any, then: Any = None) -> Any:
+        original = partition.log
+        result = await sound(partition, work, then)
+        if partition.log is not original:
+            await asyncio.sleep(_DELETION_SECONDS)
+        return result
+
+    return run_exclusively
 
 
 async def _no_sync(fetcher: ReplicaFetcher) -> None:
@@ -446,6 +477,7 @@ REPLICATION_BUGS: Final = (
         LogDirMoves,
         "cancel",
         _leave_move_running,
+        (Partition, "run_exclusively", _delete_original_late),
         scenario=REPLICAS_DAMAGED,
     ),
     _bug(
@@ -472,6 +504,7 @@ REPLICATION_BUGS: Final = (
         "_maybe_expand_isr",
         _require_log_start,
         (Partition, "follower_fetched", _note_log_start),
+        (fetch_reading, "_read_partition", _send_log_start_to_isr),
         scenario=REPLICAS_APART,
     ),
 )
