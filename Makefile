@@ -29,7 +29,7 @@ proof: $(VENV)/.installed-test ## every test and the long runs, for hours, with 
 	@$(BIN)/python -m tests.prepare --proof
 	@$(BIN)/python -m tests.tiers.proof $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-flaky: $(VENV)/.installed-test ## repeat one test until it fails, on an artificially slow machine (TEST=tests/wire/test_groups.py::test_…, COUNT=50)
+flaky: $(VENV)/.installed-test ## repeat one test until it fails, on an artificially slow computer (TEST=tests/wire/test_groups.py::test_…, COUNT=50)
 	@$(if $(TEST),,echo "name a test: make flaky TEST=tests/wire/test_groups.py"; exit 2)
 	@$(BIN)/python -m tests.tiers.repeat --count $(or $(COUNT),50) $(TEST)
 
@@ -40,8 +40,8 @@ test-pythons: ## run `make test-fast` with each supported Python that is install
 test-reference: $(VENV)/.installed-test ## run the tests of clients and tools against Apache Kafka in Odradek's place
 	@$(BIN)/python -m pytest --reference -m reference $(ARGS)
 
-test-slow: $(VENV)/.installed-test ## tests of clocks, processes and sockets on an artificially slow machine (ARGS="tests/wire")
-	@$(BIN)/python -m pytest --numprocesses 3 -p tests.slow_machine $(or $(ARGS),$(addprefix tests/,wire testing cluster kafka console arrow spark))
+test-slow: $(VENV)/.installed-test ## tests of clocks, processes and sockets on an artificially slow computer (ARGS="tests/wire")
+	@$(BIN)/python -m pytest --numprocesses 3 -p tests.slow_computer $(or $(ARGS),$(addprefix tests/,wire testing cluster kafka console arrow spark))
 
 check: $(VENV)/.installed-check ## format, lint, types, import contracts and words
 	@$(BIN)/ruff check

@@ -20,7 +20,7 @@ class Fault(Enum):
     """A fault of one commit."""
 
     UNHEARD = "the connection ends before the catalog receives the commit"
-    ANSWER_LOST = "the commit is applied, and the connection ends without a response"
+    RESPONSE_LOST = "the commit is applied, and the connection ends without a response"
     ERROR_AFTER = "the commit is applied, and a gateway responds with an error"
     UNAVAILABLE = "the commit is not applied, and the response is 503"
     LATE = "the connection ends, and `deliver_late` applies the commit"
@@ -47,7 +47,7 @@ class CatalogFront:
             form = parse_qs(body.decode())
             given = f"{form['client_id'][0]}:{form['client_secret'][0]}"
             if given != self.credential:
-                return {"error": "invalid_client", "error_description": f"nobody is {given}"}
+                return {"error": "invalid_client", "error_description": f"unknown client {given}"}
         elif self.token is not None and authorization != f"Bearer {self.token}":
             message = f"{authorization} is not known"
             return {"error": {"message": message, "type": "NotAuthorizedException", "code": 401}}
@@ -81,7 +81,7 @@ class CatalogFront:
         self.after_commit()
         if fault is Fault.ERROR_AFTER:
             return 502, b"<html>Bad Gateway</html>"
-        return None if fault is Fault.ANSWER_LOST else response
+        return None if fault is Fault.RESPONSE_LOST else response
 
     def deliver_late(self) -> list[int]:
         """Forward the late commits and return their statuses."""

@@ -12,7 +12,7 @@ __all__ = ["read_topic"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs an extra is imported when it is asked for: a node starts without it."""
+    """Imports names that need an extra on first use: a node starts without the extra."""
     if name == "read_topic":
         return import_module("odradek.pipelines.arrow.reading").read_topic
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

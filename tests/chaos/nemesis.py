@@ -200,18 +200,18 @@ class Nemesis:
 def _drop_outgoing(network: Network, number: int) -> None:
     for other in network.numbers:
         if other != number:
-            network.cut(number, other)
+            network.block(number, other)
 
 
 def _drop_incoming(network: Network, number: int) -> None:
     for other in network.numbers:
         if other != number:
-            network.cut(other, number)
+            network.block(other, number)
 
 
 def _disconnect_two(network: Network, number: int, other: int) -> None:
-    network.cut(number, other)
-    network.cut(other, number)
+    network.block(number, other)
+    network.block(other, number)
 
 
 def _wait_for_end(node: Member) -> None:

@@ -1,6 +1,6 @@
-"""A virtual network: each node in a namespace, all on one bridge, and each link can be cut per direction.
+"""A virtual network: each node in a namespace, all on one bridge, and each link can be blocked per direction.
 
-Packets on a cut link vanish without an error, as with a pulled cable, but in one direction at a time: the sender's
+Packets on a blocked link vanish without an error, as with a pulled cable, but in one direction at a time: the sender's
 neighbour table gets a hardware address that does not exist. Needs root and iproute2, and no firewall.
 """
 
@@ -49,16 +49,16 @@ class Network:
             _ip("netns", "delete", self._namespace(number), must_succeed=False)
         _ip("link", "delete", self._mark, must_succeed=False)
 
-    def cut(self, sender: int, receiver: int) -> None:
+    def block(self, sender: int, receiver: int) -> None:
         """Drop packets from `sender` to `receiver`; the opposite direction stays open."""
         self._aim(sender, receiver, UNUSED_HARDWARE_ADDRESS)
 
     def isolate(self, number: int) -> None:
-        """Cut the node off from all other nodes in both directions; the test can still connect to it."""
+        """Block all links between the node and the other nodes in both directions; the test can still connect to it."""
         for other in self.numbers:
             if other != number:
-                self.cut(number, other)
-                self.cut(other, number)
+                self.block(number, other)
+                self.block(other, number)
 
     def heal(self) -> None:
         for sender in self.numbers:

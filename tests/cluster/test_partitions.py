@@ -1,4 +1,4 @@
-"""Three nodes on a virtual network whose links are cut in both directions, in one direction, or only partly.
+"""Three nodes on a virtual network whose links are blocked in both directions, in one direction, or only partly.
 
 As with a pulled cable, packets vanish without an error. Kafka's timeouts decide then, never the detection of dead
 processes.
@@ -74,17 +74,17 @@ def both_ways(network: Network, leader: int) -> None:
 def leader_cannot_send(network: Network, leader: int) -> None:
     """The leader receives packets of the others, but its own packets are dropped."""
     for other in others_than(leader):
-        network.cut(leader, other)
+        network.block(leader, other)
 
 
 def leader_cannot_receive(network: Network, leader: int) -> None:
     """The others receive packets of the leader, but their packets to it are dropped."""
     for other in others_than(leader):
-        network.cut(other, leader)
+        network.block(other, leader)
 
 
 @pytest.mark.parametrize(
-    "cut",
+    "block",
     [
         both_ways,
         pytest.param(leader_cannot_send, marks=pytest.mark.tier("proof")),
@@ -92,9 +92,9 @@ def leader_cannot_receive(network: Network, leader: int) -> None:
     ],
 )
 def test_partitioned_active_controller_is_replaced_and_acknowledges_nothing(
-    cluster: RealCluster, network: Network, cut: Callable[[Network, int], None]
+    cluster: RealCluster, network: Network, block: Callable[[Network, int], None]
 ) -> None:
-    topic = f"sent-to-the-partitioned-{cut.__name__.replace('_', '-')}"
+    topic = f"sent-to-the-partitioned-{block.__name__.replace('_', '-')}"
     with cluster.client() as client:
         Admin(client).create_topic(topic, partitions=1, replication_factor=1)
     partitioned, epoch = cluster.leadership()
@@ -102,14 +102,14 @@ def test_partitioned_active_controller_is_replaced_and_acknowledges_nothing(
     addresses = [cluster.nodes[node_id].address for node_id in others]
     with MetadataLoad(addresses, timeout_s=60.0) as load, ThreadPoolExecutor(1) as thread:
         try:
-            cut(network, partitioned.node_id)
-            cut_at = time.monotonic()
+            block(network, partitioned.node_id)
+            blocked_at = time.monotonic()
             requested = thread.submit(change_setting_through, partitioned, topic, 1_234_567)
             wait_for("a new leader", lambda: cluster.active_controller(*others).node_id in others, NEW_LEADER_S_MAX)
             before = load.acknowledged
             wait_for("changes under the new leader", lambda: load.acknowledged > before + 10)
             # Its port is unresponsive but does not refuse connections, so only the session timeout fences it.
-            while time.monotonic() - cut_at < SESSION_S / 2:
+            while time.monotonic() - blocked_at < SESSION_S / 2:
                 assert cluster.fenced(*others) == set()
                 time.sleep(0.05)
             assert not requested.done(), "the partitioned controller acknowledged a change"
@@ -129,9 +129,9 @@ def test_partitioned_active_controller_is_replaced_and_acknowledges_nothing(
 def test_voter_that_cannot_reach_only_the_leader_causes_no_election(cluster: RealCluster, network: Network) -> None:
     """The third node still follows the leader and rejects the pre-vote."""
     leader, epoch = cluster.leadership()
-    cut_off, third = others_than(leader.node_id)
-    network.cut(leader.node_id, cut_off)
-    network.cut(cut_off, leader.node_id)
+    partitioned, third = others_than(leader.node_id)
+    network.block(leader.node_id, partitioned)
+    network.block(partitioned, leader.node_id)
     with MetadataLoad([leader.address, cluster.nodes[third].address]) as load:
         time.sleep(2.5 * PATIENT_FETCH_TIMEOUT_S)
     assert cluster.leadership(third) == (leader, epoch)

@@ -429,7 +429,7 @@ class History:
         assert sorted(map(comparable, records), key=str) == sorted(map(comparable, expected.records), key=str), (
             self.recent_story()
         )
-        responses = {token: sorted_members(response) for token, response in self.ours.take_answers()}
+        responses = {token: sorted_members(response) for token, response in self.ours.drain_responses()}
         for token in responses.keys() - expected.responses.keys():
             response = responses.pop(token)
             assert isinstance(response, JoinResponse | SyncResponse), self.recent_story()

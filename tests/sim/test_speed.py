@@ -73,5 +73,5 @@ def test_a_run_leaves_nothing_behind() -> None:
     for _ in range(10):
         for seed in range(2):
             run_seed(seed, short)
-    # Not collected first: nobody else does it between runs. One alone makes some ten thousand objects.
+    # Without a collection: between runs nothing collects either. One run makes some ten thousand objects.
     assert len(gc.get_objects()) < before + 5_000

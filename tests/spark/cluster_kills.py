@@ -67,7 +67,7 @@ class ClusterUnderFire(AuditedTopics):
         else:
             self._kill_one(kind, chance)
         failed = self._recover()
-        return f"{kind} killed after {after_s:.2f} s, the query " + (f"failed: {failed}" if failed else "goes on")
+        return f"{kind} killed after {after_s:.2f} s, the query " + (f"failed: {failed}" if failed else "keeps running")
 
     def _kill_one(self, kind: str, chance: random.Random) -> None:
         find = self._workers.executors if kind == EXECUTOR else self._workers.python_workers
@@ -95,7 +95,7 @@ class ClusterUnderFire(AuditedTopics):
         self._job.join(QUERY_TIMEOUT_S)
         assert not self._job.is_alive(), "the job does not end"
         self._query.stop()
-        # What somebody left open who was killed is aborted with the next batch.
+        # Transactions that a killed process left open are aborted with the next batch.
         self.add(ROWS_PER_BATCH)
         self._query = self._stream(is_last=True)
         self._recover()
@@ -117,15 +117,15 @@ class ClusterUnderFire(AuditedTopics):
             .options(subscribe=SOURCE, startingOffsets="earliest", columns="value", **options)
             .load()
         )
-        told = {"kafka.bootstrap.servers": self.broker.bootstrap, "topic": TARGET, "kafka.transactional.id": TARGET}
-        writer = rows.writeStream.format("odradek").options(**told, checkpointLocation=str(self._checkpoint))
+        options = {"kafka.bootstrap.servers": self.broker.bootstrap, "topic": TARGET, "kafka.transactional.id": TARGET}
+        writer = rows.writeStream.format("odradek").options(**options, checkpointLocation=str(self._checkpoint))
         return (writer.trigger(availableNow=True) if is_last else writer).start()
 
     def _ingest_on_and_on(self) -> None:
         while not self._is_over.is_set() and len(self._failures) < FAILURES_MAX:
             try:
                 self._ingest(follow=True)
-            # Whatever it died of, the same command goes on.
+            # The same command resumes after any failure.
             except Exception as error:  # noqa: BLE001
                 self._failures.append(str(error))
                 time.sleep(LOOK_S)

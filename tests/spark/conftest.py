@@ -55,7 +55,7 @@ def cluster(broker: NodeProcess) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
-    """Apache Iceberg's own, without a front that asks who somebody is."""
+    """Apache Iceberg's REST catalog, without the front that authenticates clients."""
     server = RestCatalogServer(require_rest_catalog(), tmp_path_factory.mktemp("catalog"))
     try:
         yield server.start()

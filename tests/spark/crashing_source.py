@@ -79,11 +79,11 @@ class CrashingRows(ExactlyOnceRows):
 
         def handle_and_die(request: Request) -> Any:
             nonlocal count
-            answer = handle(request)
+            response = handle(request)
             count += 1
             if self._is_here(count):
                 os.kill(os.getpid(), signal.SIGKILL)
-            return answer
+            return response
 
         return handle_and_die
 

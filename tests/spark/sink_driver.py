@@ -60,7 +60,7 @@ class Stream:
                     return str(error).splitlines()[0][:100]
                 if not was_too_slow(error):
                     raise
-        raise TimeoutError(f"nobody died of {crash_file}")
+        raise TimeoutError(f"no process crashed because of {crash_file}")
 
     def to_the_end(self) -> None:
         run_to_the_end(self.writing("odradek").trigger(availableNow=True))

@@ -56,7 +56,7 @@ class DriverProcess:
         return False
 
     def kill(self) -> None:
-        """The driver and Java. Workers go on until they notice, as they would."""
+        """Kills the driver and Java. Workers keep running until they notice."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -143,10 +143,12 @@ class SinkUnderFire(AuditedTopics):
                 driver.kill_worker(chance)
             if kind == "driver":
                 return f"killed after {after_s:.2f} s"
-            # It goes on, or fails and has to be started again: both are right.
+            # It keeps running, or fails and has to be restarted: both are correct.
             time.sleep(chance.uniform(0.0, LATEST_KILL_S))
             ended = driver.process.poll()
-            return f"{kind} killed after {after_s:.2f} s, the driver " + ("goes on" if ended is None else "has ended")
+            return f"{kind} killed after {after_s:.2f} s, the driver " + (
+                "keeps running" if ended is None else "has ended"
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -155,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
-    # Whoever ends this ends what it has started.
+    # Ending this process also ends its children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     chance = random.Random(given.seed)
     kinds = [kind for kind in given.kind or KINDS for _ in range(given.kills)]

@@ -102,7 +102,7 @@ class StandaloneSpark:
 
 
 def _die_with_parent() -> None:
-    """Or a test run that is killed would leave Spark's daemons behind, which end for nobody."""
+    """Otherwise a killed test run would leave Spark's daemons running."""
     set_death_signal = 1
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 

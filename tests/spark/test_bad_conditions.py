@@ -1,4 +1,4 @@
-"""What goes wrong around a job: one line says it, nothing is lost or written twice, and the same command goes on."""
+"""A job reports an external failure in one line, loses and duplicates nothing, and resumes with the same command."""
 
 import base64
 import random
@@ -54,7 +54,7 @@ def test_ingest_reports_a_full_disk_and_resumes(
     put(broker, cluster, "large", values)
     table = str(small.path / "table")
     ingest = ("job", "ingest", "large", table, "--batch-records", str(RECORDS_OF_A_BATCH), "--master", "local[1]")
-    # Whoever notices first: a task, or the driver.
+    # A task or the driver may notice first.
     assert "no space left on" in cli.error_line(*ingest).lower()
     small.resize(LARGE_MB)
     cli.ok(*ingest)
@@ -68,5 +68,5 @@ def test_executors_with_another_version_are_rejected(
     put(broker, cluster, "few", [b'{"id": 1}'])
     # Of this process, which is the driver: Spark's workers are others.
     monkeypatch.setattr(odradek, "__version__", "9.9.9")
-    told = cli.error_line("job", "ingest", "few", str(tmp_path / "table"), "--master", "local[1]")
-    assert "but the driver has 9.9.9. Install the same version" in told
+    message = cli.error_line("job", "ingest", "few", str(tmp_path / "table"), "--master", "local[1]")
+    assert "but the driver has 9.9.9. Install the same version" in message

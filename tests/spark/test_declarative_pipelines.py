@@ -38,7 +38,7 @@ def test_the_next_run_knows_the_tables(
         assert json.loads(done.lines[-1]) == {"event": "done", "name": NAME}
         counted = datasets.dataset(tmp_path / "spark-warehouse" / "counted", format="parquet").to_table()
         assert counted.to_pylist() == [{"clicks": count}]
-    # Nothing is left of it where it was not asked to be.
+    # It leaves no files outside its own directories.
     assert {one.name for one in tmp_path.iterdir()} == {
         ".odradek",
         "spark-pipeline.yml",

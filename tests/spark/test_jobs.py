@@ -127,8 +127,8 @@ class Topic:
 
     def _end(self, partition: int) -> int:
         with Cluster(parse_bootstrap(self._bootstrap)) as cluster:
-            asked = PartitionName(self.name, partition)
-            return Admin(cluster).offsets({asked: LATEST})[asked]
+            name = PartitionName(self.name, partition)
+            return Admin(cluster).offsets({name: LATEST})[name]
 
 
 class Ingest:
@@ -370,7 +370,7 @@ def test_a_pipeline_survives_a_slow_start_of_python(
     pipeline.state.mkdir(parents=True)
     slowness.touch()
     assert run_pipeline(spark, pipeline).state == "done"
-    assert not slowness.exists(), "nobody was slow"
+    assert not slowness.exists(), "no process was slow"
     assert [one.value() for one in copied.records()] == [b"1", b"2", b"3"]
 
 
@@ -553,7 +553,7 @@ def test_a_pipeline_with_a_schema_registry(
             b"schema 2: does not match its Proto",
         ]
 
-        # Somebody writes before the registry knows the schema: the pipeline stops, and goes on when it does.
+        # A producer writes before the registry has the schema: the pipeline stops, and resumes when it has.
         named.put(framed(1, orders.avro(4)), framed(9, orders.avro(5)))
         with pytest.raises(UserError, match="schema 9 of a record: not found in the schema registry") as refused:
             run(registry)

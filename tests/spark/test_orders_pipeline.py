@@ -105,7 +105,7 @@ def test_every_order_once_though_the_broker_is_killed_and_the_queries_restarted(
         broker.kill()
         time.sleep(0.5)
         # The batches in progress have met the dead broker and end in the middle. A stop may wait as long as Spark's
-        # Kafka client waits for an answer, a minute: meanwhile the broker comes back.
+        # Kafka client waits for a response, a minute: meanwhile the broker comes back.
         stopping = threading.Thread(target=job.stop)
         stopping.start()
         time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Batches of an Iceberg table in a real REST catalog count once, whatever becomes of requests and answers."""
+"""A batch is committed once to an Iceberg table in a real REST catalog, even if requests or responses get lost."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +55,7 @@ class Orders:
         return DataFile(name, (self.directory / name).stat().st_size, 1, rows.num_rows)
 
     def of_others(self) -> Any:
-        """By another client, which asks the catalog itself."""
+        """The table as another client reads it from the catalog."""
         return load_catalog("others", type="rest", uri=self._server.address).load_table(self.place.identifier)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def test_a_batch_is_committed_once_even_if_its_commit_fails(
 
 
 def test_a_delayed_commit_changes_nothing(orders: Orders, front: CatalogFront) -> None:
-    """Its job has asked again meanwhile, and gone on."""
+    """The job has retried and continued meanwhile."""
     for batch in range(0, 6, 2):
         front.faults = [Fault.LATE]
         orders.table.commit("job", batch, [] if batch == 2 else [orders.file(f"{batch}.parquet", id=[batch])])
@@ -102,12 +102,12 @@ def test_a_delayed_commit_changes_nothing(orders: Orders, front: CatalogFront) -
 def test_others_write_to_the_table_too(orders: Orders, front: CatalogFront) -> None:
     others = iter([7, 8])
 
-    def somebody_commits() -> None:
+    def other_client_commits() -> None:
         for number in others:
             orders.of_others().append(pa.table({"id": [number]}))
             return
 
-    front.before_commit = somebody_commits
+    front.before_commit = other_client_commits
     orders.table.commit("job", 0, [orders.file("ours.parquet", id=[1])])
     assert front.commits == 3 and orders.ids() == [1, 7, 8]
 
@@ -125,12 +125,12 @@ def test_others_write_to_the_table_too(orders: Orders, front: CatalogFront) -> N
 def test_columns_are_added_while_others_add_some(orders: Orders, front: CatalogFront) -> None:
     orders.table.commit("job", 0, [orders.file("narrow.parquet", id=[1])])
 
-    def somebody_adds() -> None:
+    def other_client_adds() -> None:
         front.before_commit = lambda: None
         with orders.of_others().update_schema() as update:
             update.union_by_name(pa.schema([("theirs", pa.int64())]))
 
-    front.before_commit, front.faults = somebody_adds, [Fault.ANSWER_LOST, Fault.ANSWER_LOST]
+    front.before_commit, front.faults = other_client_adds, [Fault.RESPONSE_LOST, Fault.RESPONSE_LOST]
     orders.table.shape(pa.schema([*SCHEMA, ("tags", pa.list_(pa.string()))]))
     assert set(orders.table.columns().names) == {"id", "theirs", "tags"}  # type: ignore[union-attr]
     orders.table.commit("job", 1, [orders.file("wide.parquet", id=[2], tags=[["a", "b"]])])
@@ -158,16 +158,16 @@ def test_a_restarting_catalog_is_retried(orders: Orders, rest_catalog: RestCatal
 def refusal(directory: Path, address: str) -> str:
     with pytest.raises(UserError) as refused:
         open_table(TableFormat.ICEBERG, directory, CatalogPlace(address)).last_batch("job")
-    said = str(refused.value)
-    assert "\n" not in said and len(said) < 600
-    return said
+    message = str(refused.value)
+    assert "\n" not in message and len(message) < 600
+    return message
 
 
 def test_catalog_errors_are_one_line(
     tmp_path: Path, front: CatalogFront, rest_catalog: RestCatalogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (nobody,) = free_ports(1)
-    assert "does not answer" in refusal(tmp_path, f"http://127.0.0.1:{nobody}")
+    (free_port,) = free_ports(1)
+    assert "does not respond" in refusal(tmp_path, f"http://127.0.0.1:{free_port}")
     assert "check its address" in refusal(tmp_path, f"{front.address}/nowhere")
     for address in ("https://ungeziefer@lake.example/", "https://lake.example/?token=ungeziefer"):
         assert "must not contain a password" in (said := refusal(tmp_path, address)) and "ungeziefer" not in said

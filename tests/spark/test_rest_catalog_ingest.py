@@ -51,9 +51,9 @@ class Job:
 
     def _run(self, word: str, *options: str, token: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "odradek", "job", word, TOPIC, str(self._table), "--format", "json"]
-        told, remarks = (self._table.with_name(name) for name in ("output", "remarks"))
+        output, remarks = (self._table.with_name(name) for name in ("output", "remarks"))
         # Files and no pipes: of a process that is killed Java holds them open for a while.
-        with told.open("w") as standard_output, remarks.open("w") as standard_error:
+        with output.open("w") as standard_output, remarks.open("w") as standard_error:
             self.process = subprocess.Popen(
                 [*command, *options, "--bootstrap", self._bootstrap, *SPARK],
                 stdout=standard_output,
@@ -63,7 +63,7 @@ class Job:
                 start_new_session=True,
             )
         self.process.wait(WAIT_S)
-        return subprocess.CompletedProcess(command, self.process.returncode, told.read_text(), remarks.read_text())
+        return subprocess.CompletedProcess(command, self.process.returncode, output.read_text(), remarks.read_text())
 
 
 def test_ingest_is_exactly_once_if_the_driver_is_killed_around_a_commit(
@@ -82,14 +82,14 @@ def test_ingest_is_exactly_once_if_the_driver_is_killed_around_a_commit(
     assert job.ingest().returncode < 0
     assert list((tmp_path / "table").glob("*.parquet")) and ids(rest_catalog) == []
 
-    # All is committed, and nobody hears of it.
-    front.before_commit, front.after_commit, front.faults = lambda: None, job.kill, [Fault.ANSWER_LOST]
+    # Everything is committed, but the response is lost.
+    front.before_commit, front.after_commit, front.faults = lambda: None, job.kill, [Fault.RESPONSE_LOST]
     assert job.ingest().returncode < 0
     assert ids(rest_catalog) == list(range(200))
 
-    # New fields, and an answer that is lost on the way to a job that lives.
+    # New fields, and a response that is lost while the job keeps running.
     produce(broker, range(200, 250), lambda number: {"id": number, "name": f"n{number}"})
-    front.after_commit, front.faults = lambda: None, [Fault.ANSWER_LOST] * 2
+    front.after_commit, front.faults = lambda: None, [Fault.RESPONSE_LOST] * 2
     done = job.ingest()
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["rows"] == 50

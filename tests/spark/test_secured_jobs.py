@@ -99,7 +99,7 @@ def test_secured_ingest_and_pipeline(
     with open_cluster(str(secured), 30.0, properties) as cluster:
         for topic in ("orders", "dead", "copies"):
             create_known_topic(cluster, topic, partitions=2)
-        # Its first group makes it create a topic; nobody's progress shall wait for that.
+        # The first group of the cluster creates __consumer_offsets; jobs should not wait for that.
         assert not Groups(cluster).offsets(["seen"])["seen"]
         producer = Producer(cluster)
         for number in range(RECORDS):
@@ -113,8 +113,8 @@ def test_secured_ingest_and_pipeline(
         "job", "ingest", "orders", "table", "--dead-letters", "dead", "--group", "seen", *reached, *JSON
     )
     assert done.returncode == 0, commands.said
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert (told["event"], told["rows"], told["dead_letters"], told["lag"]) == ("done", RECORDS, 1, 0)
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["event"], result["rows"], result["dead_letters"], result["lag"]) == ("done", RECORDS, 1, 0)
     audited = commands.run("job", "audit", "orders", "table", "--dead-letters", "dead", *reached, *JSON)
     assert audited.returncode == 0, commands.said
     assert json.loads(audited.stdout)["exact"]

@@ -199,8 +199,8 @@ def test_a_declarative_pipeline_of_spark(
     create(cluster, TOPIC)
     pipeline = DeclaredPipeline(tmp_path, broker.bootstrap)
     file = str(pipeline.file)
-    told = cli.error_line("pipeline", "run", file, "--command-config", file, *remote)
-    assert "Set the options in the pipeline's flows" in told
+    message = cli.error_line("pipeline", "run", file, "--command-config", file, *remote)
+    assert "Set the options in the pipeline's flows" in message
     assert "Only `run` and `validate` support it" in cli.error_line("pipeline", "status", file)
     for count in (10, 30):
         put(broker, TOPIC, *range(20 if count > 10 else 10))

@@ -8,7 +8,7 @@ class Folder(NamedTuple):
     lane: str = ""
     """Tests of one lane run one after the other, on one worker, so that two lanes are two tests at a time."""
     is_deterministic: bool = False
-    """Its tests only compute: a slow machine cannot fail them, so their failures are never rerun."""
+    """Its tests only compute: a slow computer cannot fail them, so their failures are never rerun."""
 
 
 FOLDERS: Final = {

@@ -66,7 +66,7 @@ STEPS: Final = (
     Step("exactly-once", "100,000 records copied in transactions, in every combination", ("make", "exactly-once")),
     Step("spark-kills", "Spark writes exactly once while processes are killed", ("make", "spark-kills")),
     Step("console", "the console with 10,000 topics and groups", ("make", "bench-console")),
-    Step("slow", "tests of processes and sockets on an artificially slow machine", ("make", "test-slow")),
+    Step("slow", "tests of processes and sockets on an artificially slow computer", ("make", "test-slow")),
 )
 
 

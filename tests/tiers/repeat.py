@@ -1,4 +1,4 @@
-"""`make flaky TEST=…`: repeats one test on an artificially slow machine until it fails, or COUNT times.
+"""`make flaky TEST=…`: repeats one test on an artificially slow computer until it fails, or COUNT times.
 
 Run this after you write or fix a test of processes or sockets: a test that survives it does not depend on the speed
 of the machine.
@@ -15,7 +15,7 @@ COUNT_DEFAULT = 50
 
 def repeat(test: Sequence[str], count: int) -> int:
     """Returns the number of the run that failed, or 0."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "tests.slow_machine", "--durations=0", *test]
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "tests.slow_computer", "--durations=0", *test]
     for number in range(1, count + 1):
         start = time.monotonic()
         result = subprocess.run(

@@ -98,9 +98,9 @@ def test_the_state_of_another_pipeline_is_rejected(broker: NodeProcess, cli: Cli
             f" sources: {{all_of_it: {{topic: {topic}}}}}}}"
         )
     assert f"Topic {topic!r} does not exist" in cli.error_line("pipeline", "run", str(tmp_path / "first.yaml"))
-    told = cli.error_line("pipeline", "run", str(tmp_path / "second.yaml"))
-    assert "contains the state of pipeline 'first'" in told
-    assert told.endswith("Choose another directory with `state`.")
+    message = cli.error_line("pipeline", "run", str(tmp_path / "second.yaml"))
+    assert "contains the state of pipeline 'first'" in message
+    assert message.endswith("Choose another directory with `state`.")
 
 
 def test_deleted_records_and_topics(broker: NodeProcess, cli: Cli, topic: str, table: Path) -> None:

@@ -176,8 +176,8 @@ def test_list_with_filters(cli: Cli, tools: KafkaTools, payments: str, producer:
     producer.abort_transaction(60)
 
 
-def is_stored(answer: Any) -> bool:
-    error = answer.responses[0].partition_responses[0].error_code
+def is_stored(response: Any) -> bool:
+    error = response.responses[0].partition_responses[0].error_code
     assert error in (ErrorCode.none, ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas)
     return error is ErrorCode.none
 

@@ -148,7 +148,7 @@ class BrokerPort(NodePort, Protocol):
     def topic_config(self, topic: str) -> TopicConfig: ...
 
     def fail_log_dir(self, directory: str, error: OSError) -> None:
-        """Takes a log dir offline after an error of its disk: what was on it is answered with KAFKA_STORAGE_ERROR."""
+        """Takes a log dir offline after a disk error: requests for its partitions fail with KAFKA_STORAGE_ERROR."""
 
     def unreachable_leaders(self) -> Collection[int]:
         """Partition leaders whose process seems to have died a moment ago."""
@@ -160,9 +160,9 @@ class BrokerPort(NodePort, Protocol):
     def transactions(self) -> TransactionsPort: ...
 
     def create_internal_topic(self, name: str) -> None:
-        """Begins to, unless that is under way. How it ends is logged: who asks again sees."""
+        """Starts to create the topic unless that is in progress. The result is logged; callers retry."""
 
     async def next_producer_id(self) -> int: ...
 
     def send_isr_proposal(self, partition: Partition) -> None:
-        """A follower has come so far that the controller may have to hear of it."""
+        """Sends AlterPartition if a follower has caught up or fallen behind."""

@@ -101,7 +101,7 @@ def unregister(
     command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Unregister a broker that was removed for good. Its replicas stay assigned to it until they are reassigned."""
+    """Unregister a broker that was removed permanently. Its replicas stay assigned to it until they are reassigned."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         known = brokers(cluster).nodes
         if node_id not in known:

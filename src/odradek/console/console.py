@@ -14,7 +14,7 @@ from odradek.console.gateway import Gateway
 from odradek.console.history import Lags
 from odradek.console.queries.groups import list_groups
 from odradek.console.queries.schema_registry import SchemaRegistry
-from odradek.console.readings.health import ailing_of
+from odradek.console.readings.health import partition_problems
 from odradek.console.readings.refusals import explain
 from odradek.console.settings import Settings
 from odradek.console.shared import Shared
@@ -60,7 +60,7 @@ class Console:
         try:
             outcome = Outcome(await self.gateway.query(action.carry_out), True)
         except EXPECTED as error:
-            outcome = Outcome(self.explain(error, self._ailing_partition(action)), False)
+            outcome = Outcome(self.explain(error, self._under_min_isr_partition(action)), False)
         finally:
             self.audit.end(change, outcome.sentence, has_succeeded=outcome.has_succeeded)
             self.watch.hurry()
@@ -69,12 +69,12 @@ class Console:
     def explain(self, error: Exception, partition: TopicPartition | None = None) -> str:
         return str(error) if isinstance(error, Refused) else explain(error, self.watch.snapshot, partition)
 
-    def _ailing_partition(self, action: Action) -> TopicPartition | None:
+    def _under_min_isr_partition(self, action: Action) -> TopicPartition | None:
         """Returns a partition of the action's topic below min ISR, the likely reason for the rejection."""
         topic, snapshot = getattr(action, "topic", None), self.watch.snapshot
         if topic is None or snapshot is None:
             return None
-        return next((one for one in ailing_of(snapshot).under_min_isr if one.topic == topic), None)
+        return next((one for one in partition_problems(snapshot).under_min_isr if one.topic == topic), None)
 
     async def warm_up(self) -> None:
         """Takes the first snapshot, which imports modules and connects, before a user waits for it."""

@@ -43,13 +43,13 @@ class Gateway:
         self._idle: Final[SimpleQueue[Cluster]] = SimpleQueue()
         self._under_way = 0
 
-    async def query(self, question: Callable[[Cluster], T]) -> T:
-        """Returns or raises the result of `question`. Raises Busy."""
+    async def query(self, function: Callable[[Cluster], T]) -> T:
+        """Returns or raises the result of `function`. Raises Busy."""
         if self._under_way >= WAITING_MAX:
             raise Busy(self._under_way)
         self._under_way += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._query, question)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._query, function)
         finally:
             self._under_way -= 1
 
@@ -58,13 +58,13 @@ class Gateway:
         while not self._idle.empty():
             self._idle.get_nowait().close()
 
-    def _query(self, question: Callable[[Cluster], T]) -> T:
+    def _query(self, function: Callable[[Cluster], T]) -> T:
         try:
             cluster = self._idle.get_nowait()
         except Empty:
             cluster = Cluster(self._bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s, security=self._security)
         try:
-            result = question(cluster)
+            result = function(cluster)
         except (KafkaError, ClientError):
             # The client drops the failed connection and keeps the others.
             self._idle.put(cluster)

@@ -26,7 +26,7 @@ CALLBACK: Final = "/login/callback"
 # Maximum duration and number of pending logins.
 ATTEMPT_S: Final = 600.0
 ATTEMPTS_MAX: Final = 1000
-EVERYBODY: Final = "*"
+ALL_USERS: Final = "*"
 
 _ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 _LEEWAY_S: Final = 60
@@ -127,7 +127,7 @@ class Oidc:
         name = inert(mail or str(claims.get("preferred_username") or subject))[:64]
         allowed = self._settings.allowed
         known = {subject} | ({mail.lower(), "@" + mail.lower().rpartition("@")[2]} if mail else set())
-        if EVERYBODY in allowed or known & set(allowed):
+        if ALL_USERS in allowed or known & set(allowed):
             return name
         raise LoginDenied(f"{name} is not allowed by --oidc-allow.")
 

@@ -107,13 +107,13 @@ def _reassignments(cluster: Cluster) -> tuple[Reassignment, ...]:
 
 def _min_isr(cluster: Cluster, topics: Mapping[str, TopicLayout], known: Mapping[str, int]) -> dict[str, int]:
     """Queries only topics with missing replicas, every time, because a user may be changing the config."""
-    ailing = [
+    under_replicated = [
         topic.name for topic in topics.values() if any(len(one.isr) < len(one.replicas) for one in topic.partitions)
     ]
-    found = {name: known[name] for name in ailing if name in known}
+    found = {name: known[name] for name in under_replicated if name in known}
     try:
-        for start in range(0, len(ailing), _TOPICS_AT_ONCE):
-            described = Admin(cluster).topic_configs(ailing[start : start + _TOPICS_AT_ONCE], [_MIN_ISR])
+        for start in range(0, len(under_replicated), _TOPICS_AT_ONCE):
+            described = Admin(cluster).topic_configs(under_replicated[start : start + _TOPICS_AT_ONCE], [_MIN_ISR])
             for topic, configs in described.items():
                 found.update((topic, int(one.value)) for one in configs if one.name == _MIN_ISR and one.value)
     except (KafkaError, ClientError):

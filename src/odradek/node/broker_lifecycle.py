@@ -98,7 +98,7 @@ class BrokerLifecycle:
     ) -> None:
         """Registers the broker, with retries, and starts its heartbeats. The broker stays fenced until `unfence`.
 
-        Raises KafkaError with the reason if it fails for good or for too long.
+        Raises KafkaError with the reason if it fails permanently or for too long.
         """
         self._registration = self._registration_request(listeners, directory_ids, previous_broker_epoch)
         deadline = self._clock.monotonic() + self._config.initial_broker_registration_timeout_ms / 1000

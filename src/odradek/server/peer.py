@@ -99,7 +99,7 @@ class Peer:
             raise PeerTimedOut(self._address, f"no response within {timeout_seconds:g} s") from None
 
     def close(self) -> None:
-        """For good. Pending requests fail with Disconnected."""
+        """Closes the peer permanently. Pending requests fail with Disconnected."""
         self._is_closed = True
         reason = "closed on this side"
         if self._attempt is not None:

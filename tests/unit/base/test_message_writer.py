@@ -132,10 +132,10 @@ def test_a_string_longer_than_its_length_can_say() -> None:
 def test_what_is_not_said_is_what_the_reader_supposes() -> None:
     """A tagged struct without a default of its own, whose fields have none either."""
     chosen: Any = import_module("kio.schema.fetch_snapshot.v1.response").PartitionSnapshot
-    nobody = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
-    somebody = LeaderIdAndEpoch(leader_id=1, leader_epoch=0)
+    no_leader = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+    leader_one = LeaderIdAndEpoch(leader_id=1, leader_epoch=0)
     some = Maker(3).entity(chosen)
-    without, with_leader = (dataclasses.replace(some, current_leader=leader) for leader in (nobody, somebody))
+    without, with_leader = (dataclasses.replace(some, current_leader=leader) for leader in (no_leader, leader_one))
     assert as_here(chosen, without) == as_kio(chosen, without)
     assert as_here(chosen, with_leader) == as_kio(chosen, with_leader)
     assert len(as_here(chosen, without)) < len(as_here(chosen, with_leader))

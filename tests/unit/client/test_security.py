@@ -90,8 +90,8 @@ class TlsFront:
             socket.create_connection(self._behind) as back,
         ):
             # The client sends one request at a time.
-            while question := front.recv(65536):
-                back.sendall(question)
+            while request := front.recv(65536):
+                back.sendall(request)
                 front.sendall(back.recv(65536))
 
 

@@ -57,7 +57,7 @@ def wanted(**more: Any) -> Wanted:
 def test_json_lines_export_preserves_every_byte() -> None:
     found = export_messages(NO_CLUSTER, wanted(), FileForm.JSON_LINES)
     first, second, third = (json.loads(line) for line in found.data.splitlines())
-    assert (found.count, found.was_cut_short) == (3, False)
+    assert (found.count, found.has_reached_limit) == (3, False)
     assert first == {
         "topic": "orders",
         "partition": 0,
@@ -85,7 +85,7 @@ def test_export_applies_filter_and_message_limit(monkeypatch: pytest.MonkeyPatch
     assert [json.loads(line)["offset"] for line in found.data.splitlines()] == [2]
     monkeypatch.setattr(export, "MESSAGES_MAX", 2)
     found = export_messages(NO_CLUSTER, wanted(), FileForm.JSON_LINES)
-    assert (found.count, found.was_cut_short) == (2, True)
+    assert (found.count, found.has_reached_limit) == (2, True)
 
 
 def test_message_is_resent_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> None:

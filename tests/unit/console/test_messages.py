@@ -2,7 +2,7 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.console.actions.action import Refused
-from odradek.console.actions.entered import broker_ids, optional_number, pairs, whole_number
+from odradek.console.actions.form_values import broker_ids, optional_number, pairs, whole_number
 from odradek.console.actions.messages import Form, bytes_of
 from odradek.console.queries.messages import EXCERPT_BYTES, Excerpt, Message
 from odradek.console.readings.messages import View, in_a_cell, in_full, message_rows

@@ -37,7 +37,7 @@ def test_partition_map_shows_leader_in_sync_and_lagging_replicas() -> None:
         "Broker 3",
         "Written/s",
     ]
-    first, second = map_page(seen, search="", only_ailing=False, page=1).items
+    first, second = map_page(seen, search="", only_problems=False, page=1).items
     assert [first.text(name) for name in ("state", "broker-1", "broker-2", "broker-3")] == [
         "2 of 3 in sync",
         "leader, 2.0 kB",
@@ -53,7 +53,7 @@ def test_partition_map_shows_lag_and_eligible_leaders() -> None:
     near = ReplicaStates(
         eligible={FIRST: Eligible(leaders=(2,), last_known=(3,))}, ends={1: {FIRST: 1000}, 2: {FIRST: 400}, 4: {}}
     )
-    (row,) = map_page(seen, search="", only_ailing=False, page=1, near=near).items
+    (row,) = map_page(seen, search="", only_problems=False, page=1, near=near).items
     assert [row.text(f"broker-{broker}") for broker in (1, 2, 3, 4)] == [
         "leader",
         "behind, lag 600, eligible leader (ELR)",
@@ -67,7 +67,7 @@ def test_hot_partition_shows_its_share_and_hot_keys() -> None:
     rates = {FIRST: Rates(bytes_in=9000.0), TopicPartition("orders", 1): Rates(bytes_in=1000.0)}
     keys = {FIRST: (HotKey(b"<b>\x07", 0.8), HotKey(None, 0.3), HotKey(b"cold", 0.1))}
     seen = snapshot(topic("orders", *partitions), traffic=Traffic(rates={1: rates}, hot_keys=keys, unavailable={}))
-    page = map_page(seen, search="", only_ailing=False, page=1, order=Order.HEAT)
+    page = map_page(seen, search="", only_problems=False, page=1, order=Order.HEAT)
     assert [row.key for row in page.items] == ["orders-0", "orders-1", "orders-2", "orders-3"]
     assert [row.text("written") for row in page.items[:3]] == [
         "hot: 9.0 kB, 90% of all bytes in; key <b>\\x07 is 80%, records without a key are 30% of it",
@@ -80,14 +80,14 @@ def test_partition_map_filters_unhealthy_partitions_and_names() -> None:
     seen = snapshot(
         topic("orders", partition(0, (1, 2)), partition(1, (1, 2), isr=(1,))), topic("x", partition(0, (1,)))
     )
-    assert [row.key for row in map_page(seen, search="", only_ailing=True, page=1).items] == ["orders-1"]
-    assert [row.key for row in map_page(seen, search="X", only_ailing=False, page=1).items] == ["x-0"]
+    assert [row.key for row in map_page(seen, search="", only_problems=True, page=1).items] == ["orders-1"]
+    assert [row.key for row in map_page(seen, search="X", only_problems=False, page=1).items] == ["x-0"]
 
 
 def test_reassigning_partition_can_only_be_cancelled() -> None:
     reassignment = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
     seen = snapshot(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), reassignments=(reassignment,))
-    (row,) = map_page(seen, search="", only_ailing=False, page=1).items
+    (row,) = map_page(seen, search="", only_problems=False, page=1).items
     assert (row.text("state"), row.text("broker-3"), row.actions) == ("reassigning", "adding", (CANCEL,))
 
 

@@ -159,12 +159,12 @@ def test_failed_sync_is_never_retried(disk: HostDisk, tmp_path: Path, monkeypatc
 def test_close_waits_for_the_read_in_flight(disk: HostDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = open_new(disk, tmp_path / "a")
     file.append([b"0123456789"])
-    reading, may_go_on = threading.Event(), threading.Event()
+    reading, may_continue = threading.Event(), threading.Event()
     real = os.pread
 
     def slow_read(fd: int, size: int, position: int) -> bytes:
         reading.set()
-        may_go_on.wait(10)
+        may_continue.wait(10)
         return real(fd, size, position)
 
     monkeypatch.setattr(os, "pread", slow_read)
@@ -175,7 +175,7 @@ def test_close_waits_for_the_read_in_flight(disk: HostDisk, tmp_path: Path, monk
     file.close()
     # A file opened now must not get the number that the read still uses.
     disk.open(str(tmp_path / "b"), create=True).append([b"something else"])
-    may_go_on.set()
+    may_continue.set()
     thread.join()
     assert results == [b"0123456789"]
     with pytest.raises(OSError, match="closed"):

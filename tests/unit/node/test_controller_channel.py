@@ -207,11 +207,11 @@ class TestWaitUntilApplied:
     def test_response_waits_until_the_change_is_applied(self, world: World) -> None:
         stage = Stage(world)
         offsets: list[int] = []
-        taken_up = asyncio.Event()
+        applied = asyncio.Event()
 
         async def wait_until_applied(offset: int) -> None:
             offsets.append(offset)
-            await taken_up.wait()
+            await applied.wait()
 
         stage.open_channel(wait_until_applied=wait_until_applied)
         stage.lead("c1")
@@ -220,7 +220,7 @@ class TestWaitUntilApplied:
         world.run_for(0.5)
         assert offsets == [41]
         assert not outcome.is_done
-        stage.on(stage.broker, taken_up.set)
+        stage.on(stage.broker, applied.set)
         assert error_of(outcome) is ErrorCode.none
 
     @pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.not_leader_or_follower])

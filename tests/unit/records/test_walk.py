@@ -32,7 +32,7 @@ def walk(request: pytest.FixtureRequest) -> Walk:
     return INTERPRETED_WALK if request.param == "interpreted" else request.getfixturevalue("compiled")
 
 
-def answer(work: Callable[[], object]) -> object:
+def outcome(work: Callable[[], object]) -> object:
     try:
         return work()
     except InvalidRecords as refusal:
@@ -90,12 +90,12 @@ def test_compiled_and_interpreted_walk_agree(
         payload[position % len(payload)] = byte
     header = header_for(payload, len(records) + extra, base_timestamp)
     bounds = {"earliest": earliest, "latest": latest, "keys_required": keys_required}
-    expected = answer(lambda: INTERPRETED_WALK.check(payload, header, **bounds))  # type: ignore[arg-type]
-    assert answer(lambda: compiled.check(payload, header, **bounds)) == expected  # type: ignore[arg-type]
-    expected = answer(lambda: rows(INTERPRETED_WALK, payload, header))
-    assert answer(lambda: rows(compiled, payload, header)) == expected
+    expected = outcome(lambda: INTERPRETED_WALK.check(payload, header, **bounds))  # type: ignore[arg-type]
+    assert outcome(lambda: compiled.check(payload, header, **bounds)) == expected  # type: ignore[arg-type]
+    expected = outcome(lambda: rows(INTERPRETED_WALK, payload, header))
+    assert outcome(lambda: rows(compiled, payload, header)) == expected
     # The decoder reads records with the same kernel but counts them itself.
-    assert isinstance(answer(lambda: decode_records(memoryview(payload), header)), str) == isinstance(expected, str)
+    assert isinstance(outcome(lambda: decode_records(memoryview(payload), header)), str) == isinstance(expected, str)
 
 
 @pytest.mark.needs("numba")
@@ -103,8 +103,8 @@ def test_compiled_and_interpreted_walk_agree(
 @settings(deadline=None, max_examples=300)
 def test_compiled_and_interpreted_walk_agree_on_random_bytes(compiled: Walk, noise: bytes, count: int) -> None:
     header = header_for(noise, count)
-    assert answer(lambda: compiled.check(noise, header)) == answer(lambda: INTERPRETED_WALK.check(noise, header))
-    assert answer(lambda: rows(compiled, noise, header)) == answer(lambda: rows(INTERPRETED_WALK, noise, header))
+    assert outcome(lambda: compiled.check(noise, header)) == outcome(lambda: INTERPRETED_WALK.check(noise, header))
+    assert outcome(lambda: rows(compiled, noise, header)) == outcome(lambda: rows(INTERPRETED_WALK, noise, header))
 
 
 def test_summary(walk: Walk) -> None:

@@ -198,7 +198,7 @@ class TestPipelinedProduceRequests:
             replicated = harness.dispatcher.replicated
             await wait_until(lambda: len(replicated) == 3)
             replicated[1].complete(b"second")
-            assert await is_silent(reader)
+            assert await gets_no_response(reader)
             replicated[0].complete(b"first")
             assert [await read_response(reader) for _ in range(3)] == [(1, b"first"), (2, b"second"), (3, b"at once")]
             replicated[2].complete(b"fourth")
@@ -214,7 +214,7 @@ class TestPipelinedProduceRequests:
             await wait_until(lambda: bool(harness.dispatcher.replicated))
             writer.write(request(1, 2, b"metadata"))
             writer.write(request(0, 3, b"at once"))
-            assert await is_silent(reader)
+            assert await gets_no_response(reader)
             assert harness.dispatcher.seen == [1]
             harness.dispatcher.replicated[0].complete(b"first")
             responses = [await read_response(reader) for _ in range(3)]
@@ -229,7 +229,7 @@ class TestPipelinedProduceRequests:
             writer.write(request(8, 1) + request(8, 2) + request(0, 3) + request(8, 4))
             replicated = harness.dispatcher.replicated
             await wait_until(lambda: len(replicated) == 2)
-            assert await is_silent(reader)
+            assert await gets_no_response(reader)
             assert harness.dispatcher.seen == [1, 2]
             for number in range(4):
                 await wait_until(lambda number=number: len(replicated) > number)  # type: ignore[misc]
@@ -247,7 +247,7 @@ class TestPipelinedProduceRequests:
                 writer.write(request(0, number))
             replicated = harness.dispatcher.replicated
             await wait_until(lambda: len(replicated) == PENDING_RESPONSES_MAX)
-            assert await is_silent(reader)
+            assert await gets_no_response(reader)
             assert len(replicated) == PENDING_RESPONSES_MAX
             for one in list(replicated):
                 one.complete(b"")
@@ -266,7 +266,7 @@ class TestPipelinedProduceRequests:
             writer.write_eof()
             replicated = harness.dispatcher.replicated
             await wait_until(lambda: len(replicated) == 1)
-            assert await is_silent(reader)
+            assert await gets_no_response(reader)
             replicated[0].complete(b"late")
             assert await read_response(reader) == (1, b"late")
             assert await reader.read() == b""
@@ -379,7 +379,7 @@ async def exchange(link: tuple[asyncio.StreamReader, asyncio.StreamWriter], corr
     return (await read_response(link[0]))[0]
 
 
-async def is_silent(reader: asyncio.StreamReader) -> bool:
+async def gets_no_response(reader: asyncio.StreamReader) -> bool:
     """No response, and the connection stays open."""
     try:
         async with asyncio.timeout(0.1):
@@ -398,10 +398,10 @@ def test_connection_above_max_connections_waits(run: Callable[[Scenario], None])
         first, second = await harness.connect(), await harness.connect()
         for reader, writer in (first, second):
             writer.write(request(1, 7))
-            assert await is_silent(reader)
+            assert await gets_no_response(reader)
         opened[0][1].close()
         assert (await read_response(first[0]))[0] == 7
-        assert await is_silent(second[0])
+        assert await gets_no_response(second[0])
         # Open connections are served as before.
         assert await exchange(opened[1], 8) == 8
         for _, writer in (*opened, first, second):

@@ -54,7 +54,7 @@ class Controller:
         self.peers.append(Peer("localhost", self.listener.port, client_id="test", **options))
         return self.peers[-1]
 
-    async def heard_connection(self, peer: Peer) -> ConnectionPort:
+    async def heartbeat_connection(self, peer: Peer) -> ConnectionPort:
         """The connection of a heartbeat, as the handler received it."""
         await peer.request(HEARTBEAT, heartbeat, timeout_seconds=5)
         return self.node.heartbeats[-1][2]
@@ -64,12 +64,12 @@ def test_heartbeat_over_sockets(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             peer = controller.peer()
-            connection = await controller.heard_connection(peer)
+            connection = await controller.heartbeat_connection(peer)
             assert controller.node.heartbeats == [(1, 2, connection)]
             assert peer.served.keys() == CONTROLLER_APIS.keys()
             assert peer.supported_features["kraft.version"] == (0, 1)
-            assert await controller.heard_connection(peer) is connection
-            assert await controller.heard_connection(controller.peer()) is not connection
+            assert await controller.heartbeat_connection(peer) is connection
+            assert await controller.heartbeat_connection(controller.peer()) is not connection
 
     play(scenario)
 
@@ -90,7 +90,7 @@ def test_close_of_a_broker_connection_is_reported_once(play: Play, way: str) -> 
             peer = controller.peer()
             listener = CloseListener()
             for _ in range(3):
-                connection = await controller.heard_connection(peer)
+                connection = await controller.heartbeat_connection(peer)
                 connection.on_close(listener.once)
             if way == "close":
                 assert peer._link is not None and peer._link._transport is not None
@@ -115,7 +115,7 @@ def test_connection_closed_by_this_node_is_marked(play: Play, way: str) -> None:
         async with Controller() as controller:
             peer = controller.peer()
             listener = CloseListener()
-            connection = await controller.heard_connection(peer)
+            connection = await controller.heartbeat_connection(peer)
             connection.on_close(listener.once)
             (client,) = controller.limits.connections()
             if way == "idle":
@@ -134,10 +134,10 @@ def test_connection_closed_by_this_node_is_marked(play: Play, way: str) -> None:
 def test_disconnect_while_a_heartbeat_is_pending(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
-            may_answer = asyncio.Event()
+            may_respond = asyncio.Event()
 
             async def handle(request: Message, messages: Schema, execute: Execute, _: BuildErrorResponse) -> Message:
-                await may_answer.wait()
+                await may_respond.wait()
                 return AcceptingCommands().run(partial(execute, request, messages))
 
             controller.node.controller.handle = handle  # type: ignore[method-assign]
@@ -151,7 +151,7 @@ def test_disconnect_while_a_heartbeat_is_pending(play: Play) -> None:
             with pytest.raises(Disconnected):
                 await pending
             await asyncio.sleep(0.05)
-            may_answer.set()
+            may_respond.set()
             while not controller.node.heartbeats:
                 await asyncio.sleep(0.01)
             # The close is reported although the listener was added after it.

@@ -454,11 +454,11 @@ def test_connection_closed_before_it_is_ready(play: Play) -> None:
             with pytest.raises(Disconnected, match="the node closed the connection"):
                 await peer.connect()
 
-            def answer_and_break(one: Node, version: int, correlation_id: int) -> None:
+            def respond_and_disconnect(one: Node, version: int, correlation_id: int) -> None:
                 body = struct.pack(">i", correlation_id) + versions_response(version, ((HEARTBEAT, 0, 1),))
                 one.transport.write(frame_of(body) + frame_of(struct.pack(">i", 77)))
 
-            node.on_versions = answer_and_break
+            node.on_versions = respond_and_disconnect
             with pytest.raises(Disconnected):
                 await send_heartbeat(peer)
             assert not peer.is_connected

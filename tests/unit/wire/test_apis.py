@@ -115,7 +115,7 @@ def test_the_scan_ignores_other_numbers(source: str) -> None:
     assert not list(bare_api_numbers(source))
 
 
-REQUESTING = {"schema", "ask", "request", "send_to_any", "send_to_broker", "send_to_controller"}
+REQUESTING = {"schema", "request", "send_to_any", "send_to_broker", "send_to_controller"}
 NAMES = {key.name: int(key) for key in ApiKey}
 
 

@@ -68,7 +68,7 @@ def request_by_kio(version: int, **fields: object) -> tuple[bytes, object]:
         "group_id": "copiers",
         "generation_id_or_member_epoch": 7,
         "member_id": "copier-ä",
-        "topics": [asked_topic()],
+        "topics": [request_topic()],
         **fields,
     }
     frame = encode_request(Api.OFFSET_COMMIT, version, 5, request)[4:]
@@ -76,7 +76,7 @@ def request_by_kio(version: int, **fields: object) -> tuple[bytes, object]:
     return frame[body:], schema(8, version).read_request(frame, body)[0]
 
 
-def asked_topic(partitions: int = 2, metadata: str | None = "so far") -> dict[str, object]:
+def request_topic(partitions: int = 2, metadata: str | None = "so far") -> dict[str, object]:
     offsets = [
         {
             "partition_index": index,
@@ -96,7 +96,7 @@ def asked_topic(partitions: int = 2, metadata: str | None = "so far") -> dict[st
         {},
         {"group_instance_id": "copier-1", "generation_id_or_member_epoch": -1, "member_id": ""},
         {"topics": []},
-        {"topics": [asked_topic(0), asked_topic(126, None), asked_topic(1, "")]},
+        {"topics": [request_topic(0), request_topic(126, None), request_topic(1, "")]},
         {"group_id": "g" * 126},
     ],
     ids=["usual", "static", "no topics", "many", "long name"],
@@ -125,8 +125,8 @@ def test_unusual_offset_commit_requests_are_left_to_kio(version: int) -> None:
         assert read_plain(body[:size], 0, version) is None, size
     for fields in (
         {"group_id": "g" * 127},
-        {"topics": [asked_topic(127)]},
-        {"topics": [asked_topic(126, "m" * 120)] * 3},
+        {"topics": [request_topic(127)]},
+        {"topics": [request_topic(126, "m" * 120)] * 3},
     ):
         assert read_plain(request_by_kio(version, **fields)[0], 0, version) is None
     assert read_plain(body.replace(b"copiers", b"copier\xff"), 0, version) is None

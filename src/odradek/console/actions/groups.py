@@ -19,7 +19,7 @@ from odradek.client.offset_reset import (
     to_time,
 )
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.actions.entered import point_in_time, whole_number
+from odradek.console.actions.form_values import point_in_time, whole_number
 from odradek.console.readings.table import Column, Row, counted, inert
 
 WISHES = {

@@ -33,7 +33,7 @@ class FileForm(StrEnum):
 class Exported:
     data: bytes
     count: int
-    was_cut_short: bool
+    has_reached_limit: bool
     """The export reached its limit before the end."""
 
 
@@ -52,7 +52,9 @@ def export_messages(
                 writer.add(item)
         for one in [one for one, at in consumer.positions.items() if at >= ends[one]]:
             consumer.drop(one)
-    return Exported(data=writer.data(), count=writer.count, was_cut_short=writer.is_full or bool(consumer.positions))
+    return Exported(
+        data=writer.data(), count=writer.count, has_reached_limit=writer.is_full or bool(consumer.positions)
+    )
 
 
 class _Writer:

@@ -68,7 +68,7 @@ class Wanted:
     expression: str = ""
 
     @property
-    def is_choosy(self) -> bool:
+    def has_filter(self) -> bool:
         return bool(self.search or self.expression)
 
 
@@ -79,7 +79,7 @@ class Found:
     positions: Positions
     """Positions at which the next query resumes."""
     is_at_end: bool
-    was_cut_short: bool
+    has_reached_limit: bool
     """The query reached its limit before the end."""
 
 
@@ -121,7 +121,7 @@ def find_messages(
         scanned=scanned,
         positions=reached,
         is_at_end=all(at >= ends.get(one, 0) for one, at in reached.items()),
-        was_cut_short=bool(consumer.positions) and (scanned >= SCANNED_MAX or clock() >= deadline),
+        has_reached_limit=bool(consumer.positions) and (scanned >= SCANNED_MAX or clock() >= deadline),
     )
 
 
@@ -172,7 +172,7 @@ def start_of(admin: Admin, wanted: Wanted, ends: Positions) -> dict[TopicPartiti
             found = admin.offsets(dict.fromkeys(ends, wanted.at))
             return {one: found[one] if found[one] >= 0 else ends[one] for one in ends}
     # A filtered search for the newest records reads back more than one page.
-    back = SCANNED_MAX // len(ends) if wanted.is_choosy else PAGE_MESSAGES
+    back = SCANNED_MAX // len(ends) if wanted.has_filter else PAGE_MESSAGES
     return {one: max(earliest[one], ends[one] - back) for one in ends}
 
 

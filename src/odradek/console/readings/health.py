@@ -10,7 +10,7 @@ from odradek.console.readings.table import Tone, counted, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ailing:
+class PartitionProblems:
     """Unhealthy partitions; each set is a subset of the next."""
 
     offline: tuple[TopicPartition, ...]
@@ -24,7 +24,7 @@ class Health:
     sentence: str
 
 
-def ailing_of(snapshot: ClusterSnapshot) -> Ailing:
+def partition_problems(snapshot: ClusterSnapshot) -> PartitionProblems:
     offline, under_min, under = [], [], []
     for name, layout in sorted(snapshot.partitions.items()):
         if len(layout.isr) >= len(layout.replicas) and layout.leader >= 0:
@@ -34,25 +34,27 @@ def ailing_of(snapshot: ClusterSnapshot) -> Ailing:
             offline.append(name)
         if len(layout.isr) < snapshot.needed_in_sync(name.topic, layout) or layout.leader < 0:
             under_min.append(name)
-    return Ailing(offline=tuple(offline), under_min_isr=tuple(under_min), under_replicated=tuple(under))
+    return PartitionProblems(offline=tuple(offline), under_min_isr=tuple(under_min), under_replicated=tuple(under))
 
 
 def health_of(snapshot: ClusterSnapshot) -> Health:
-    ailing = ailing_of(snapshot)
-    reason = _reason(snapshot, ailing.under_replicated)
+    problems = partition_problems(snapshot)
+    reason = _reason(snapshot, problems.under_replicated)
     if snapshot.quorum is not None and snapshot.quorum.leader_id < 0:
         return Health(tone=Tone.BAD, sentence="No active controller: metadata cannot be changed.")
-    if ailing.offline:
-        what = f"{counted(len(ailing.offline), 'partition')} cannot be read or written ({listed(ailing.offline, 3)})"
+    if problems.offline:
+        what = (
+            f"{counted(len(problems.offline), 'partition')} cannot be read or written ({listed(problems.offline, 3)})"
+        )
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
-    if ailing.under_min_isr:
-        names = listed(ailing.under_min_isr, 3)
-        refusing = counted(len(ailing.under_min_isr), "partition rejects", "partitions reject")
+    if problems.under_min_isr:
+        names = listed(problems.under_min_isr, 3)
+        refusing = counted(len(problems.under_min_isr), "partition rejects", "partitions reject")
         what = f"{refusing} writes with acks=all, being below min.insync.replicas ({names})"
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
-    if ailing.under_replicated:
-        names = listed(ailing.under_replicated, 3)
-        missing = counted(len(ailing.under_replicated), "partition is", "partitions are")
+    if problems.under_replicated:
+        names = listed(problems.under_replicated, 3)
+        missing = counted(len(problems.under_replicated), "partition is", "partitions are")
         return Health(
             tone=Tone.WARNING, sentence=f"All partitions are online, but {missing} under-replicated ({names}){reason}."
         )

@@ -61,8 +61,8 @@ def found_sentence(found: Found, wanted: Wanted) -> str:
         begun = f"No message contains {inert(wanted.search)!r}"
     else:
         begun = "No messages"
-    line = f"{begun}, {scanned}" if wanted.is_choosy else begun
-    if found.was_cut_short:
+    line = f"{begun}, {scanned}" if wanted.has_filter else begun
+    if found.has_reached_limit:
         return f"{line}; more messages follow: press Next."
     return f"{line}; end of the log." if found.is_at_end and len(found.messages) < PAGE_MESSAGES else f"{line}."
 
@@ -81,8 +81,10 @@ def in_a_cell(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode
     else:
         # Four bytes make one character at most.
         shown = neutralise(excerpt.data[: 4 * _CELL_CHARACTERS].decode(errors="backslashreplace"))[:_CELL_CHARACTERS]
-    is_cut = excerpt.size * 2 > len(shown) if view is View.HEX else excerpt.size > len(shown.encode())
-    return f"{shown} … ({format_bytes(excerpt.size)})" if is_cut and excerpt.size > _CELL_CHARACTERS // 2 else shown
+    is_truncated = excerpt.size * 2 > len(shown) if view is View.HEX else excerpt.size > len(shown.encode())
+    return (
+        f"{shown} … ({format_bytes(excerpt.size)})" if is_truncated and excerpt.size > _CELL_CHARACTERS // 2 else shown
+    )
 
 
 def in_full(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] = _NO_DECODERS) -> str:

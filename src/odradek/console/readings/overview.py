@@ -1,7 +1,7 @@
 """Rows for the overview: cluster figures with links to details."""
 
 from odradek.client.traffic import Rates
-from odradek.console.readings.health import ailing_of
+from odradek.console.readings.health import partition_problems
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to, listed
 from odradek.text.amounts import format_bytes
@@ -10,7 +10,7 @@ COLUMNS = (Column("what", "Metric"), Column("value", "Value"), Column("detail", 
 
 
 def overview_rows(snapshot: ClusterSnapshot) -> list[Row]:
-    ailing = ailing_of(snapshot)
+    problems = partition_problems(snapshot)
     rates = sum((rate for held in snapshot.traffic.rates.values() for rate in held.values()), start=Rates())
     stored = [size for held in snapshot.sizes.values() for size in held.values()]
     online = len(snapshot.members) - len(snapshot.down)
@@ -20,13 +20,18 @@ def overview_rows(snapshot: ClusterSnapshot) -> list[Row]:
         _row("controller", "Active controller", *_controller(snapshot), link_to("quorum")),
         _row("topics", "Topics", f"{len(snapshot.topics):,}", _internal(snapshot), link_to("topics")),
         _row("partitions", "Partitions", f"{len(snapshot.partitions):,}", "", link_to("partitions")),
-        _row("offline", "Offline partitions", *_ailing(ailing.offline), is_bad=bool(ailing.offline)),
-        _row("min-isr", "Below min.insync.replicas", *_ailing(ailing.under_min_isr), is_bad=bool(ailing.under_min_isr)),
+        _row("offline", "Offline partitions", *_count_and_names(problems.offline), is_bad=bool(problems.offline)),
+        _row(
+            "min-isr",
+            "Below min.insync.replicas",
+            *_count_and_names(problems.under_min_isr),
+            is_bad=bool(problems.under_min_isr),
+        ),
         _row(
             "under-replicated",
             "Under-replicated partitions",
-            *_ailing(ailing.under_replicated),
-            is_bad=bool(ailing.under_replicated),
+            *_count_and_names(problems.under_replicated),
+            is_bad=bool(problems.under_replicated),
         ),
         _row("moves", "Partitions being reassigned", f"{len(snapshot.reassignments):,}", "", link_to("reassignments")),
         _row("stored", "Stored, including replicas", format_bytes(sum(stored)), _unknown_disks(snapshot)),
@@ -59,7 +64,7 @@ def _internal(snapshot: ClusterSnapshot) -> str:
     return f"{internal} internal" if internal else ""
 
 
-def _ailing(partitions: tuple[object, ...]) -> tuple[str, str]:
+def _count_and_names(partitions: tuple[object, ...]) -> tuple[str, str]:
     return f"{len(partitions):,}", listed(partitions, 3)
 
 

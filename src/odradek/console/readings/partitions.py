@@ -62,14 +62,14 @@ def map_page(
     snapshot: ClusterSnapshot,
     *,
     search: str,
-    only_ailing: bool,
+    only_problems: bool,
     page: int,
     order: Order = Order.NAME,
     near: ReplicaStates = UNKNOWN,
 ) -> Page[Row]:
     """`near` is the state of the displayed replicas, which loads after the rest."""
     heat = heat_of(snapshot)
-    part = shown_partitions(snapshot, heat, search=search, only_ailing=only_ailing, page=page, order=order)
+    part = shown_partitions(snapshot, heat, search=search, only_problems=only_problems, page=page, order=order)
     reassigning = {reassignment.partition: reassignment for reassignment in snapshot.reassignments}
     columns = map_columns(snapshot)[2:-1]
     rows = [_row(snapshot, heat, near, name, layout, reassigning.get(name), columns) for name, layout in part.items]
@@ -77,20 +77,20 @@ def map_page(
 
 
 def shown_partitions(
-    snapshot: ClusterSnapshot, heat: Heat, *, search: str, only_ailing: bool, page: int, order: Order
+    snapshot: ClusterSnapshot, heat: Heat, *, search: str, only_problems: bool, page: int, order: Order
 ) -> Page[tuple[TopicPartition, PartitionLayout]]:
     wanted = search.strip().lower()
     found = [
         (name, layout)
         for name, layout in sorted(snapshot.partitions.items())
-        if wanted in name.topic.lower() and (not only_ailing or is_ailing(layout))
+        if wanted in name.topic.lower() and (not only_problems or has_problem(layout))
     ]
     if order is Order.HEAT:
         found.sort(key=lambda item: (-heat.written.get(item[0], 0.0), item[0]))
     return page_of(found, page)
 
 
-def is_ailing(layout: PartitionLayout) -> bool:
+def has_problem(layout: PartitionLayout) -> bool:
     """Returns whether a replica is out of sync or the leader is not the preferred one."""
     return layout.leader != layout.replicas[0] or len(layout.isr) < len(layout.replicas)
 

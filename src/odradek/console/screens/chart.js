@@ -1,4 +1,4 @@
-// Lines over time. Told apart by colours that everybody can tell apart, and by their strokes; values are text beside it.
+// Lines over time, distinguished by colour-blind-safe colours and by stroke; the values are shown as text beside them.
 export default {
   props: { chart: Object, title: String },
   template: `

@@ -1,4 +1,4 @@
-// A labelled control that keeps what is typed by itself: a page that is drawn anew in the meantime does not take it away.
+// A labelled control that keeps the typed value itself, so that redrawing the page does not remove it.
 export default {
   props: { kind: String, label: String, value: [String, Boolean], options: Array, hint: String, lines: Number },
   emits: ["entered"],

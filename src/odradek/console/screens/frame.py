@@ -73,12 +73,12 @@ class Frame:
             Text(sentence, "div")
             button("Dismiss", self._message.clear, kind="o-small o-plain")
 
-    async def query(self, question: Awaitable[T], *, is_repeated: bool = False) -> T | None:
+    async def query(self, awaitable: Awaitable[T], *, is_repeated: bool = False) -> T | None:
         """Returns None and shows the reason if the query fails. A repeated query shows the same reason only once, so
         that it does not hide other messages.
         """
         try:
-            result = await question
+            result = await awaitable
         except EXPECTED as error:
             reason = self.console.explain(error)
             if not (is_repeated and reason == self._reason):

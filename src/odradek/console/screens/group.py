@@ -58,8 +58,8 @@ class _Group:
         # Rates over several samples are steadier than between two samples.
         before = self._samples[0] if self._samples else None
         query = self._frame.console.gateway.query
-        question = query(lambda cluster: describe_group(cluster, self._group, before))
-        detail = await self._frame.query(question, is_repeated=True)
+        request = query(lambda cluster: describe_group(cluster, self._group, before))
+        detail = await self._frame.query(request, is_repeated=True)
         if detail is None:
             self._heading.say("Currently unavailable.")
             return

@@ -27,7 +27,7 @@ class _Groups:
         self._frame = frame
         self._search = frame.query_params.get("search", "")
         self._page = frame.number("page", 1)
-        self._listings: list[GroupListing] = frame.console.groups.lately or []
+        self._listings: list[GroupListing] = frame.console.groups.recent or []
         self._summaries: dict[str, GroupSummary] = {}
         with ui.element("div").classes("o-bar"):
             text_field("Search groups", self._search, on_change=self._on_search, hint="part of the name")

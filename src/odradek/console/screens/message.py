@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from nicegui import ui
 
 from odradek.console.actions.action import Action
-from odradek.console.actions.entered import optional_number, pairs
+from odradek.console.actions.form_values import optional_number, pairs
 from odradek.console.actions.messages import Form, ProduceMessage, ResendMessage, bytes_of
 from odradek.console.queries.messages import Message, whole_record
 from odradek.console.readings.messages import View, heading_of, in_full

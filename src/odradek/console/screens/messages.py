@@ -8,7 +8,7 @@ from nicegui import ui
 from starlette.requests import Request
 
 from odradek.console.actions.action import Refused
-from odradek.console.actions.entered import optional_number, point_in_time, whole_number
+from odradek.console.actions.form_values import optional_number, point_in_time, whole_number
 from odradek.console.console import Console
 from odradek.console.queries import messages as queries
 from odradek.console.queries.export import FileForm, export_messages
@@ -57,7 +57,7 @@ class _Messages:
         self._table = RowsTable("Messages", reading.COLUMNS, empty="No messages loaded.", on_act=self._act)
         self._sentence = Text(classes="o-faint")
         with ui.element("div").classes("o-bar"):
-            self._next = button("Next", self._go_on)
+            self._next = button("Next", self._read_next)
         enable(self._next, False)
         ui.timer(0, self._search, once=True)
         self._timer = ui.timer(_TAIL_EVERY_S, self._follow, active=False)
@@ -119,7 +119,7 @@ class _Messages:
     async def _search(self) -> None:
         await self._read(None)
 
-    async def _go_on(self) -> None:
+    async def _read_next(self) -> None:
         await self._read(self._resume)
 
     async def _read(self, resume: Positions | None) -> None:
@@ -193,8 +193,8 @@ class _Messages:
             # The user is still typing the query.
             wanted = self._tailed
         query = self._frame.console.gateway.query
-        question = query(lambda cluster: queries.follow(cluster, positions, wanted))
-        arrived = await self._frame.query(question, is_repeated=True)
+        request = query(lambda cluster: queries.follow(cluster, positions, wanted))
+        arrived = await self._frame.query(request, is_repeated=True)
         if arrived is None or self._tail is None:
             return
         messages, self._tail, left_out = arrived
@@ -223,7 +223,9 @@ class _Messages:
         if found is None:
             self._sentence.say("")
             return
-        more = "; the file reached its size limit: export the rest from a later offset" if found.was_cut_short else ""
+        more = (
+            "; the file reached its size limit: export the rest from a later offset" if found.has_reached_limit else ""
+        )
         self._sentence.say(f"{counted(found.count, 'message')} exported{more}.")
         ui.download.content(found.data, f"{self._topic}.{form}")
 

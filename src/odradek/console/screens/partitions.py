@@ -8,7 +8,7 @@ from starlette.requests import Request
 from odradek.base.ids import TopicPartition
 from odradek.client.reassignment_plan import Purpose
 from odradek.console.actions.action import Refused
-from odradek.console.actions.entered import broker_ids, optional_number
+from odradek.console.actions.form_values import broker_ids, optional_number
 from odradek.console.actions.reassignments import CancelReassignments, ElectLeaders, ReassignPartitions
 from odradek.console.console import Console
 from odradek.console.queries.partitions import states_of_replicas
@@ -35,7 +35,7 @@ class _Map:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._search = frame.query_params.get("search", "")
-        self._only_ailing = frame.query_params.get("ailing") == "True"
+        self._only_problems = frame.query_params.get("problems") == "True"
         self._page = frame.number("page", 1)
         given = frame.query_params.get("order", "")
         self._order = reading.Order(given) if given in _ORDERS else reading.Order.NAME
@@ -43,7 +43,11 @@ class _Map:
         with ui.element("div").classes("o-bar"):
             text_field("Search topics", self._search, on_change=self._on_search, hint="part of the name")
             choice("Sort by", {str(one): word for one, word in _ORDERS.items()}, self._order, on_change=self._on_order)
-            check("Only partitions with missing replicas", self._only_ailing, self._on_ailing)
+            check(
+                "Only partitions out of sync or without their preferred leader",
+                self._only_problems,
+                self._on_only_problems,
+            )
             ui.link("Reassignments", "/reassignments")
             if frame.may_change:
                 button("Elect preferred leaders", lambda: propose(frame, ElectLeaders(None)))
@@ -63,7 +67,7 @@ class _Map:
             page = reading.map_page(
                 snapshot,
                 search=self._search,
-                only_ailing=self._only_ailing,
+                only_problems=self._only_problems,
                 page=self._page,
                 order=self._order,
                 near=self._near,
@@ -76,7 +80,7 @@ class _Map:
         self._page = page
         self._frame.remember(
             search=self._search,
-            ailing=self._only_ailing,
+            problems=self._only_problems,
             order="" if self._order is reading.Order.NAME else self._order,
             page="" if page == 1 else page,
         )
@@ -91,14 +95,14 @@ class _Map:
             snapshot,
             heat_of(snapshot),
             search=self._search,
-            only_ailing=self._only_ailing,
+            only_problems=self._only_problems,
             page=self._page,
             order=self._order,
         )
         held = {name: layout.replicas for name, layout in page.items}
         query = self._frame.console.gateway.query
-        question = query(lambda cluster: states_of_replicas(cluster, held, snapshot.reachable))
-        found = await self._frame.query(question, is_repeated=True)
+        request = query(lambda cluster: states_of_replicas(cluster, held, snapshot.reachable))
+        found = await self._frame.query(request, is_repeated=True)
         if found is not None:
             self._near = found
             self._draw(self._frame.console.watch.snapshot)
@@ -111,8 +115,8 @@ class _Map:
         self._search = text
         self._turn(1)
 
-    def _on_ailing(self, wanted: bool) -> None:
-        self._only_ailing = wanted
+    def _on_only_problems(self, wanted: bool) -> None:
+        self._only_problems = wanted
         self._turn(1)
 
     async def _act(self, key: str, action: str) -> None:

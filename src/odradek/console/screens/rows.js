@@ -1,4 +1,4 @@
-// A table of plain text, links and buttons. Everything is interpolated, nothing is markup: what records hold stays text.
+// A table of plain text, links and buttons. Values are interpolated and never treated as markup.
 export default {
   props: { columns: Array, rows: Array, label: String, empty: String },
   template: `

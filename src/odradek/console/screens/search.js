@@ -1,4 +1,4 @@
-// "/" opens it wherever nobody is writing: words go to the server, arrows choose, Enter goes there.
+// "/" opens it unless an input has the focus: the text goes to the server, arrow keys select, Enter opens the hit.
 export default {
   props: { hits: Array, searched: String },
   emits: ["search"],

@@ -6,7 +6,7 @@ from nicegui import ui
 from starlette.requests import Request
 
 from odradek.client.layout import TopicLayout
-from odradek.console.actions.entered import optional_number, whole_number
+from odradek.console.actions.form_values import optional_number, whole_number
 from odradek.console.actions.reassignments import ChangeReplicas
 from odradek.console.actions.topics import AddPartitions, CloneTopic, DeleteTopic, PurgeTopic
 from odradek.console.console import Console

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from nicegui import ui
 from starlette.requests import Request
 
-from odradek.console.actions.entered import optional_number, pairs
+from odradek.console.actions.form_values import optional_number, pairs
 from odradek.console.actions.topics import CreateTopic, DeleteTopic
 from odradek.console.console import Console
 from odradek.console.queries.topics import TopicLags, lags_of_topics

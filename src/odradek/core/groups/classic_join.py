@@ -19,7 +19,7 @@ from odradek.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettin
 MEMBER_ID_REQUIRED_SINCE: Final = 4
 """Since this version a client joins with the id that its first join returned."""
 SKIP_ASSIGNMENT_SINCE: Final = 9
-"""Since this version the response can tell the leader to keep the assignment."""
+"""Since this version the response can instruct the leader to keep the assignment."""
 
 
 class ClassicJoin:

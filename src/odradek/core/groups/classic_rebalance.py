@@ -103,10 +103,10 @@ class ClassicRebalance:
         """Removes members that have not sent SyncGroup in time."""
         if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_sync:
             return
-        silent = sorted(group.pending_sync)
-        for member_id in silent:
+        expired = sorted(group.pending_sync)
+        for member_id in expired:
             self._forget(group, member_id)
-        self.prepare(group, f"Removing {', '.join(silent)} on pending sync request expiration", now_ms, result)
+        self.prepare(group, f"Removing {', '.join(expired)} on pending sync request expiration", now_ms, result)
 
     # ---- responses
 

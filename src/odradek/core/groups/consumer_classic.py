@@ -1,7 +1,7 @@
 """Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 They have no leader and do not wait for each other: a join reconciles a member with the target assignment, and a sync
-returns its partitions. A heartbeat tells it to rejoin when it has to revoke partitions or can get new ones.
+returns its partitions. A heartbeat response requires it to rejoin when it has to revoke partitions or can get new ones.
 """
 
 from collections.abc import Callable

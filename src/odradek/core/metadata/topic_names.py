@@ -28,5 +28,5 @@ def why_invalid(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str | None:
-    """Names with the same key must not exist together: metrics cannot tell their '.' from '_'. None: never collides."""
+    """Names with the same key must not coexist: metrics cannot distinguish '.' from '_'. None: never collides."""
     return name.replace(".", "_") if "." in name or "_" in name else None

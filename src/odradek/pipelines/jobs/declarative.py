@@ -52,7 +52,7 @@ def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) ->
         session = stack.enter_context(_session(spec.name, spark, state))
         for message in _update(session, spec, file, dry=dry):
             if format is OutputFormat.JSON:
-                print_json({"event": "told", "message": message})
+                print_json({"event": "progress", "message": message})
             else:
                 say(message)
     if format is OutputFormat.JSON:

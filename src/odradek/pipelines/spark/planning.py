@@ -59,13 +59,13 @@ def split_ranges(
 def _split(whole: OffsetRange, pieces: int, better: Sequence[int]) -> list[OffsetRange]:
     pieces = min(pieces, whole.size)
     near = whole.size // pieces // _NEAR_SHARE
-    cuts = [whole.start]
+    bounds = [whole.start]
     for number in range(1, pieces):
         even = whole.start + whole.size * number // pieces
         best = min(better, key=lambda edge: abs(edge - even), default=even)
-        cuts.append(best if abs(best - even) <= near else even)
-    cuts.append(whole.end)
-    return [whole._replace(start=start, end=end) for start, end in pairwise(cuts)]
+        bounds.append(best if abs(best - even) <= near else even)
+    bounds.append(whole.end)
+    return [whole._replace(start=start, end=end) for start, end in pairwise(bounds)]
 
 
 def limit_offsets(starts: Mapping[P, int], ends: Mapping[P, int], offsets_max: int) -> dict[P, int]:

@@ -65,7 +65,7 @@ def _write_nodes(schema: Schema, response: DescribeQuorumResponse) -> tuple[Mess
 def _unknown_partitions(schema: Schema, topics: Iterable[Message]) -> RefusedRequest:
     """An error for each partition of the request."""
     error = ErrorCode.unknown_topic_or_partition
-    answers = tuple(
+    topic_data = tuple(
         schema.new(
             "TopicData",
             topic_name=topic.topic_name,
@@ -76,7 +76,7 @@ def _unknown_partitions(schema: Schema, topics: Iterable[Message]) -> RefusedReq
         )
         for topic in topics
     )
-    return RefusedRequest(error, _response(schema, answers))
+    return RefusedRequest(error, _response(schema, topic_data))
 
 
 def _empty_partition(error: ErrorCode) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Fetch of the metadata log.
 
-A Fetch names the log by its topic id, so versions before 13 cannot ask for it: Kafka's controllers refuse them too.
+A Fetch names the log by its topic id, so versions before 13 cannot request it: Kafka's controllers reject them too.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """FetchSnapshot: a snapshot of the metadata log in pieces.
 
-Kafka 4.3.1 fails to write its own refusals (they have no records, and it does not expect that), and answers
-UNKNOWN_SERVER_ERROR in their place. Here they are written as they are meant, and as Kafka reads them.
+Kafka 4.3.1 fails to write its own error responses, because they have no records, and responds with
+UNKNOWN_SERVER_ERROR instead. Odradek writes them in the form that Kafka reads.
 """
 
 from dataclasses import replace

@@ -18,11 +18,11 @@ NAME = TopicPartition("t", 0)
 
 
 class Ending(HostedTransactions):
-    """Of an end that takes so many questions."""
+    """A transaction that ends after a number of requests."""
 
-    def __init__(self, questions: int) -> None:
+    def __init__(self, requests: int) -> None:
         super().__init__()
-        self.left = questions
+        self.left = requests
 
     async def add_or_verify_partitions(self, *_: Any, **__: Any) -> dict[TopicPartition, ErrorCode]:
         self.left -= 1
@@ -36,10 +36,10 @@ class StoppedClock(SystemClock):
         return 1.0
 
 
-def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, questions: int) -> list[float]:
+def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, requests: int) -> list[float]:
     broker = FakeBroker(directory)
     broker.add_topic("t", 1)
-    broker.transactions = Ending(questions)
+    broker.transactions = Ending(requests)
     broker.clock = StoppedClock()
     pauses: list[float] = []
 

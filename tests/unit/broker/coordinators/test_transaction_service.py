@@ -45,7 +45,7 @@ class _Image:
 def _respond_in_order(scripted: ScriptedNode, node: Node, correlation_id: int) -> None:
     """Like a broker: a request that waits blocks the later requests of its connection."""
     if scripted.received_requests[-1][0] == MARKERS:
-        node.received = _Deaf()
+        node.received = _Unread()
         return
     messages = schema(ADD_PARTITIONS, 5)
     results = messages.new(
@@ -73,8 +73,8 @@ def _respond_in_order(scripted: ScriptedNode, node: Node, correlation_id: int) -
     node.send_response(correlation_id, b"\0" + messages.write(response))
 
 
-class _Deaf(bytearray):
-    def __iadd__(self, _: Any) -> "_Deaf":
+class _Unread(bytearray):
+    def __iadd__(self, _: Any) -> "_Unread":
         return self
 
 

@@ -87,7 +87,7 @@ class Stage:
         self.directory = directory
         self.threads = HeldThreads()
         self.leader = Leader()
-        self.cuts: list[tuple[TopicPartition, int]] = []
+        self.truncations: list[tuple[TopicPartition, int]] = []
         # Each connection is a new object with the same behaviour.
         monkeypatch.setattr(replica_fetcher, "Peer", lambda *_, **__: _Link(self.leader))
         self.fetcher = ReplicaFetcher(
@@ -102,7 +102,7 @@ class Stage:
         )
 
     async def _on_truncation(self, partition: Partition, offset: int) -> None:
-        self.cuts.append((partition.name, offset))
+        self.truncations.append((partition.name, offset))
 
     def partition(self, index: int, **config: str) -> Partition:
         """A follower with one record of an earlier leader."""
@@ -224,7 +224,7 @@ def test_truncation_is_reported_before_the_next_append(tmp_path: Path, monkeypat
         )
         await stage.next_request()
         assert partition.log.log_end_offset == 0
-        assert stage.cuts == [(partition.name, 0)]
+        assert stage.truncations == [(partition.name, 0)]
         await stage.fetcher.stop()
 
     asyncio.run(scenario())

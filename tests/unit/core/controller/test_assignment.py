@@ -1,4 +1,4 @@
-"""The way of a partition from some brokers to others. Names of cases: what the ISR is, and who has to wait for whom."""
+"""Reassignment of a partition. Cases are named by the ISR and by the replicas that must catch up first."""
 
 import pytest
 from hypothesis import given

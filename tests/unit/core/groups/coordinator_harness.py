@@ -107,7 +107,7 @@ class CoordinatorHarness:
         self.log.append((producer_id, commits))
         self._pending_writes.append((len(self.log), [], None))
 
-    # ---- what it does
+    # ---- results
 
     def take(self, result: CoordinatorResult) -> None:
         if result.records and self.failing is not None:
@@ -147,7 +147,7 @@ class CoordinatorHarness:
             assert token not in self.responses, f"{token} has two responses: {self.responses[token]}, {response}"
             self.responses[token] = response
 
-    def take_answers(self) -> Iterator[tuple[int, Response]]:
-        """Those given since the last time, forgotten then."""
+    def drain_responses(self) -> Iterator[tuple[int, Response]]:
+        """Returns the responses since the last call."""
         given, self.responses = self.responses, {}
         return iter(given.items())

@@ -201,34 +201,36 @@ def test_unreadable_assignments_prevent_an_upgrade(assignment: Callable[[], byte
 UNREADABLE = MemberProtocol("a", b"")
 
 
-def upgraded_with_one_who_hides(harness: CoordinatorHarness, **newcomers: object) -> tuple[JoinResponse, JoinResponse]:
-    """A classic member that prefers what is no consumer's protocol, in a group that had agreed on another's."""
+def upgraded_with_unreadable_member(
+    harness: CoordinatorHarness, **newcomers: object
+) -> tuple[JoinResponse, JoinResponse]:
+    """An upgraded group with a classic member whose preferred protocol has unreadable metadata."""
     protocol = ((UNREADABLE, *protocols("b")), protocols("b"))
     tokens = [harness.send(join(given_id(harness, protocols=one), protocols=one)) for one in protocol]
     harness.commit()
     harness.pass_time(2 * harness.settings.initial_rebalance_delay_ms)
-    hiding, other = (joined(harness, token) for token in tokens)
-    leader = hiding if hiding.leader == hiding.member_id else other
-    harness.execute(sync(leader, {one.member_id: write_assignment([("a", ())], 1) for one in (hiding, other)}))
+    unreadable, other = (joined(harness, token) for token in tokens)
+    leader = unreadable if unreadable.leader == unreadable.member_id else other
+    harness.execute(sync(leader, {one.member_id: write_assignment([("a", ())], 1) for one in (unreadable, other)}))
     assert newcomer(harness, **newcomers).join().error is ErrorCode.none
-    return hiding, other
+    return unreadable, other
 
 
 def test_sync_with_an_unreadable_subscription_is_rejected() -> None:
     harness = host_with()
     # An expression that is not resolved yet calls for no assignment: all are where they were.
-    hiding, _ = upgraded_with_one_who_hides(harness, topics=None, regex="a.*")
-    response = harness.execute(sync(hiding, protocol_type=None, protocol_name=None))
+    unreadable, _ = upgraded_with_unreadable_member(harness, topics=None, regex="a.*")
+    response = harness.execute(sync(unreadable, protocol_type=None, protocol_name=None))
     assert response == SyncResponse(ErrorCode.unknown_server_error)
 
 
 def test_group_that_cannot_downgrade_stays_a_consumer_group_when_a_session_expires() -> None:
     harness = host_with()
-    hiding, other = upgraded_with_one_who_hides(harness)
+    unreadable, other = upgraded_with_unreadable_member(harness)
     harness.execute(leave(other.member_id))
     for _ in range(10):
         harness.pass_time(5_000)
-        harness.execute(heartbeat(hiding))
+        harness.execute(heartbeat(unreadable))
     group = harness.coordinator.group(GROUP)
     assert isinstance(group, ConsumerGroup)
-    assert list(group.members) == [hiding.member_id]
+    assert list(group.members) == [unreadable.member_id]

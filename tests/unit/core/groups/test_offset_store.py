@@ -1,4 +1,4 @@
-"""What the store says is committed is what a store would say that has read only so much of the log."""
+"""The store returns the same committed offsets as a store that has replayed only the committed part of the log."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

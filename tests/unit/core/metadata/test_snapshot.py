@@ -87,7 +87,7 @@ def test_without_a_footer_it_is_not_whole() -> None:
         decode_snapshot(b"")
 
 
-def test_every_cut_and_every_flipped_bit_is_noticed() -> None:
+def test_every_truncation_and_every_flipped_bit_is_detected() -> None:
     data = snapshot_of(image_with(1), now_ms=2000)
     for length in range(len(data)):
         with pytest.raises((BrokenSnapshot, CorruptBatch)):

@@ -1,4 +1,4 @@
-"""Following: one Fetch at a time, after the sync, and never a cut below what is committed."""
+"""Followers send one Fetch at a time, after the sync, and never truncate committed records."""
 
 from dataclasses import replace
 

@@ -125,7 +125,7 @@ def test_diverging_fetcher_finds_the_common_prefix(steps: list[tuple[str, int, i
 
 
 def _is_possible(one: list[int], other: list[int]) -> bool:
-    """Whether both can be logs of one quorum: a record's epoch and offset tell all that is before it."""
+    """Whether both can be logs of one quorum: a record's epoch and offset determine all records before it."""
     return all(
         one[:end] == other[:end] for end in range(1, min(len(one), len(other)) + 1) if one[end - 1] == other[end - 1]
     ) and all(

@@ -117,8 +117,8 @@ class TransactionHarness:
             self.commit()
 
     def commit(self, error: ErrorCode | None = None) -> None:
-        parked, self._pending_writes = self._pending_writes, []
-        for written in parked:
+        pending, self._pending_writes = self._pending_writes, []
+        for written in pending:
             code = error or self.failing or ErrorCode.none
             self.take(self.coordinator.on_written(written, code, self.now_ms))
 

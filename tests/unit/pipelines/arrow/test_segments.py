@@ -142,7 +142,7 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(
     assert noticed > 100
 
 
-def test_a_log_that_was_cut(logs: Any) -> None:
+def test_a_truncated_log(logs: Any) -> None:
     whole = batch(0) + batch(10)
     for size in (len(whole) - 1, len(whole) - 120, len(batch(0)) + 30, len(batch(0)) + 5):
         logs.segment([whole[:size]])

@@ -281,7 +281,7 @@ class Spark:
                     tried.append(self.start(steps, rows))
             if len(reports) == PARTITIONS:
                 return reports
-            # A moment passes: the question is one that changes nothing.
+            # Let time pass with a request that changes nothing.
             try:
                 yield ReadState(SINK)
             except OutcomeUnknown:

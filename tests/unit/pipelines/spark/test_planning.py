@@ -1,4 +1,4 @@
-"""Offsets are cut into tasks and triggers without a gap, an overlap or a partition that waits for ever."""
+"""Offsets are split into tasks and triggers without gaps, overlaps or starved partitions."""
 
 from random import Random
 

@@ -276,11 +276,11 @@ def test_truncation_and_deletion_update_the_checkpoint(bench: Bench) -> None:
 def test_log_truncated_during_cleaning_is_clean_up_to_the_truncation(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
 
-    class Cut(FakePartition):
+    class TruncatedPartition(FakePartition):
         async def run_exclusively(self, work: Callable[[], T]) -> T:
             done = work()
             await bench.cleaner.on_truncation(self.log_dir, NAME, 3)
             return done
 
-    assert bench.clean([Cut(partition.box, partition.log_dir)]) is not None
+    assert bench.clean([TruncatedPartition(partition.box, partition.log_dir)]) is not None
     assert bench.checkpoint() == {NAME: 3}

@@ -192,12 +192,12 @@ def test_epoch_lookup_during_a_change(tmp_path: Path) -> None:
     entries = [EpochEntry(number, number * 10) for number in range(6)]
     epochs = LeaderEpochs(HostDisk(), str(tmp_path), list(entries))
 
-    class Asked(int):
+    class TruncatingEpoch(int):
         def __lt__(self, other: int) -> bool:
             epochs.truncate_from_start(45)
             return int(self) < other
 
-    assert epochs.end_offset_for(Asked(4), 60) == (4, 50)
+    assert epochs.end_offset_for(TruncatingEpoch(4), 60) == (4, 50)
 
 
 def test_epoch_change_during_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

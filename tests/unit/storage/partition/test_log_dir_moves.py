@@ -191,16 +191,16 @@ def test_synced_records_stay_synced_during_a_log_dir_move(tmp_path: Path) -> Non
 def test_cancelled_log_dir_move_deletes_the_future_log(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.append()
-        may_go_on = asyncio.Event()
+        may_continue = asyncio.Event()
 
         async def hold() -> None:
-            await may_go_on.wait()
+            await may_continue.wait()
 
         bench.before_assignment = hold
         await bench.log_dir_moves.start(bench.partition, bench.second)
         cancelling = asyncio.ensure_future(bench.log_dir_moves.cancel(NAME))
         await asyncio.sleep(0)
-        may_go_on.set()
+        may_continue.set()
         await cancelling
         assert bench.log_dir_moves.destination(NAME) is None
         assert bench.partition.log_dir == bench.first

@@ -224,13 +224,13 @@ def test_truncated_records_are_not_committed_for_the_next_leader(tmp_path: Path)
             fixture.append()
         state = follower_state(partition, 1)
         partition.become_follower(2, 1, state)
-        cut = asyncio.ensure_future(partition.truncate(1, 1, fully=False))
+        truncation = asyncio.ensure_future(partition.truncate(1, 1, fully=False))
         change = asyncio.ensure_future(
             partition.run_exclusively(
                 lambda: None, lambda _: partition.become_leader(1, 2, with_followers(fixture, 2, isr=(1, 2)))
             )
         )
-        assert await cut
+        assert await truncation
         await change
         assert (partition.high_watermark, state.high_watermark) == (1, 1)
         fixture.append()

@@ -31,7 +31,7 @@ class AbortTransactionRecord(MetadataRecord):
 
 @named_value
 class NoOpRecord(MetadataRecord):
-    """Advances the log end, so that brokers can tell an idle controller from an unresponsive one."""
+    """Advances the log end, so that brokers can distinguish an idle controller from an unresponsive one."""
 
     API_KEY: ClassVar[int] = 20
 

@@ -2,7 +2,7 @@
 
     make test-slow ARGS="tests/wire"
 
-Processes that tests start are stopped at random, as a busy machine stops them, mostly for a tenth of a second and now
+Processes that tests start are stopped at random, as on a busy computer, mostly for a tenth of a second and now
 and then for two; loops of nodes in threads of a test stall in the same way. Tests that watch for stalls are left out.
 """
 
@@ -61,7 +61,7 @@ async def _beside_stalls(work: Coroutine[Any, Any, Any]) -> Any:
 def pytest_configure(config: pytest.Config) -> None:
     asyncio.Runner.run = run_with_stalls  # type: ignore[method-assign]
     if not hasattr(config, "workerinput"):
-        command = [sys.executable, "-m", "tests.slow_machine", str(os.getpid())]
+        command = [sys.executable, "-m", "tests.slow_computer", str(os.getpid())]
         config.add_cleanup(subprocess.Popen(command).terminate)
 
 
