@@ -105,7 +105,7 @@ def test_ingest_and_load_are_exactly_once_if_killed(broker: NodeProcess, tmp_pat
         output, remarks = job.communicate(timeout=WAIT_S)
         assert job.returncode == 130, remarks
         assert json.loads(output.splitlines()[-1])["event"] == "stopped"
-        assert "stopping after this batch" in remarks and "Traceback" not in remarks
+        assert "Stopping after this batch" in remarks and "Traceback" not in remarks
 
     # There is nothing left to do, for which Spark is not even started.
     with commands.ingest() as job:

@@ -168,20 +168,20 @@ def test_catalog_errors_are_one_line(
 ) -> None:
     (free_port,) = free_ports(1)
     assert "does not respond" in refusal(tmp_path, f"http://127.0.0.1:{free_port}")
-    assert "check its address" in refusal(tmp_path, f"{front.address}/nowhere")
+    assert "Check its address" in refusal(tmp_path, f"{front.address}/nowhere")
     for address in ("https://ungeziefer@lake.example/", "https://lake.example/?token=ungeziefer"):
-        assert "must not contain a password" in (said := refusal(tmp_path, address)) and "ungeziefer" not in said
+        assert "must not contain a password" in (message := refusal(tmp_path, address)) and "ungeziefer" not in message
     monkeypatch.setenv(TOKEN_SETTING, "wrong-ungeziefer")
-    said = refusal(tmp_path, front.address)
-    assert "denied access" in said and "PYICEBERG_CATALOG__ODRADEK__TOKEN" in said and "***" in said
-    assert "ungeziefer" not in said
+    message = refusal(tmp_path, front.address)
+    assert "denied access" in message and "PYICEBERG_CATALOG__ODRADEK__TOKEN" in message and "***" in message
+    assert "ungeziefer" not in message
     monkeypatch.delenv(TOKEN_SETTING)
     assert "denied access" in refusal(tmp_path, front.address)
 
     front.credential = "clerk:samsa-in-bed"
     monkeypatch.setenv(CREDENTIAL_SETTING, "clerk:wrong-in-bed")
-    said = refusal(tmp_path, front.address)
-    assert "denied access" in said and "wrong-in-bed" not in said
+    message = refusal(tmp_path, front.address)
+    assert "denied access" in message and "wrong-in-bed" not in message
 
 
 def test_a_credential_is_exchanged_for_a_token(

@@ -122,7 +122,7 @@ def test_jobs_on_a_connect_server(
     cli.ok("job", "load", table, "orders-again", *remote)
     assert sorted(json.loads(value)["id"] for value in values(cli, "orders-again")) == list(range(300))
     refused = cli.error_line("job", "skew", "orders", "--conf", "spark.executor.memory=2g", *remote)
-    assert "--conf spark.executor.memory: it is the server's to set" in refused
+    assert "--conf spark.executor.memory: only the server can set this" in refused
 
 
 PIPELINE = """

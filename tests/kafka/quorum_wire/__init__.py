@@ -1,1 +1,1 @@
-"""What Apache Kafka's controllers say to each other, and to questions of ours, recorded."""
+"""Recorded messages between Apache Kafka's controllers, and their responses to test requests."""

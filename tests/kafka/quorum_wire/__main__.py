@@ -9,11 +9,11 @@ from odradek.base.ids import METADATA_TOPIC
 from odradek.core.metadata.snapshot import parse_file_name
 from odradek.wire.schemas import schema
 from tests.kafka.apache_kafka import kafka_libs
-from tests.kafka.quorum_wire import questions, recording
+from tests.kafka.quorum_wire import recording, requests
 from tests.kafka.quorum_wire.controllers import CLUSTER_ID, Controller
-from tests.kafka.quorum_wire.questions import NAMES, Quorum, all_questions
 from tests.kafka.quorum_wire.recording import Recorded
 from tests.kafka.quorum_wire.relay import Exchange
+from tests.kafka.quorum_wire.requests import NAMES, Quorum, all_requests
 from tests.raw_wire import CLIENT_ID, ConnectionClosed, RawConnection
 
 INITIAL_VOTERS = 3
@@ -30,9 +30,9 @@ PATIENCE_S = 60.0
 
 class Recorder:
     def __init__(self, directory: Path) -> None:
-        self._heard: list[Exchange] = []
+        self._exchanges: list[Exchange] = []
         libs = kafka_libs()
-        self.controllers = [Controller(libs, directory, node_id, self._heard.append) for node_id in (1, 2, 3, 4)]
+        self.controllers = [Controller(libs, directory, node_id, self._exchanges.append) for node_id in (1, 2, 3, 4)]
         first = self.controllers[:INITIAL_VOTERS]
         bootstrap = ",".join(f"127.0.0.1:{one.relay.port}" for one in first)
         for one in first:
@@ -48,12 +48,12 @@ class Recorder:
         leader = self._wait_for_voters(INITIAL_VOTERS + 1)
         leader.stop()
         leader = self._wait_for_voters(INITIAL_VOTERS + 1)
-        heard = self._heard_from_each_other()
+        between = self._between_controllers()
         follower = next(one for one in self.controllers[:INITIAL_VOTERS] if one is not leader and one.is_running)
-        every = self._asked(leader, "the leader")
+        every = self._send_all(leader, "the leader")
         newest = {api_key: max(one.version for one in every if one.api_key == api_key) for api_key in NAMES}
-        refused = [one for one in self._asked(follower, "a follower") if one.version == newest[one.api_key]]
-        return [*heard, *every, *refused]
+        refused = [one for one in self._send_all(follower, "a follower") if one.version == newest[one.api_key]]
+        return [*between, *every, *refused]
 
     def close(self) -> None:
         for one in self.controllers:
@@ -83,14 +83,14 @@ class Recorder:
             if not any((directory / f"{0:020}.log").exists() for directory in directories):
                 return
             time.sleep(0.5)
-        raise TimeoutError("no log was cut")
+        raise TimeoutError("no log was truncated")
 
-    # What was heard
+    # Recorded exchanges
 
-    def _heard_from_each_other(self) -> list[Recorded]:
+    def _between_controllers(self) -> list[Recorded]:
         """Of each kind of exchange the shortest."""
         kinds: dict[tuple[int, int, str], Recorded] = {}
-        for one in list(self._heard):
+        for one in list(self._exchanges):
             if one.client_id == CLIENT_ID or one.api_key not in NAMES:
                 continue
             title = f"between controllers: {_kind(one)}"
@@ -100,7 +100,7 @@ class Recorder:
                 kinds[key] = recorded
         return list(kinds.values())
 
-    def _asked(self, controller: Controller, role: str) -> list[Recorded]:
+    def _send_all(self, controller: Controller, role: str) -> list[Recorded]:
         partition = _describe(self._wait_for_voters(INITIAL_VOTERS + 1))
         snapshots = sorted(
             filter(None, (parse_file_name(path.name) for path in controller.metadata_directory.iterdir()))
@@ -114,13 +114,13 @@ class Recorder:
             snapshot=snapshots[-1] if snapshots else None,
         )
         recorded = []
-        for question in all_questions(quorum):
-            self._heard.clear()
+        for request in all_requests(quorum):
+            self._exchanges.clear()
             with RawConnection(controller.relay.port, timeout_s=10) as connection:
-                connection.send(question.api_key, question.version, question.fields)
+                connection.send(request.api_key, request.version, request.fields)
                 connection.receive()
-            one = next(one for one in self._heard if one.client_id == CLIENT_ID)
-            title = f"to {role}: {question.title}"
+            one = next(one for one in self._exchanges if one.client_id == CLIENT_ID)
+            title = f"to {role}: {request.title}"
             recorded.append(Recorded(one.api_key, one.version, title, one.request, one.response))
         return recorded
 
@@ -128,7 +128,7 @@ class Recorder:
 def _describe(controller: Controller) -> Any:
     try:
         with RawConnection(controller.relay.port, timeout_s=5) as connection:
-            return connection.request(questions.DESCRIBE, 2, DESCRIBE_QUORUM).topics[0].partitions[0]
+            return connection.request(requests.DESCRIBE, 2, DESCRIBE_QUORUM).topics[0].partitions[0]
     except (OSError, ConnectionClosed):
         return None
 
@@ -140,18 +140,18 @@ def _kind(one: Exchange) -> str:
     if response.error_code:
         return str(response.error_code.name)
     match one.api_key:
-        case questions.VOTE:
+        case requests.VOTE:
             partition = response.topics[0].partitions[0]
             is_granted = "granted" if partition.vote_granted else "not granted"
             kind = "pre-vote" if request.topics[0].partitions[0].pre_vote else "vote"
             return f"{kind}, {partition.error_code.name}, {is_granted}"
-        case questions.FETCH:
+        case requests.FETCH:
             partition = response.responses[0].partitions[0]
             records = "records" if partition.records else "no records"
             snapshot = ", a snapshot" if partition.snapshot_id.end_offset >= 0 else ""
             diverging = ", diverging" if partition.diverging_epoch.epoch >= 0 else ""
             return f"{partition.error_code.name}, {records}{snapshot}{diverging}"
-        case questions.BEGIN | questions.END | questions.FETCH_SNAPSHOT:
+        case requests.BEGIN | requests.END | requests.FETCH_SNAPSHOT:
             return str(response.topics[0].partitions[0].error_code.name)
     return "none"
 

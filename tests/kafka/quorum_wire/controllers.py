@@ -1,4 +1,4 @@
-"""A quorum of Apache Kafka's controllers, each behind a relay, so that all they say to each other is heard."""
+"""A quorum of Apache Kafka's controllers, each behind a relay that records their messages."""
 
 import signal
 import subprocess

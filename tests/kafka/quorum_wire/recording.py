@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.kafka.quorum_wire.questions import NAMES
+from tests.kafka.quorum_wire.requests import NAMES
 
 DIRECTORY = Path(__file__).parents[2] / "golden" / "quorum_wire"
 

@@ -23,7 +23,7 @@ class Exchange:
 
 
 class Relay:
-    """Listens on a port of its own, and passes on what it hears there to another one."""
+    """Listens on its own port and forwards all bytes to another one."""
 
     def __init__(self, port: int, keep: Callable[[Exchange], None]) -> None:
         target_port = port
@@ -52,15 +52,15 @@ class _Conversation:
         self._open: dict[int, tuple[str | None, int, int, bytes]] = {}
 
     def run(self) -> None:
-        answers = threading.Thread(target=self._pass_responses, daemon=True)
-        answers.start()
+        thread = threading.Thread(target=self._pass_responses, daemon=True)
+        thread.start()
         try:
             while (payload := _read_frame(self._client)) is not None:
                 self._note_request(payload)
                 self._server.sendall(struct.pack(">i", len(payload)) + payload)
         finally:
             self._server.close()
-            answers.join()
+            thread.join()
 
     def _note_request(self, payload: bytes) -> None:
         api_key, version, correlation_id = struct.unpack_from(">hhi", payload)
@@ -75,11 +75,11 @@ class _Conversation:
         try:
             while (payload := _read_frame(self._server)) is not None:
                 (correlation_id,) = struct.unpack_from(">i", payload)
-                asked = self._open.pop(correlation_id, None)
-                if asked is not None:
-                    header_type: Any = load_response_schema(*asked[1:3]).__header_schema__
+                request = self._open.pop(correlation_id, None)
+                if request is not None:
+                    header_type: Any = load_response_schema(*request[1:3]).__header_schema__
                     _, size = entity_reader(header_type)(payload, 0)
-                    self._keep(Exchange(*asked, payload[size:]))
+                    self._keep(Exchange(*request, payload[size:]))
                 self._client.sendall(struct.pack(">i", len(payload)) + payload)
         except OSError:
             pass

@@ -1,1 +1,1 @@
-"""The same conversation held with both brokers, and compared."""
+"""Sends the same requests to both brokers and compares the responses."""

@@ -121,16 +121,16 @@ class Conversation:
             return responses[-1].error_code is ErrorCode.none
 
         self.until(given)
-        answer = responses[-1]
-        self.names.producer(answer.producer_id, f"<producer {next(self._producer_numbers)}>")
-        return answer.producer_id, answer.producer_epoch
+        response = responses[-1]
+        self.names.producer(response.producer_id, f"<producer {next(self._producer_numbers)}>")
+        return response.producer_id, response.producer_epoch
 
     def produce(self, topic: str, data: bytes, *, partition: int = 0) -> int:
         """Appends without writing it down; the offset it got."""
         response = self.request_quietly(Api.PRODUCE, produce_fields(topic, data, partition=partition), version=9)
-        answer = response.responses[0].partition_responses[0]
-        assert answer.error_code is ErrorCode.none, answer
-        return int(answer.base_offset)
+        partition_response = response.responses[0].partition_responses[0]
+        assert partition_response.error_code is ErrorCode.none, partition_response
+        return int(partition_response.base_offset)
 
     def topic_metadata(self, names: Sequence[str]) -> Any:
         return self.request_quietly(
@@ -182,8 +182,8 @@ class Conversation:
                 }
             ],
         }
-        answer = self.request_quietly(Api.LIST_OFFSETS, fields, version=6)
-        return all(partition.error_code is ErrorCode.none for partition in answer.topics[0].partitions)
+        response = self.request_quietly(Api.LIST_OFFSETS, fields, version=6)
+        return all(partition.error_code is ErrorCode.none for partition in response.topics[0].partitions)
 
     def _exchange(self, api: Api, version: int, fields: Fields) -> tuple[Any, list[str]]:
         try:
@@ -202,8 +202,8 @@ class Conversation:
         try:
             with suppress(ConnectionClosed):
                 connection.send_bytes(data)
-            answer = connection.receive()
-            return render(decode_response(*decoded_as, answer), self.names) if decoded_as else [answer.hex()]
+            response = connection.receive()
+            return render(decode_response(*decoded_as, response), self.names) if decoded_as else [response.hex()]
         except ConnectionClosed:
             return ["(connection closed)"]
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""A member of a classic group, with a connection of its own: what it asks may wait for others."""
+"""A member of a classic group with its own connection, because its requests may wait for other members."""
 
 import struct
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ SESSION_MS = 10_000
 
 
 def subscription(user_data: str, *topics: str) -> bytes:
-    """As consumers write it, in version 0; Kafka never answers some members that write something else."""
+    """As consumers write it, in version 0; Kafka never responds to some members that write something else."""
     names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(user_data)) + user_data.encode()
 
@@ -34,7 +34,7 @@ class Member:
         self._connection.send(api, version, {**self._who(), **fields})
 
     def receive(self) -> Any:
-        """The answer to what was sent last, written down."""
+        """Receives and records the response to the last request."""
         assert self._asked is not None
         api, version, label = self._asked
         response = decode_response(api, version, self._connection.receive())

@@ -1,4 +1,4 @@
-"""A transactional producer that does what it is told, right or wrong, and writes down every answer."""
+"""A transactional producer that sends any request, valid or not, and records every response."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ def until_coordinated(talk: Conversation) -> None:
     """Until the internal topic is there, and its coordinators have loaded."""
 
     def found() -> bool:
-        answer = talk.request_quietly(Api.FIND_COORDINATOR, {"key_type": 1, "coordinator_keys": ["any"]})
-        return answer.coordinators[0].error_code is ErrorCode.none
+        response = talk.request_quietly(Api.FIND_COORDINATOR, {"key_type": 1, "coordinator_keys": ["any"]})
+        return response.coordinators[0].error_code is ErrorCode.none
 
     def loaded() -> bool:
-        answer = talk.request_quietly(Api.LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": []})
-        return answer.error_code is ErrorCode.none and state_of(talk, "any") is None
+        response = talk.request_quietly(Api.LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": []})
+        return response.error_code is ErrorCode.none and state_of(talk, "any") is None
 
     talk.until(found)
     talk.remember_topic("__transaction_state")
@@ -53,25 +53,25 @@ class Transactor:
         fields = {"transactional_id": self.name, "transaction_timeout": timeout_ms, **others}
         # Kafka may have no producer id to give in its first second.
         self.talk.until(self._has_ids)
-        answer = self._named(lambda: self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=version))
-        self.talk.write(f"init_producer_id v{version}: {self.name} {label}", answer)
-        if answer.error_code is ErrorCode.none:
-            self.become(answer.producer_id, answer.producer_epoch)
-        return answer
+        response = self._named(lambda: self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=version))
+        self.talk.write(f"init_producer_id v{version}: {self.name} {label}", response)
+        if response.error_code is ErrorCode.none:
+            self.become(response.producer_id, response.producer_epoch)
+        return response
 
     def init_at_last(self, label: str = "begins when it may", **others: Any) -> None:
-        """While what was open is being aborted, everybody has to wait."""
+        """Retries while the open transaction is being aborted."""
         fields = {"transactional_id": self.name, "transaction_timeout": 60_000, **others}
-        answers: list[Any] = []
+        responses: list[Any] = []
 
         def done() -> bool:
-            answers.append(self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=5))
-            return answers[-1].error_code is not ErrorCode.concurrent_transactions
+            responses.append(self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=5))
+            return responses[-1].error_code is not ErrorCode.concurrent_transactions
 
         self.talk.until(done)
-        self._name(answers[-1].producer_id)
-        self.talk.write(f"init_producer_id v5: {self.name} {label}", answers[-1])
-        self.become(answers[-1].producer_id, answers[-1].producer_epoch)
+        self._name(responses[-1].producer_id)
+        self.talk.write(f"init_producer_id v5: {self.name} {label}", responses[-1])
+        self.become(responses[-1].producer_id, responses[-1].producer_epoch)
 
     def become(self, producer_id: int, epoch: int) -> None:
         self._name(producer_id)
@@ -88,8 +88,8 @@ class Transactor:
         }
 
     def add(self, label: str, topics: dict[str, list[int]], *, version: int = 3, **others: Any) -> None:
-        asked = [{"name": topic, "partitions": indexes} for topic, indexes in topics.items()]
-        fields = self.identity(topics=asked, **others)
+        partitions = [{"name": topic, "partitions": indexes} for topic, indexes in topics.items()]
+        fields = self.identity(topics=partitions, **others)
         if version < 4:
             request = {f"v3_and_below_{name}": value for name, value in fields.items()}
         else:
@@ -99,11 +99,11 @@ class Transactor:
     def end(self, label: str, *, commits: bool, version: int | None = None, **others: Any) -> Any:
         version = self.versions[Api.END_TXN] if version is None else version
         fields = self.identity(committed=commits, **others)
-        answer = self._named(lambda: self.talk.request_quietly(Api.END_TXN, fields, version=version))
-        self.talk.write(f"end_txn v{version}: {self.name} {label}", answer)
-        if answer.error_code is ErrorCode.none and getattr(answer, "producer_id", -1) >= 0:
-            self.become(answer.producer_id, answer.producer_epoch)
-        return answer
+        response = self._named(lambda: self.talk.request_quietly(Api.END_TXN, fields, version=version))
+        self.talk.write(f"end_txn v{version}: {self.name} {label}", response)
+        if response.error_code is ErrorCode.none and getattr(response, "producer_id", -1) >= 0:
+            self.become(response.producer_id, response.producer_epoch)
+        return response
 
     def until(self, state: str) -> None:
         self.talk.until(lambda: state_of(self.talk, self.name) == state)
@@ -133,8 +133,8 @@ class Transactor:
         fields = produce_fields(topic, data, partition=partition)
         fields["transactional_id"] = self.name if transactional_id == "" else transactional_id
         version = self.versions[Api.PRODUCE] if version is None else version
-        answer = self.talk.request(f"{self.name} {label}", Api.PRODUCE, fields, version=version)
-        if answer.responses[0].partition_responses[0].error_code is ErrorCode.none:
+        response = self.talk.request(f"{self.name} {label}", Api.PRODUCE, fields, version=version)
+        if response.responses[0].partition_responses[0].error_code is ErrorCode.none:
             self._sequences[at] = number + 1
 
     # ---- inside
@@ -143,10 +143,10 @@ class Transactor:
         fields = {"transactional_id": None, "transaction_timeout": 60_000}
         return self.talk.request_quietly(Api.INIT_PRODUCER_ID, fields, version=4).error_code is ErrorCode.none
 
-    def _named(self, ask: Any) -> Any:
-        answer = ask()
-        self._name(getattr(answer, "producer_id", -1))
-        return answer
+    def _named(self, send_request: Any) -> Any:
+        response = send_request()
+        self._name(getattr(response, "producer_id", -1))
+        return response
 
     def _name(self, producer_id: int) -> None:
         if producer_id >= 0 and producer_id not in self._ids:

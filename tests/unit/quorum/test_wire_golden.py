@@ -10,8 +10,8 @@ from odradek.records.control import VoterEndpoint
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 from tests.kafka.quorum_wire import recording
-from tests.kafka.quorum_wire.questions import NAMES
 from tests.kafka.quorum_wire.recording import Recorded
+from tests.kafka.quorum_wire.requests import NAMES
 
 LISTENER = "CONTROLLER"
 RECORDED = recording.read()

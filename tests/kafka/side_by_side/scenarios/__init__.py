@@ -1,4 +1,4 @@
-"""What is asked, one file per family of APIs."""
+"""The requests, one file per family of APIs."""
 
 from tests.kafka.side_by_side.scenarios import (
     configs,

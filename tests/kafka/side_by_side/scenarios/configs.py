@@ -30,8 +30,8 @@ def _change(kind: int, name: str, *changes: tuple[str, int, str | None], **other
 
 def _until_config(talk: Conversation, kind: int, name: str, key: str, value: str) -> None:
     def seen() -> bool:
-        answer = talk.request_quietly(Api.DESCRIBE_CONFIGS, _describe(kind, name, [key]))
-        return bool(answer.results[0].configs[0].value == value)
+        response = talk.request_quietly(Api.DESCRIBE_CONFIGS, _describe(kind, name, [key]))
+        return bool(response.results[0].configs[0].value == value)
 
     talk.until(seen)
 

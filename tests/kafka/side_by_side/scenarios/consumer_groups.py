@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, as they are on the wire; what they do is compared elsewhere."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe on the wire; other tests compare their effects."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def beat(talk: Conversation, what: str, version: int = 1, **others: Any) -> Any:
 
 
 def until_assigned(talk: Conversation) -> None:
-    """Kafka's coordinators hear of a new topic later than those who ask for metadata."""
+    """Kafka's coordinators learn of a new topic later than Metadata responses show it."""
     looking = {**JOINING, "group_id": "looking"}
     talk.until(lambda: bool(talk.request_quietly(Api.CONSUMER_GROUP_HEARTBEAT, looking).assignment.topic_partitions))
     talk.request_quietly(Api.CONSUMER_GROUP_HEARTBEAT, {**looking, "member_epoch": -1})
@@ -44,8 +44,8 @@ def consumer_group_of_one(talk: Conversation) -> None:
         beat(talk, "says nothing new", version, **again, subscribed_topic_names=None, topic_partitions=None)
         beat(talk, "comes again without anything", version, group_id=group_id)
         for describing in versions(Api.CONSUMER_GROUP_DESCRIBE):
-            asked = {"group_ids": [group_id], "include_authorized_operations": True}
-            talk.request("the group", Api.CONSUMER_GROUP_DESCRIBE, asked, version=describing)
+            request = {"group_ids": [group_id], "include_authorized_operations": True}
+            talk.request("the group", Api.CONSUMER_GROUP_DESCRIBE, request, version=describing)
         beat(talk, "leaves", version, **{**again, "member_epoch": -1}, subscribed_topic_names=None)
         talk.request("the group that it has left", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group_id]})
     talk.request("both, by kind", Api.LIST_GROUPS, {"types_filter": ["Consumer"]})
@@ -92,8 +92,12 @@ def configs_of_consumer_groups(talk: Conversation) -> None:
     set_config(talk, "consumer.heartbeat.interval.ms", "6000", group_id="")
     talk.until(lambda: beat_quietly(talk).heartbeat_interval.total_seconds() == 6)
     beat(talk, "of a group with configs of its own")
-    asked = {"resource_type": GROUP_RESOURCE, "resource_name": "consumers", "configuration_keys": [HEARTBEAT_INTERVAL]}
-    talk.request("one of them", Api.DESCRIBE_CONFIGS, {"resources": [asked], "include_synonyms": True})
+    request = {
+        "resource_type": GROUP_RESOURCE,
+        "resource_name": "consumers",
+        "configuration_keys": [HEARTBEAT_INTERVAL],
+    }
+    talk.request("one of them", Api.DESCRIBE_CONFIGS, {"resources": [request], "include_synonyms": True})
     for name in ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"):
         set_config(talk, name, None)
     talk.until(lambda: beat_quietly(talk).heartbeat_interval.total_seconds() == 5)
@@ -108,5 +112,5 @@ def beat_quietly(talk: Conversation) -> Any:
 def set_config(talk: Conversation, name: str, value: str | None, group_id: str = "consumers") -> None:
     operation = {"name": name, "config_operation": SET if value is not None else DELETE, "value": value}
     resource = {"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configs": [operation]}
-    asked = {"resources": [resource], "validate_only": False}
-    talk.request(f"{name} of {group_id or 'all'} to {value}", Api.INCREMENTAL_ALTER_CONFIGS, asked)
+    request = {"resources": [resource], "validate_only": False}
+    talk.request(f"{name} of {group_id or 'all'} to {value}", Api.INCREMENTAL_ALTER_CONFIGS, request)

@@ -115,7 +115,7 @@ def fetch_sessions(talk: Conversation) -> None:
 
 @scenario
 def fetch_sessions_see_changes(talk: Conversation) -> None:
-    """A partition appears in an incremental answer only when something about it changed."""
+    """A partition appears in an incremental response only if it changed."""
     topic_id = _filled(talk, "watched")
     fields = fetch_fields("watched", 15, topic_id=topic_id, session_epoch=0, max_wait=0)
     first = talk.request("a new session at the end", Api.FETCH, fields)

@@ -6,7 +6,7 @@ from uuid import UUID
 from tests.apis import Api
 from tests.kafka.side_by_side.conversation import Conversation, scenario
 from tests.kafka.side_by_side.group_member import Member
-from tests.kafka.side_by_side.scenarios.groups import commit_of, join_anew, until_coordinated
+from tests.kafka.side_by_side.scenarios.groups import commit_of, rejoin, until_coordinated
 
 STRANGE_ID = UUID("11111111-2222-4333-8444-555555555555")
 
@@ -77,7 +77,7 @@ def offset_commits_of_members(talk: Conversation) -> None:
     talk.create_topic("by-members")
     until_coordinated(talk)
     member = Member(talk, "member", "committing")
-    join_anew(member)
+    rejoin(member)
     member.sync()
     talk.request("a member", Api.OFFSET_COMMIT, commit_of(member, "by-members"), version=9)
     for label, others in (
@@ -109,13 +109,13 @@ def offset_deletion(talk: Conversation) -> None:
     until_coordinated(talk)
     topic = {"name": "forgotten", "partitions": partitions((0, 5), (1, 6))}
     talk.request("committed", Api.OFFSET_COMMIT, commit("forgetful", topic), version=9)
-    asked = {"name": "forgotten", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}
+    request = {"name": "forgotten", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}
     missing = {"name": "missing", "partitions": [{"partition_index": 0}]}
-    talk.request("one of two", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [asked, missing]})
-    talk.request("again", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [asked]})
+    talk.request("one of two", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [request, missing]})
+    talk.request("again", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": [request]})
     talk.request("nothing", Api.OFFSET_DELETE, {"group_id": "forgetful", "topics": []})
-    talk.request("of nobody", Api.OFFSET_DELETE, {"group_id": "nobody", "topics": [asked, missing]})
-    talk.request("of the empty group", Api.OFFSET_DELETE, {"group_id": "", "topics": [asked]})
+    talk.request("of nobody", Api.OFFSET_DELETE, {"group_id": "nobody", "topics": [request, missing]})
+    talk.request("of the empty group", Api.OFFSET_DELETE, {"group_id": "", "topics": [request]})
     talk.request("what is left", Api.OFFSET_FETCH, wanted("forgetful", None), version=9)
     talk.request("the group", Api.DELETE_GROUPS, {"groups_names": ["forgetful"]})
     talk.request("when all is gone", Api.OFFSET_FETCH, wanted("forgetful", None), version=9)
@@ -130,7 +130,7 @@ def offsets_of_deleted_topics(talk: Conversation) -> None:
     talk.request_quietly(Api.DELETE_TOPICS, {"topic_names": ["doomed-topic"], "timeout": 10_000}, version=4)
     talk.until_gone("doomed-topic")
     talk.until(lambda: not talk.request_quietly(Api.OFFSET_FETCH, wanted("bereft", None), version=9).groups[0].topics)
-    asked = [{"name": "doomed-topic", "partition_indexes": [0]}]
-    talk.request("of a topic that is gone", Api.OFFSET_FETCH, wanted("bereft", asked), version=9)
+    request = [{"name": "doomed-topic", "partition_indexes": [0]}]
+    talk.request("of a topic that is gone", Api.OFFSET_FETCH, wanted("bereft", request), version=9)
     talk.request("to a topic that is gone", Api.OFFSET_COMMIT, commit("bereft", topic), version=9)
     talk.request("the group is left", Api.DESCRIBE_GROUPS, {"groups": ["bereft"]})

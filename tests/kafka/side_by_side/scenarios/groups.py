@@ -1,4 +1,4 @@
-"""FindCoordinator, the classic protocol of groups, and what can be seen of groups."""
+"""FindCoordinator, the classic group protocol, ListGroups, DescribeGroups and DeleteGroups."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ def until_coordinated(talk: Conversation, key_type: int = 0) -> None:
     """Until the internal topic is there, and its coordinator has loaded."""
 
     def found() -> bool:
-        answer = talk.request_quietly(Api.FIND_COORDINATOR, {"key_type": key_type, "coordinator_keys": ["any"]})
-        return answer.coordinators[0].error_code is ErrorCode.none
+        response = talk.request_quietly(Api.FIND_COORDINATOR, {"key_type": key_type, "coordinator_keys": ["any"]})
+        return response.coordinators[0].error_code is ErrorCode.none
 
     def loaded() -> bool:
-        answer = talk.request_quietly(Api.DESCRIBE_GROUPS, {"groups": ["any"]}, version=5)
-        return answer.groups[0].error_code is ErrorCode.none
+        response = talk.request_quietly(Api.DESCRIBE_GROUPS, {"groups": ["any"]}, version=5)
+        return response.groups[0].error_code is ErrorCode.none
 
     talk.until(found)
     # Gone in the end, for those who want to see all topics there are.
@@ -29,7 +29,7 @@ def until_coordinated(talk: Conversation, key_type: int = 0) -> None:
         talk.until(loaded)
 
 
-def join_anew(member: Member, version: int | None = None, **others: Any) -> Any:
+def rejoin(member: Member, version: int | None = None, **others: Any) -> Any:
     """With the id that the first try is given."""
     if version is None or version >= FIRST_WITH_MEMBER_ID:
         member.join("asks for an id", version, **others)
@@ -59,7 +59,7 @@ def find_coordinator(talk: Conversation) -> None:
 def group_of_two(talk: Conversation) -> None:
     until_coordinated(talk)
     alice, bob = Member(talk, "alice", "two"), Member(talk, "bob", "two")
-    join_anew(alice)
+    rejoin(alice)
     alice.sync("syncs without assignments")
     alice.beat()
     describe(talk, "with one member", "two")
@@ -98,18 +98,18 @@ def group_versions(talk: Conversation) -> None:
     until_coordinated(talk)
     for version in versions(Api.JOIN_GROUP):
         member = Member(talk, f"member {version}", f"version {version}")
-        join_anew(member, version)
+        rejoin(member, version)
         sync_version = min(version, 5)
         member.sync("syncs", {member.member_id: b"share"}, sync_version)
         member.beat("lives", min(version, 4))
         member.leave("leaves", min(version, 5))
         member.close()
     member = Member(talk, "member", "described")
-    join_anew(member)
+    rejoin(member)
     member.sync("syncs", {member.member_id: b"share"})
     talk.request_each_version("a group with a member", Api.DESCRIBE_GROUPS, {"groups": ["described", "not there"]})
-    asked = {"groups": ["described"], "include_authorized_operations": True}
-    talk.request_each_version("what may be done with it", Api.DESCRIBE_GROUPS, asked, start=3)
+    request = {"groups": ["described"], "include_authorized_operations": True}
+    talk.request_each_version("what may be done with it", Api.DESCRIBE_GROUPS, request, start=3)
     for version in versions(Api.LIST_GROUPS):
         listed = talk.request_quietly(Api.LIST_GROUPS, {"states_filter": [], "types_filter": []}, version=version)
         for group in listed.groups:
@@ -122,47 +122,47 @@ def group_versions(talk: Conversation) -> None:
 @scenario
 def group_refused(talk: Conversation) -> None:
     until_coordinated(talk)
-    nobody = Member(talk, "nobody", "refused")
+    stranger = Member(talk, "nobody", "refused")
     for version in (0, 3, 9):
-        nobody.join("names an id that nobody has", version, member_id="somebody-else")
-    nobody.join("joins without a group", group_id="", member_id="")
-    nobody.join("joins for too short", session_timeout=100, member_id="")
-    nobody.join("joins for too long", session_timeout=10_000_000, member_id="")
-    nobody.join("joins for a negative time", session_timeout=-1, member_id="")
-    nobody.join("knows no protocol", protocols=[], member_id="")
-    nobody.join("knows no type", protocol_type="", member_id="")
-    nobody.member_id, nobody.generation_id = "", -1
-    nobody.beat("lives nowhere")
-    nobody.beat("lives without a group", group_id="")
-    nobody.sync("syncs nowhere")
-    nobody.sync("syncs without a group", group_id="")
-    nobody.sync("names no protocol", protocol_name=None)
-    nobody.sync("names no type", protocol_type=None)
-    nobody.leave("leaves what it is not in")
-    nobody.leave("leaves what it is not in", 2)
-    nobody.request("takes nobody with it", Api.LEAVE_GROUP, {"members": []})
-    nobody.request("leaves without a group", Api.LEAVE_GROUP, {"group_id": "", "members": [{"member_id": "x"}]})
-    somebody = Member(talk, "somebody", "taken")
-    join_anew(somebody)
-    somebody.sync()
-    nobody.group_id = "taken"
-    nobody.join("is of another type", protocol_type="connect")
-    nobody.join("knows another protocol", protocols=[{"name": "other", "metadata": b""}])
-    nobody.beat("is unknown", member_id="somebody-else", generation_id=1)
-    nobody.sync("is unknown", member_id="somebody-else", generation_id=1)
-    somebody.beat("comes from the future", generation_id=7)
-    somebody.beat("comes from the past", generation_id=0)
-    somebody.sync("comes from the future", generation_id=7)
-    somebody.sync("is of another type", protocol_type="connect")
-    somebody.sync("goes by another protocol", protocol_name="other")
-    somebody.beat("has an instance id that nobody knows", group_instance_id="x")
-    somebody.request(
+        stranger.join("names an id that nobody has", version, member_id="somebody-else")
+    stranger.join("joins without a group", group_id="", member_id="")
+    stranger.join("joins for too short", session_timeout=100, member_id="")
+    stranger.join("joins for too long", session_timeout=10_000_000, member_id="")
+    stranger.join("joins for a negative time", session_timeout=-1, member_id="")
+    stranger.join("knows no protocol", protocols=[], member_id="")
+    stranger.join("knows no type", protocol_type="", member_id="")
+    stranger.member_id, stranger.generation_id = "", -1
+    stranger.beat("lives nowhere")
+    stranger.beat("lives without a group", group_id="")
+    stranger.sync("syncs nowhere")
+    stranger.sync("syncs without a group", group_id="")
+    stranger.sync("names no protocol", protocol_name=None)
+    stranger.sync("names no type", protocol_type=None)
+    stranger.leave("leaves what it is not in")
+    stranger.leave("leaves what it is not in", 2)
+    stranger.request("takes nobody with it", Api.LEAVE_GROUP, {"members": []})
+    stranger.request("leaves without a group", Api.LEAVE_GROUP, {"group_id": "", "members": [{"member_id": "x"}]})
+    member_of_group = Member(talk, "somebody", "taken")
+    rejoin(member_of_group)
+    member_of_group.sync()
+    stranger.group_id = "taken"
+    stranger.join("is of another type", protocol_type="connect")
+    stranger.join("knows another protocol", protocols=[{"name": "other", "metadata": b""}])
+    stranger.beat("is unknown", member_id="somebody-else", generation_id=1)
+    stranger.sync("is unknown", member_id="somebody-else", generation_id=1)
+    member_of_group.beat("comes from the future", generation_id=7)
+    member_of_group.beat("comes from the past", generation_id=0)
+    member_of_group.sync("comes from the future", generation_id=7)
+    member_of_group.sync("is of another type", protocol_type="connect")
+    member_of_group.sync("goes by another protocol", protocol_name="other")
+    member_of_group.beat("has an instance id that nobody knows", group_instance_id="x")
+    member_of_group.request(
         "leaves with strangers",
         Api.LEAVE_GROUP,
         {"members": [{"member_id": "stranger"}, {"member_id": "", "group_instance_id": "x"}]},
     )
-    somebody.leave()
-    for member in (nobody, somebody):
+    member_of_group.leave()
+    for member in (stranger, member_of_group):
         member.close()
 
 
@@ -190,13 +190,13 @@ def group_static_members(talk: Conversation) -> None:
 def group_deletion(talk: Conversation) -> None:
     until_coordinated(talk)
     member = Member(talk, "member", "doomed")
-    join_anew(member)
+    rejoin(member)
     member.sync()
-    asked = {"groups_names": ["doomed", "not there", "doomed", ""]}
-    talk.request_each_version("with a member", Api.DELETE_GROUPS, asked)
+    request = {"groups_names": ["doomed", "not there", "doomed", ""]}
+    talk.request_each_version("with a member", Api.DELETE_GROUPS, request)
     member.leave()
-    talk.request("empty", Api.DELETE_GROUPS, asked)
-    talk.request("gone", Api.DELETE_GROUPS, asked)
+    talk.request("empty", Api.DELETE_GROUPS, request)
+    talk.request("gone", Api.DELETE_GROUPS, request)
     talk.request("nothing", Api.DELETE_GROUPS, {"groups_names": []})
     describe(talk, "deleted", "doomed")
     talk.request("of a state that there is not", Api.LIST_GROUPS, {"states_filter": ["Nowhere"]})

@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster and DescribeTopicPartitions: who is there and who leads what."""
+"""Metadata, DescribeCluster and DescribeTopicPartitions."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""ElectLeaders, and the moves of partitions between brokers, as far as one broker can be asked for them."""
+"""ElectLeaders and reassignment, as far as one broker allows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def _list(topics: Mapping[str, Sequence[int]] | None) -> dict[str, Any]:
 def move_partitions(talk: Conversation) -> None:
     talk.create_topic("moved", partitions=2)
     api = Api.ALTER_PARTITION_REASSIGNMENTS
-    asked: dict[str, Mapping[str, Mapping[int, Sequence[int] | None]]] = {
+    cases: dict[str, Mapping[str, Mapping[int, Sequence[int] | None]]] = {
         "where it is": {"moved": {0: [1]}},
         "to nobody": {"moved": {0: []}},
         "to a broker that is not there": {"moved": {0: [1, 7]}},
@@ -61,7 +61,7 @@ def move_partitions(talk: Conversation) -> None:
         "no partition": {"moved": {}},
         "nothing": {},
     }
-    for label, topics in asked.items():
+    for label, topics in cases.items():
         talk.request_each_version(label, api, _move(topics))
         talk.request(f"{label}, with as many replicas as before", api, _move(topics, resize=False))
 

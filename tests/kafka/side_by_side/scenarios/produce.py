@@ -1,4 +1,4 @@
-"""Produce: acknowledgements, codecs, and every way in which a batch can be refused."""
+"""Produce: acknowledgements, codecs, and every reason to reject a batch."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum, AddRaftVoter and RemoveRaftVoter, asked of a broker, which hands them on to the quorum's leader."""
+"""DescribeQuorum, AddRaftVoter and RemoveRaftVoter, sent to a broker, which forwards them to the active controller."""
 
 from typing import Any
 from uuid import UUID

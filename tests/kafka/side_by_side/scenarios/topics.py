@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords: what is accepted, and how the rest is refused."""
+"""CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords: valid requests, and the errors of invalid ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -187,22 +187,22 @@ def delete_records(talk: Conversation) -> None:
         talk.produce("cut", batch(TestRecord(b"a"), TestRecord(b"b")))
     api = Api.DELETE_RECORDS
 
-    def cut(offset: int, topic: str = "cut", partition: int = 0) -> dict[str, Any]:
+    def deletion(offset: int, topic: str = "cut", partition: int = 0) -> dict[str, Any]:
         partitions = [{"partition_index": partition, "offset": offset}]
         return {"topics": [{"name": topic, "partitions": partitions}], "timeout": 10_000}
 
-    talk.request_each_version("up to 1", api, cut(1))
-    talk.request("up to 3", api, cut(3))
-    talk.request("back to 2", api, cut(2))
-    talk.request("up to 3 again", api, cut(3))
-    talk.request("beyond the end", api, cut(7))
-    talk.request("up to the high watermark", api, cut(-1))
-    talk.request("a negative offset", api, cut(-2))
-    talk.request_each_version("a topic that is not there", api, cut(0, "nowhere"))
-    talk.request("a partition that is not there", api, cut(0, partition=4))
-    talk.request("a negative partition", api, cut(0, partition=-1))
+    talk.request_each_version("up to 1", api, deletion(1))
+    talk.request("up to 3", api, deletion(3))
+    talk.request("back to 2", api, deletion(2))
+    talk.request("up to 3 again", api, deletion(3))
+    talk.request("beyond the end", api, deletion(7))
+    talk.request("up to the high watermark", api, deletion(-1))
+    talk.request("a negative offset", api, deletion(-2))
+    talk.request_each_version("a topic that is not there", api, deletion(0, "nowhere"))
+    talk.request("a partition that is not there", api, deletion(0, partition=4))
+    talk.request("a negative partition", api, deletion(0, partition=-1))
     talk.request("nothing", api, {"topics": [], "timeout": 10_000})
     talk.create_topic("compacted-only", configs={"cleanup.policy": "compact"})
     talk.create_topic("compacted-and-deleted", configs={"cleanup.policy": "compact,delete"})
-    talk.request("a compacted topic", api, cut(0, "compacted-only"))
-    talk.request("a topic compacted and deleted", api, cut(0, "compacted-and-deleted"))
+    talk.request("a compacted topic", api, deletion(0, "compacted-only"))
+    talk.request("a topic compacted and deleted", api, deletion(0, "compacted-and-deleted"))

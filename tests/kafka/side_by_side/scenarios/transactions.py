@@ -1,4 +1,4 @@
-"""Transactions: producers that begin, are fenced, commit and abort, rightly and wrongly, in old and new versions."""
+"""Transactions: initialization, fencing, commit and abort, valid and invalid, in old and new versions."""
 
 from typing import Any
 
@@ -283,8 +283,8 @@ def transactional_offsets(talk: Conversation) -> None:
 
 def _fetched(talk: Conversation) -> int:
     groups = [{"group_id": "readers", "topics": [{"name": "read", "partition_indexes": [0]}]}]
-    answer = talk.request_quietly(Api.OFFSET_FETCH, {"groups": groups, "require_stable": False}, version=8)
-    return int(answer.groups[0].topics[0].partitions[0].committed_offset)
+    response = talk.request_quietly(Api.OFFSET_FETCH, {"groups": groups, "require_stable": False}, version=8)
+    return int(response.groups[0].topics[0].partitions[0].committed_offset)
 
 
 @scenario

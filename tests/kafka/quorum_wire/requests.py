@@ -1,4 +1,4 @@
-"""What Kafka's controllers are asked: mostly what they refuse. Nothing here changes the quorum."""
+"""Requests to Kafka's controllers, most of which they reject. None of them changes the quorum."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ ELSEWHERE = [{"name": "CONTROLLER", "host": "elsewhere.example", "port": 9093}]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Request:
     api_key: int
     version: int
     title: str
@@ -34,7 +34,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """What has to be known of it to ask."""
+    """The state of the quorum that requests refer to."""
 
     cluster_id: str
     leader_id: int
@@ -45,7 +45,7 @@ class Quorum:
     """End offset and epoch of one that the leader has."""
 
 
-def all_questions(quorum: Quorum) -> Iterator[Question]:
+def all_requests(quorum: Quorum) -> Iterator[Request]:
     yield from _elections(quorum)
     yield from _fetches(quorum)
     yield from _snapshots(quorum)
@@ -67,7 +67,7 @@ def _wrong_topics(partition: Mapping[str, Any]) -> Iterator[tuple[str, list[dict
     yield "two partitions", [{"topic_name": METADATA_TOPIC, "partitions": right[0]["partitions"] * 2}]
 
 
-def _elections(quorum: Quorum) -> Iterator[Question]:
+def _elections(quorum: Quorum) -> Iterator[Request]:
     vote = {
         "replica_id": OBSERVER,
         "replica_directory_id": OBSERVER_DIRECTORY,
@@ -77,14 +77,14 @@ def _elections(quorum: Quorum) -> Iterator[Question]:
     stale = {"replica_epoch": 1, "last_offset_epoch": 0}
     current = {"replica_epoch": quorum.epoch, "last_offset_epoch": quorum.epoch}
     for version in (0, 1, 2):
-        yield Question(VOTE, version, "an epoch of the past", _of(quorum, _topics(vote | stale)))
-        yield Question(VOTE, version, "a vote in the epoch of the last record", _of(quorum, _topics(vote | current)))
+        yield Request(VOTE, version, "an epoch of the past", _of(quorum, _topics(vote | stale)))
+        yield Request(VOTE, version, "a vote in the epoch of the last record", _of(quorum, _topics(vote | current)))
         for title, topics in _wrong_topics(vote | stale):
-            yield Question(VOTE, version, title, _of(quorum, topics))
-        yield Question(VOTE, version, "another cluster", {"cluster_id": "other", "topics": _topics(vote | stale)})
-        yield Question(VOTE, version, "no cluster", {"cluster_id": None, "topics": _topics(vote | stale)})
-    yield Question(VOTE, 2, "a pre-vote", _of(quorum, _topics(vote | current | {"pre_vote": True})))
-    yield Question(
+            yield Request(VOTE, version, title, _of(quorum, topics))
+        yield Request(VOTE, version, "another cluster", {"cluster_id": "other", "topics": _topics(vote | stale)})
+        yield Request(VOTE, version, "no cluster", {"cluster_id": None, "topics": _topics(vote | stale)})
+    yield Request(VOTE, 2, "a pre-vote", _of(quorum, _topics(vote | current | {"pre_vote": True})))
+    yield Request(
         VOTE,
         2,
         "a pre-vote of a short log",
@@ -94,20 +94,20 @@ def _elections(quorum: Quorum) -> Iterator[Question]:
         past = {"leader_id": OBSERVER, "leader_epoch": 1, "voter_directory_id": quorum.leader_directory_id}
         for version in (0, 1):
             fields = _of(quorum, _topics(past)) | {"leader_endpoints": ELSEWHERE}
-            yield Question(api_key, version, "an epoch of the past", fields)
-            yield Question(
+            yield Request(api_key, version, "an epoch of the past", fields)
+            yield Request(
                 api_key, version, "a negative epoch", fields | {"topics": _topics(past | {"leader_epoch": -1})}
             )
-            yield Question(api_key, version, "another cluster", fields | {"cluster_id": "other"})
+            yield Request(api_key, version, "another cluster", fields | {"cluster_id": "other"})
             for title, topics in _wrong_topics(past):
-                yield Question(api_key, version, title, fields | {"topics": topics})
+                yield Request(api_key, version, title, fields | {"topics": topics})
 
 
 def _of(quorum: Quorum, topics: list[dict[str, Any]]) -> dict[str, Any]:
     return {"cluster_id": quorum.cluster_id, "voter_id": quorum.leader_id, "topics": topics}
 
 
-def _fetches(quorum: Quorum) -> Iterator[Question]:
+def _fetches(quorum: Quorum) -> Iterator[Request]:
     def fetch(partition: Mapping[str, Any] = {}, **fields: Any) -> dict[str, Any]:
         return {
             "cluster_id": quorum.cluster_id,
@@ -133,40 +133,36 @@ def _fetches(quorum: Quorum) -> Iterator[Question]:
         } | dict(partition)
 
     for version in range(4, 19):
-        yield Question(FETCH, version, "the end of the log", fetch())
-        yield Question(FETCH, version, "no topic", fetch(topics=[]))
+        yield Request(FETCH, version, "the end of the log", fetch())
+        yield Request(FETCH, version, "no topic", fetch(topics=[]))
     for version in range(12, 19):
-        yield Question(FETCH, version, "another topic", fetch(topics=[topic({}, UUID(int=5 << 100), "other")]))
-        yield Question(FETCH, version, "no topic id", fetch(topics=[topic({}, None)]))
-        yield Question(FETCH, version, "another cluster", fetch(cluster_id="other"))
-        yield Question(FETCH, version, "no cluster", fetch(cluster_id=None))
+        yield Request(FETCH, version, "another topic", fetch(topics=[topic({}, UUID(int=5 << 100), "other")]))
+        yield Request(FETCH, version, "no topic id", fetch(topics=[topic({}, None)]))
+        yield Request(FETCH, version, "another cluster", fetch(cluster_id="other"))
+        yield Request(FETCH, version, "no cluster", fetch(cluster_id=None))
     for version in (13, 17, 18):
-        yield Question(FETCH, version, "another partition", fetch({"partition": 1}))
-        yield Question(
-            FETCH, version, "no partition", fetch(topics=[{"topic_id": METADATA_TOPIC_ID, "partitions": []}])
-        )
-        yield Question(FETCH, version, "two topics", fetch(topics=[topic({}), topic({}, UUID(int=5 << 100), "other")]))
-        yield Question(
+        yield Request(FETCH, version, "another partition", fetch({"partition": 1}))
+        yield Request(FETCH, version, "no partition", fetch(topics=[{"topic_id": METADATA_TOPIC_ID, "partitions": []}]))
+        yield Request(FETCH, version, "two topics", fetch(topics=[topic({}), topic({}, UUID(int=5 << 100), "other")]))
+        yield Request(
             FETCH,
             version,
             "two partitions",
             fetch(topics=[{"topic_id": METADATA_TOPIC_ID, "partitions": [whole({}), whole({})]}]),
         )
-        yield Question(
+        yield Request(
             FETCH, version, "an epoch of the past", fetch({"current_leader_epoch": 1, "last_fetched_epoch": 1})
         )
-        yield Question(FETCH, version, "an epoch of the future", fetch({"current_leader_epoch": 1 << 20}))
-        yield Question(FETCH, version, "a negative offset", fetch({"fetch_offset": -1}))
-        yield Question(FETCH, version, "a negative last epoch", fetch({"last_fetched_epoch": -1}))
-        yield Question(FETCH, version, "a negative wait", fetch(max_wait=-1))
-        yield Question(FETCH, version, "a log that went another way", fetch({"fetch_offset": 1 << 40}))
-        yield Question(
-            FETCH, version, "what is in a snapshot only", fetch({"fetch_offset": 0, "last_fetched_epoch": 0})
-        )
-        yield Question(FETCH, version, "nothing new", fetch({"fetch_offset": quorum.end_offset}))
+        yield Request(FETCH, version, "an epoch of the future", fetch({"current_leader_epoch": 1 << 20}))
+        yield Request(FETCH, version, "a negative offset", fetch({"fetch_offset": -1}))
+        yield Request(FETCH, version, "a negative last epoch", fetch({"last_fetched_epoch": -1}))
+        yield Request(FETCH, version, "a negative wait", fetch(max_wait=-1))
+        yield Request(FETCH, version, "a log that went another way", fetch({"fetch_offset": 1 << 40}))
+        yield Request(FETCH, version, "what is in a snapshot only", fetch({"fetch_offset": 0, "last_fetched_epoch": 0}))
+        yield Request(FETCH, version, "nothing new", fetch({"fetch_offset": quorum.end_offset}))
 
 
-def _snapshots(quorum: Quorum) -> Iterator[Question]:
+def _snapshots(quorum: Quorum) -> Iterator[Request]:
     end_offset, epoch = quorum.snapshot or (0, 0)
 
     def snapshot(partition: Mapping[str, Any] = {}, name: str = METADATA_TOPIC, **fields: Any) -> dict[str, Any]:
@@ -183,50 +179,50 @@ def _snapshots(quorum: Quorum) -> Iterator[Question]:
         } | fields
 
     for version in (0, 1):
-        yield Question(FETCH_SNAPSHOT, version, "a piece", snapshot({"position": 50}))
-        yield Question(FETCH_SNAPSHOT, version, "behind its end", snapshot({"position": 1 << 30}))
-        yield Question(FETCH_SNAPSHOT, version, "before its beginning", snapshot({"position": -1}))
-        yield Question(
+        yield Request(FETCH_SNAPSHOT, version, "a piece", snapshot({"position": 50}))
+        yield Request(FETCH_SNAPSHOT, version, "behind its end", snapshot({"position": 1 << 30}))
+        yield Request(FETCH_SNAPSHOT, version, "before its beginning", snapshot({"position": -1}))
+        yield Request(
             FETCH_SNAPSHOT, version, "an unknown one", snapshot({"snapshot_id": {"end_offset": 1 << 40, "epoch": 1}})
         )
-        yield Question(FETCH_SNAPSHOT, version, "an epoch of the past", snapshot({"current_leader_epoch": 0}))
-        yield Question(FETCH_SNAPSHOT, version, "an epoch of the future", snapshot({"current_leader_epoch": 1 << 20}))
-        yield Question(FETCH_SNAPSHOT, version, "another topic", snapshot(name="other"))
-        yield Question(FETCH_SNAPSHOT, version, "another partition", snapshot({"partition": 1}))
-        yield Question(FETCH_SNAPSHOT, version, "another cluster", snapshot(cluster_id="other"))
+        yield Request(FETCH_SNAPSHOT, version, "an epoch of the past", snapshot({"current_leader_epoch": 0}))
+        yield Request(FETCH_SNAPSHOT, version, "an epoch of the future", snapshot({"current_leader_epoch": 1 << 20}))
+        yield Request(FETCH_SNAPSHOT, version, "another topic", snapshot(name="other"))
+        yield Request(FETCH_SNAPSHOT, version, "another partition", snapshot({"partition": 1}))
+        yield Request(FETCH_SNAPSHOT, version, "another cluster", snapshot(cluster_id="other"))
 
 
-def _voters(quorum: Quorum) -> Iterator[Question]:
+def _voters(quorum: Quorum) -> Iterator[Request]:
     observer = {"cluster_id": quorum.cluster_id, "voter_id": OBSERVER, "voter_directory_id": OBSERVER_DIRECTORY}
     present = {"voter_id": quorum.leader_id, "voter_directory_id": quorum.leader_directory_id}
     for version in (0, 1):
         add = observer | {"timeout": 2000, "listeners": ELSEWHERE}
-        yield Question(ADD, version, "a voter already", add | present)
-        yield Question(ADD, version, "no listener", add | {"listeners": []})
-        yield Question(ADD, version, "a negative id", add | {"voter_id": -1})
-        yield Question(ADD, version, "no directory", add | {"voter_directory_id": None})
-        yield Question(ADD, version, "another cluster", add | {"cluster_id": "other"})
-    yield Question(REMOVE, 0, "no voter", observer)
-    yield Question(REMOVE, 0, "a voter with another directory", observer | {"voter_id": quorum.leader_id})
-    yield Question(REMOVE, 0, "a negative id", observer | {"voter_id": -1})
-    yield Question(REMOVE, 0, "another cluster", observer | {"cluster_id": "other"})
+        yield Request(ADD, version, "a voter already", add | present)
+        yield Request(ADD, version, "no listener", add | {"listeners": []})
+        yield Request(ADD, version, "a negative id", add | {"voter_id": -1})
+        yield Request(ADD, version, "no directory", add | {"voter_directory_id": None})
+        yield Request(ADD, version, "another cluster", add | {"cluster_id": "other"})
+    yield Request(REMOVE, 0, "no voter", observer)
+    yield Request(REMOVE, 0, "a voter with another directory", observer | {"voter_id": quorum.leader_id})
+    yield Request(REMOVE, 0, "a negative id", observer | {"voter_id": -1})
+    yield Request(REMOVE, 0, "another cluster", observer | {"cluster_id": "other"})
     update = observer | {
         "current_leader_epoch": quorum.epoch,
         "listeners": ELSEWHERE,
         "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
     }
-    yield Question(UPDATE, 0, "no voter", update)
-    yield Question(UPDATE, 0, "an epoch of the past", update | {"current_leader_epoch": 0})
-    yield Question(UPDATE, 0, "an epoch of the future", update | {"current_leader_epoch": 1 << 20})
-    yield Question(UPDATE, 0, "no listener", update | {"listeners": []})
-    yield Question(UPDATE, 0, "no directory", update | {"voter_directory_id": None})
+    yield Request(UPDATE, 0, "no voter", update)
+    yield Request(UPDATE, 0, "an epoch of the past", update | {"current_leader_epoch": 0})
+    yield Request(UPDATE, 0, "an epoch of the future", update | {"current_leader_epoch": 1 << 20})
+    yield Request(UPDATE, 0, "no listener", update | {"listeners": []})
+    yield Request(UPDATE, 0, "no directory", update | {"voter_directory_id": None})
     versions = {"min_supported_version": 2, "max_supported_version": 1}
-    yield Question(UPDATE, 0, "no range of versions", update | {"k_raft_version_feature": versions})
-    yield Question(UPDATE, 0, "another cluster", update | {"cluster_id": "other"})
+    yield Request(UPDATE, 0, "no range of versions", update | {"k_raft_version_feature": versions})
+    yield Request(UPDATE, 0, "another cluster", update | {"cluster_id": "other"})
 
 
-def _descriptions() -> Iterator[Question]:
+def _descriptions() -> Iterator[Request]:
     for version in (0, 1, 2):
-        yield Question(DESCRIBE, version, "the quorum", {"topics": _topics({})})
+        yield Request(DESCRIBE, version, "the quorum", {"topics": _topics({})})
         for title, topics in _wrong_topics({}):
-            yield Question(DESCRIBE, version, title, {"topics": topics})
+            yield Request(DESCRIBE, version, title, {"topics": topics})
