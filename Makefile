@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector docs words dist clean
+.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-assertions bench-console pipeline pipeline-connector docs words dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench-groups: $(VENV)/.installed-bench ## measure a thousand groups on three bro
 
 bench-counting: $(VENV)/.installed-bench ## measure the cost of metrics and hot keys on a broker (ARGS=--quick)
 	@$(BIN)/python -m bench.counting $(ARGS)
+
+bench-assertions: $(VENV)/.installed-bench ## measure the cost of assertions of invariants on a broker
+	@$(BIN)/python -m bench.assertions $(ARGS)
 
 bench-console: $(VENV)/.installed-test ## measure the console with ten thousand topics and groups (TOPICS=10000); needs Chromium and Node.js
 	@ODRADEK_CONSOLE_TOPICS=$(or $(TOPICS),10000) $(BIN)/python -m pytest tests/console/test_large.py $(ARGS)
