@@ -114,7 +114,7 @@ def describe_balance(found: Survey, measured: Traffic, largest: int) -> dict[str
     `bytes` is the size on the broker's own disks, which may differ from the sizes of the leaders' logs. Replication
     traffic is separate from client traffic, and the table does not show it.
     """
-    placed = found.placed()
+    placed = found.placed_partitions()
     partitions = found.partitions
     loads = loads_of(placed, found.members)
     leaders = dict.fromkeys(found.members, 0)

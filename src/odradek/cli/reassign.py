@@ -72,7 +72,7 @@ def plan(
         found = _survey(cluster)
         _check_brokers(found, purpose)
         _check_not_ongoing(Reassignments(cluster).ongoing(), None)
-    placed = found.placed()
+    placed = found.placed_partitions()
     try:
         with progress("Planning", len(placed), unit="partitions"):
             planned = plan_reassignments(placed, found.racks, found.online, purpose, topics=topic or None)

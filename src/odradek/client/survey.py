@@ -41,7 +41,7 @@ class Survey:
         known = {broker: held[partition] for broker, held in self.sizes.items() if partition in held}
         return known.get(layout.leader, max(known.values(), default=0))
 
-    def placed(self) -> list[PlacedPartition]:
+    def placed_partitions(self) -> list[PlacedPartition]:
         return [
             PlacedPartition(partition=name, replicas=layout.replicas, size_bytes=self.size_of(name, layout))
             for name, layout in sorted(self.partitions.items())

@@ -30,7 +30,7 @@ class ControllerNode:
         self.executor: Final = executor
         self._quorum: Final = quorum
         self._dead_brokers: Final = DeadBrokers(
-            config, quorum.controller, clock=clock, majority_fetched_within=quorum.driver.fetched_recently
+            config, quorum.controller, clock=clock, majority_fetched_within=quorum.driver.has_fetched_recently
         )
         self._tasks: Final = ControllerTasks(config, quorum.controller, clock=clock)
         self._registration: OwnRegistration | None = None

@@ -145,7 +145,7 @@ class QuorumDriver:
     def add_listener(self, listener: QuorumListener) -> None:
         self._listeners.append(listener)
 
-    def fetched_recently(self, within_seconds: float) -> bool:
+    def has_fetched_recently(self, within_seconds: float) -> bool:
         """Whether this node leads, and a majority of the voters, including itself, has fetched within that time."""
         status = self._state_machine.describe()
         if status.error is not ErrorCode.none:

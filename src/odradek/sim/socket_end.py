@@ -71,11 +71,11 @@ class Link:
 class EndUser(Protocol):
     """The program's side of a connection. Called on the loop of its process."""
 
-    def readable(self) -> None: ...
+    def on_readable(self) -> None: ...
 
-    def writable(self) -> None: ...
+    def on_writable(self) -> None: ...
 
-    def broken(self, error: OSError) -> None: ...
+    def on_broken(self, error: OSError) -> None: ...
 
 
 class _State(Enum):
@@ -224,13 +224,13 @@ class SocketEnd:
         self._forget(_State.RESET)
         if was_open and self.user is not None:
             self.note(f"loses its connection on port {self.port} to {self.remote}")
-            self.process.loop.call_soon(self.user.broken, ConnectionResetError(104, "Connection reset by peer"))
+            self.process.loop.call_soon(self.user.on_broken, ConnectionResetError(104, "Connection reset by peer"))
 
     def notify_reader(self) -> None:
         """Called when bytes arrive, and when the program starts to read again."""
         if self.user is not None and not self._is_reader_notified and (self._received or self._eof_is_due):
             self._is_reader_notified = True
-            self.process.loop.call_soon(self.user.readable)
+            self.process.loop.call_soon(self.user.on_readable)
 
     def on_reader_called(self) -> None:
         self._is_reader_notified = False
@@ -241,7 +241,7 @@ class SocketEnd:
         self._received.clear()
         if data:
             # The acknowledgement is never lost; a blocked link only delays it.
-            self.process.scheduler.call_after(self.link.latency_seconds(), self.peer.acknowledged, len(data))
+            self.process.scheduler.call_after(self.link.latency_seconds(), self.peer.on_acknowledged, len(data))
         return data
 
     @property
@@ -255,11 +255,11 @@ class SocketEnd:
         self._eof_taken = True
         return True
 
-    def acknowledged(self, size: int) -> None:
+    def on_acknowledged(self, size: int) -> None:
         was_full = self.room <= 0
         self._outstanding -= size
         if was_full and self.room > 0 and self.user is not None and self._state is _State.OPEN:
-            self.process.loop.call_soon(self.user.writable)
+            self.process.loop.call_soon(self.user.on_writable)
 
     # ---- ending
 

@@ -128,7 +128,7 @@ class VirtualTransport(asyncio.Transport):
 
     # ---- the kernel's side
 
-    def readable(self) -> None:
+    def on_readable(self) -> None:
         end = self._end
         end.on_reader_called()
         if self._is_closing or self._reading_is_paused:
@@ -142,11 +142,11 @@ class VirtualTransport(asyncio.Transport):
         if may_read and end.take_eof() and not protocol.eof_received():
             self.close()
 
-    def writable(self) -> None:
+    def on_writable(self) -> None:
         if not self._is_lost and self._buffer:
             self._pump()
 
-    def broken(self, error: OSError) -> None:
+    def on_broken(self, error: OSError) -> None:
         self._is_closing = True
         self._buffer.clear()
         self._brokers_without(error)

@@ -228,7 +228,7 @@ class FakeBroker:
         self.image = replace(self.image, brokers={one.id: one for one in brokers})
 
     def set_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
-        self.image = replace(self.image, configs=self.image.configs.changed({(kind, name): configs}))
+        self.image = replace(self.image, configs=self.image.configs.with_changes({(kind, name): configs}))
         if kind == RESOURCE_BROKER:
             self.config = overlay(
                 self.static_config, self.image.broker_config(NODE_ID), self.image.default_broker_config()
@@ -249,8 +249,8 @@ class FakeBroker:
         )
         self.image = replace(
             self.image,
-            topics_by_name=self.image.topics_by_name.changed({name: topic}),
-            topics_by_id=self.image.topics_by_id.changed({topic.id: topic}),
+            topics_by_name=self.image.topics_by_name.with_changes({name: topic}),
+            topics_by_id=self.image.topics_by_id.with_changes({topic.id: topic}),
         )
         if configs:
             self.set_configs(RESOURCE_TOPIC, name, configs)

@@ -90,8 +90,8 @@ class Stage:
         changed = replace(topic, partitions={0: state})
         return replace(
             self.image,
-            topics_by_name=self.image.topics_by_name.changed({"orders": changed}),
-            topics_by_id=self.image.topics_by_id.changed({topic.id: changed}),
+            topics_by_name=self.image.topics_by_name.with_changes({"orders": changed}),
+            topics_by_id=self.image.topics_by_id.with_changes({topic.id: changed}),
         )
 
 

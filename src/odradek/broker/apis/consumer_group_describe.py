@@ -66,7 +66,7 @@ def _member(member: DescribedConsumer, context: RequestContext) -> Message:
         subscribed_topic_regex=member.topic_regex,
         assignment=_assignment(member.assignment, context),
         target_assignment=_assignment(member.target_assignment, context),
-        member_type=_CLASSIC_MEMBER if member.speaks_classic else _CONSUMER_MEMBER,
+        member_type=_CLASSIC_MEMBER if member.is_classic else _CONSUMER_MEMBER,
     )
 
 

@@ -84,7 +84,7 @@ class ReassignPartitions:
                 known = ", ".join(map(str, sorted(found.members)))
                 raise Refused(f"Broker {broker} does not exist. Registered brokers: {known}.")
         try:
-            return plan_reassignments(found.placed(), found.racks, found.online, purpose)
+            return plan_reassignments(found.placed_partitions(), found.racks, found.online, purpose)
         except CannotPlan as error:
             raise Refused(f"{inert(str(error))}. Add brokers, or drain fewer.") from None
 
@@ -109,7 +109,7 @@ class ChangeReplicas(ReassignPartitions):
         if self.topic not in found.topics:
             raise Refused(f"Topic {inert(self.topic)!r} no longer exists.")
         try:
-            return plan_replica_count(found.placed(), found.racks, found.online, self.topic, self.count)
+            return plan_replica_count(found.placed_partitions(), found.racks, found.online, self.topic, self.count)
         except CannotPlan as error:
             raise Refused(f"{inert(str(error))}. Enter a number from 1 to {len(found.online)}.") from None
 
@@ -242,7 +242,7 @@ def _reassignments_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: S
 def _evenness(reassignments: Sequence[PlannedReassignment], found: Survey) -> str:
     """Compares the skew of replicas and leaders before and after the reassignment."""
     after = {reassignment.partition: reassignment.after for reassignment in reassignments}
-    now = found.placed()
+    now = found.placed_partitions()
     then = [
         PlacedPartition(
             partition=one.partition, replicas=after.get(one.partition, one.replicas), size_bytes=one.size_bytes

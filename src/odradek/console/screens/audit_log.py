@@ -8,7 +8,7 @@ from starlette.requests import Request
 from odradek.console.console import Console
 from odradek.console.readings.audit_log import COLUMNS, change_rows
 from odradek.console.readings.table import Tone, page_of
-from odradek.console.screens.frame import framed
+from odradek.console.screens.frame import page_frame
 from odradek.console.screens.widgets import Pager, RowsTable, Text
 
 EVERY_S = 2.0
@@ -17,7 +17,7 @@ EVERY_S = 2.0
 def add_audit_log(console: Console) -> None:
     @ui.page("/audit-log")
     def audit_log(request: Request) -> None:
-        with framed(console, request, "Audit log") as frame:
+        with page_frame(console, request, "Audit log") as frame:
             number = frame.number("page", 1)
             Text(f"File: {console.audit.path}. Newest entries first.", classes="o-faint")
             table = RowsTable("Audit log", COLUMNS, empty="No changes yet.")

@@ -9,7 +9,7 @@ from odradek.console.readings import brokers as reading
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import link_to, page_of
 from odradek.console.screens.change import compose, propose
-from odradek.console.screens.frame import framed
+from odradek.console.screens.frame import page_frame
 from odradek.console.screens.partitions import plan_form
 from odradek.console.screens.widgets import Pager, RowsTable, Text
 
@@ -17,7 +17,7 @@ from odradek.console.screens.widgets import Pager, RowsTable, Text
 def add_brokers(console: Console) -> None:
     @ui.page("/brokers")
     def brokers(request: Request) -> None:
-        with framed(console, request, "Brokers") as frame:
+        with page_frame(console, request, "Brokers") as frame:
 
             async def act(key: str, action: str) -> None:
                 if action == reading.UNREGISTER:
@@ -38,7 +38,7 @@ def add_brokers(console: Console) -> None:
 
     @ui.page("/brokers/{broker}")
     def broker(request: Request, broker: int) -> None:
-        with framed(console, request, f"Broker {broker}") as frame:
+        with page_frame(console, request, f"Broker {broker}") as frame:
             page_number = frame.number("page", 1)
             state = Text(classes="o-faint")
             ui.link("Configs", link_to("configs", broker=broker))

@@ -13,14 +13,14 @@ from odradek.console.readings import configs as reading
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import compose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
 
 
 def add_configs(console: Console) -> None:
     @ui.page("/configs")
     def configs(request: Request) -> None:
-        with framed(console, request, "Configs") as frame:
+        with page_frame(console, request, "Configs") as frame:
             _Configs(frame)
 
 

@@ -135,7 +135,7 @@ class Frame:
 
 
 @contextmanager
-def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
+def page_frame(console: Console, request: Request, title: str) -> Iterator[Frame]:
     """`title` also names the browser's tab."""
     path = request.url.path
     ui.page_title(f"{title} · Odradek")

@@ -14,7 +14,7 @@ from odradek.console.readings import groups as reading
 from odradek.console.readings.charts import lag_chart
 from odradek.console.readings.table import inert, page_of
 from odradek.console.screens.change import compose, propose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import ChartView, Pager, RowsTable, Text, button, choice, text_field
 
 EVERY_S = 2.0
@@ -24,7 +24,7 @@ _SAMPLES_KEPT = 15
 def add_group(console: Console) -> None:
     @ui.page("/groups/one")
     def group(request: Request, id: str = "") -> None:
-        with framed(console, request, f"Group {inert(id)}") as frame:
+        with page_frame(console, request, f"Group {inert(id)}") as frame:
             _Group(frame, id)
 
 

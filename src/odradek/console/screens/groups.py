@@ -9,7 +9,7 @@ from odradek.console.console import Console
 from odradek.console.queries.groups import GroupSummary, summaries_of
 from odradek.console.readings.groups import COLUMNS, group_page, group_rows
 from odradek.console.screens.change import propose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import Pager, RowsTable, text_field
 
 EVERY_S = 3.0
@@ -18,7 +18,7 @@ EVERY_S = 3.0
 def add_groups(console: Console) -> None:
     @ui.page("/groups")
     def groups(request: Request) -> None:
-        with framed(console, request, "Groups") as frame:
+        with page_frame(console, request, "Groups") as frame:
             _Groups(frame)
 
 

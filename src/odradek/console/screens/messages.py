@@ -18,7 +18,7 @@ from odradek.console.readings import messages as reading
 from odradek.console.readings.messages import View
 from odradek.console.readings.table import Tone, counted, inert, link_to
 from odradek.console.screens.change import compose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.message import message_form, show_message
 from odradek.console.screens.widgets import RowsTable, Text, button, check, choice, enable, text_field
 from odradek.pipelines.schemas.decoding import Decode
@@ -38,7 +38,7 @@ _TAIL_EVERY_S = 0.5
 def add_messages(console: Console) -> None:
     @ui.page("/topics/{topic}/messages")
     def messages(request: Request, topic: str) -> None:
-        with framed(console, request, f"Messages of {inert(topic)}") as frame:
+        with page_frame(console, request, f"Messages of {inert(topic)}") as frame:
             _Messages(frame, topic)
 
 

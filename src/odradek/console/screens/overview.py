@@ -7,14 +7,14 @@ from odradek.console.console import Console
 from odradek.console.readings.charts import throughput_chart
 from odradek.console.readings.overview import COLUMNS, overview_rows
 from odradek.console.readings.snapshot import ClusterSnapshot
-from odradek.console.screens.frame import framed
+from odradek.console.screens.frame import page_frame
 from odradek.console.screens.widgets import ChartView, RowsTable, Text
 
 
 def add_overview(console: Console) -> None:
     @ui.page("/")
     def overview(request: Request) -> None:
-        with framed(console, request, "Overview") as frame:
+        with page_frame(console, request, "Overview") as frame:
             table = RowsTable("Cluster metrics", COLUMNS, empty="Connecting to the cluster…")
             Text("Throughput", "h2")
             chart = ChartView("Throughput over time")

@@ -17,7 +17,7 @@ from odradek.console.readings.heat import heat_of
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import compose, propose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
 
 REPLICAS_EVERY_S = 2.0
@@ -27,7 +27,7 @@ _ORDERS = {reading.Order.NAME: "Name", reading.Order.HEAT: "Bytes in"}
 def add_partitions(console: Console) -> None:
     @ui.page("/partitions")
     def partitions(request: Request) -> None:
-        with framed(console, request, "Partitions") as frame:
+        with page_frame(console, request, "Partitions") as frame:
             _Map(frame)
 
 

@@ -13,7 +13,7 @@ from odradek.console.queries.jobs import describe_jobs
 from odradek.console.queries.pipelines import PipelineSeen, describe_pipelines
 from odradek.console.readings.pipelines import COLUMNS, START, pipeline_rows, problem_sentences
 from odradek.console.screens.change import propose
-from odradek.console.screens.frame import framed
+from odradek.console.screens.frame import page_frame
 from odradek.console.screens.widgets import RowsTable, Text
 
 EVERY_S = 2.0
@@ -34,7 +34,7 @@ def add_pipelines(console: Console) -> None:
 
     @ui.page("/pipelines")
     def pipelines(request: Request) -> None:
-        with framed(console, request, "Pipelines") as frame:
+        with page_frame(console, request, "Pipelines") as frame:
             if not files and not jobs:
                 Text("No pipelines or jobs. Start the console with --pipeline FILE or --job COMMAND (repeatable).")
                 return

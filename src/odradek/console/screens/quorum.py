@@ -10,14 +10,14 @@ from odradek.console.console import Console
 from odradek.console.readings.quorum import ADD, COLUMNS, listener_of, quorum_rows, quorum_sentence
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.screens.change import compose, propose
-from odradek.console.screens.frame import framed
+from odradek.console.screens.frame import page_frame
 from odradek.console.screens.widgets import RowsTable, Text, text_field
 
 
 def add_quorum(console: Console) -> None:
     @ui.page("/quorum")
     def quorum(request: Request) -> None:
-        with framed(console, request, "Quorum") as frame:
+        with page_frame(console, request, "Quorum") as frame:
 
             async def act(key: str, action: str) -> None:
                 if action == ADD:

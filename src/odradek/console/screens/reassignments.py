@@ -13,7 +13,7 @@ from odradek.console.queries.reassignments import reassignment_states
 from odradek.console.readings.partitions import PROGRESS_COLUMNS, progress_rows, progress_sentence
 from odradek.console.readings.table import page_of
 from odradek.console.screens.change import propose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import Pager, RowsTable, Text, button, enable
 
 EVERY_S = 1.0
@@ -22,7 +22,7 @@ EVERY_S = 1.0
 def add_reassignments(console: Console) -> None:
     @ui.page("/reassignments")
     def reassignments(request: Request) -> None:
-        with framed(console, request, "Reassignments") as frame:
+        with page_frame(console, request, "Reassignments") as frame:
             _Reassignments(frame)
 
 

@@ -18,7 +18,7 @@ from odradek.console.readings.charts import Sample, throughput_chart
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import counted, inert, link_to
 from odradek.console.screens.change import compose, propose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import ChartView, Pager, RowsTable, Text, button, text_field
 from odradek.text.amounts import format_bytes
 
@@ -28,7 +28,7 @@ OFFSETS_EVERY_S = 3.0
 def add_topic(console: Console) -> None:
     @ui.page("/topics/{topic}")
     def topic(request: Request, topic: str) -> None:
-        with framed(console, request, f"Topic {inert(topic)}") as frame:
+        with page_frame(console, request, f"Topic {inert(topic)}") as frame:
             _Topic(frame, topic)
 
 

@@ -12,7 +12,7 @@ from odradek.console.queries.topics import TopicLags, lags_of_topics
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.topics import COLUMNS, Order, lags_sentence, topic_page
 from odradek.console.screens.change import compose, propose
-from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
 from odradek.console.shared import Shared
 
@@ -28,7 +28,7 @@ def add_topics(console: Console) -> None:
 
     @ui.page("/topics")
     def topics(request: Request) -> None:
-        with framed(console, request, "Topics") as frame:
+        with page_frame(console, request, "Topics") as frame:
             _Topics(frame, lags)
 
 

@@ -39,7 +39,7 @@ class Assignment:
         adding = tuple(sorted(set(target) - set(self.original_replicas)))
         return Assignment((*target, *removing), adding, removing)
 
-    def reverted(self) -> "Assignment":
+    def revert(self) -> "Assignment":
         return Assignment(self.original_replicas)
 
     def completed(self, isr: Collection[int], whole: Collection[int], min_isr: int) -> "Assignment | None":

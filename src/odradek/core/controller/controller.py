@@ -86,7 +86,7 @@ class Controller:
         image = self._state.image
         assert end_offset > image.offset, f"the log ends at {end_offset}, before the controller's offset {image.offset}"
         if image.offset != end_offset - 1:
-            self._state.image = image.moved_to(
+            self._state.image = image.at_offset(
                 offset=end_offset - 1, epoch=image.epoch, timestamp_ms=image.timestamp_ms
             )
 

@@ -69,7 +69,7 @@ class Reassignments:
         before = change.before
         if not before.is_reassigned:
             raise KafkaError(ErrorCode.no_reassignment_in_progress)
-        change.assignment = original = Assignment.of(before).reverted()
+        change.assignment = original = Assignment.of(before).revert()
         change.isr = tuple(member for member in before.isr if member not in before.adding)
         if change.isr:
             return

@@ -181,7 +181,7 @@ class DescribedConsumer(NamedTuple):
     topic_regex: str | None
     assignment: tuple[AssignedTopic, ...]
     target_assignment: tuple[AssignedTopic, ...]
-    speaks_classic: bool
+    is_classic: bool
     """Whether the member uses the classic protocol, in a group that is being migrated."""
 
 

@@ -275,7 +275,7 @@ def _check(group: ConsumerGroup, member_id: str, instance_id: str | None, genera
     else:
         member = check_static(group.static_member(instance_id), instance_id)
         check_instance(member, member_id, instance_id)
-    if not member.speaks_classic:
+    if not member.is_classic:
         raise KafkaError(ErrorCode.unknown_member_id, f"Member {member_id} does not use the classic protocol.")
     if generation_id != member.epoch:
         raise KafkaError(ErrorCode.illegal_generation)

@@ -147,11 +147,11 @@ class ConsumerGroup:
         change_count(self.regexes, regex_of(old), regex_of(new))
         change_count(self._assignors, None if old is None else old.assignor, None if new is None else new.assignor)
         if old is not None:
-            self.classic_member_count -= old.speaks_classic
+            self.classic_member_count -= old.is_classic
             self._release(old.assigned, old.epoch)
             self._release(old.revoking, old.epoch)
         if new is not None:
-            self.classic_member_count += new.speaks_classic
+            self.classic_member_count += new.is_classic
             self._hold(new.assigned, new.epoch)
             self._hold(new.revoking, new.epoch)
 
@@ -236,11 +236,11 @@ class ConsumerGroup:
         if is_transactional and epoch == _NO_EPOCH and not member_id and instance_id is None:
             return None
         member = self.member(member_id)
-        if not is_transactional and not member.speaks_classic and version < EPOCHS_IN_COMMITS_SINCE:
+        if not is_transactional and not member.is_classic and version < EPOCHS_IN_COMMITS_SINCE:
             raise KafkaError(ErrorCode.unsupported_version)
         if epoch == member.epoch:
             return None
-        stale = ErrorCode.illegal_generation if member.speaks_classic else ErrorCode.stale_member_epoch
+        stale = ErrorCode.illegal_generation if member.is_classic else ErrorCode.stale_member_epoch
         if epoch > member.epoch:
             raise KafkaError(stale)
 
@@ -256,7 +256,7 @@ class ConsumerGroup:
             return
         member = self.member(member_id or "")
         if epoch != member.epoch:
-            raise KafkaError(ErrorCode.illegal_generation if member.speaks_classic else ErrorCode.stale_member_epoch)
+            raise KafkaError(ErrorCode.illegal_generation if member.is_classic else ErrorCode.stale_member_epoch)
 
     def check_offset_delete(self) -> None:
         """Always allowed, except for subscribed topics."""

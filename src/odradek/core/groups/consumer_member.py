@@ -54,7 +54,7 @@ class ConsumerMember:
     """Set for a member that uses the classic protocol."""
 
     @property
-    def speaks_classic(self) -> bool:
+    def is_classic(self) -> bool:
         return self.classic is not None
 
     @property

@@ -129,12 +129,12 @@ class Migration:
 
     def may_downgrade_without(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
         remaining = len(group.members) - len(leaving)
-        remaining_classic = group.classic_member_count - sum(member.speaks_classic for member in leaving)
+        remaining_classic = group.classic_member_count - sum(member.is_classic for member in leaving)
         return 0 < remaining == remaining_classic and self._may_have_classic(remaining)
 
     def may_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
         return (
-            not replaced.speaks_classic
+            not replaced.is_classic
             and group.classic_member_count == len(group.members) - 1
             and self._may_have_classic(len(group.members))
         )

@@ -75,9 +75,9 @@ class ConsumerProgress:
             result.records.append(subscription_record(group.group_id, updated))
             names_changed = updated.topic_names != member.topic_names
         regex_change = self._regexes.change(group, member, updated, now_ms, result)
-        # Who speaks the classic protocol has no expression: nothing is to be resolved if it comes in the place of one.
+        # A classic member has no regular expression, so nothing is left to resolve when it replaces one.
         calls_for_epoch = names_changed or (
-            regex_change is not RegexChange.NONE if updated.speaks_classic else regex_change is RegexChange.TO_RESOLVED
+            regex_change is not RegexChange.NONE if updated.is_classic else regex_change is RegexChange.TO_RESOLVED
         )
         has_changed = names_changed or regex_change is not RegexChange.NONE
         if not calls_for_epoch and not group.is_metadata_expired(now_ms):
@@ -126,7 +126,7 @@ class ConsumerProgress:
         assert reached.epoch >= member.epoch, f"epoch of member {member.member_id} decreases to {reached.epoch}"
         if reached != member:
             result.records.append(current_record(group.group_id, reached))
-            if not reached.speaks_classic:
+            if not reached.is_classic:
                 if reached.state is MemberState.UNREVOKED_PARTITIONS:
                     self._deadlines.start_revocation(group.group_id, reached, now_ms)
                 else:

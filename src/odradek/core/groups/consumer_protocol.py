@@ -133,7 +133,7 @@ class ConsumerProtocol:
             return existing
         if existing is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
-        if not existing.speaks_classic and existing.epoch != LEAVING_FOR_A_WHILE_EPOCH:
+        if not existing.is_classic and existing.epoch != LEAVING_FOR_A_WHILE_EPOCH:
             raise KafkaError(
                 ErrorCode.unreleased_instance_id,
                 f"Static member {member_id} with instance id {command.instance_id} cannot join the group because "

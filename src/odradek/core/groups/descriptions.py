@@ -94,7 +94,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topic
         member.topic_regex,
         _name_topics(held, topics),
         _name_topics(group.target.get(member.member_id, {}), topics),
-        member.speaks_classic,
+        member.is_classic,
     )
 
 

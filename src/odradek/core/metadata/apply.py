@@ -358,8 +358,8 @@ class _Changes:
         by_id, by_name = before.topics_by_id, before.topics_by_name
         if self._topics:
             present = [*created, *changed]
-            by_id = by_id.changed({topic.id: topic for topic in present}, [topic.id for topic in deleted])
-            by_name = by_name.changed({topic.name: topic for topic in present}, [topic.name for topic in deleted])
+            by_id = by_id.with_changes({topic.id: topic for topic in present}, [topic.id for topic in deleted])
+            by_name = by_name.with_changes({topic.name: topic for topic in present}, [topic.name for topic in deleted])
         image = ClusterImage(
             offset=offset,
             epoch=epoch,

@@ -168,7 +168,7 @@ class ClusterImage:
     delegation_tokens: PersistentMap[str, DelegationToken] = field(default_factory=PersistentMap)
     access_control_entries: PersistentMap[UUID, AccessControlEntry] = field(default_factory=PersistentMap)
 
-    def moved_to(self, *, offset: int, epoch: int, timestamp_ms: int) -> "ClusterImage":
+    def at_offset(self, *, offset: int, epoch: int, timestamp_ms: int) -> "ClusterImage":
         """The same cluster at another offset."""
         return replace(self, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 

@@ -52,4 +52,4 @@ class KeyedChanges(Generic[K, V]):
     def persistent_result(self, base: PersistentMap[K, V]) -> PersistentMap[K, V]:
         if not self._put and not self._removed:
             return base
-        return base.changed(self._put, self._removed)
+        return base.with_changes(self._put, self._removed)

@@ -51,7 +51,7 @@ class PersistentMap(Mapping[K, V]):
     def __repr__(self) -> str:
         return f"PersistentMap({dict(self)!r})"
 
-    def changed(self, entries: Mapping[K, V], removed: Iterable[K] = ()) -> "PersistentMap[K, V]":
+    def with_changes(self, entries: Mapping[K, V], removed: Iterable[K] = ()) -> "PersistentMap[K, V]":
         """With `entries` put in and `removed` taken out, in cost proportional to what changes."""
         new: PersistentMap[K, V] = PersistentMap()
         buckets = new._buckets = list(self._buckets)

@@ -140,7 +140,7 @@ class Snapshot:
         replay = Replay(EMPTY_IMAGE)
         replay.take_all(self.batches)
         image = replay.image()
-        return image.moved_to(
+        return image.at_offset(
             offset=snapshot_id.end_offset - 1,
             epoch=snapshot_id.epoch,
             timestamp_ms=self.last_contained_log_timestamp_ms,

@@ -9,7 +9,7 @@ from odradek.core.raft.voter_set import ReplicaKey
 
 
 def on_log_synced(replica: Replica, event: LogSynced) -> None:
-    replica.log.synced(event.change)
+    replica.log.on_synced(event.change)
     if isinstance(replica.role, Leader):
         advance(replica, replica.role)
 

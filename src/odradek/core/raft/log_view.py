@@ -120,7 +120,7 @@ class LogView:
         if batch.epoch > self.last_epoch:
             self.epochs.append(EpochStart(batch.epoch, batch.base_offset))
         self.end_offset = batch.last_offset + 1
-        return self._changed()
+        return self._record_change()
 
     def truncate(self, end_offset: int) -> int:
         if not self.start_offset <= end_offset <= self.end_offset:
@@ -132,14 +132,14 @@ class LogView:
         self.end_offset = end_offset
         self.synced_end_offset = min(self.synced_end_offset, end_offset)
         self._unsynced = deque((change, min(end, end_offset)) for change, end in self._unsynced)
-        return self._changed()
+        return self._record_change()
 
     def begin_loading(self, snapshot_id: SnapshotId) -> int:
         self.loading = snapshot_id
         self._last_change += 1
         return self._last_change
 
-    def loaded(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
+    def on_loaded(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
         """The log is empty now, starts at the snapshot's end, and is synced."""
         self.loading = None
         self.start_offset = self.end_offset = self.synced_end_offset = snapshot_id.end_offset
@@ -147,7 +147,7 @@ class LogView:
         self.snapshots[snapshot_id] = size_bytes
         self._unsynced.clear()
 
-    def synced(self, change: int) -> None:
+    def on_synced(self, change: int) -> None:
         while self._unsynced and self._unsynced[0][0] <= change:
             self.synced_end_offset = max(self.start_offset, self._unsynced.popleft()[1])
         self._check()
@@ -170,7 +170,7 @@ class LogView:
             f"{self.epochs[-1]} begins after the log end {self.end_offset}"
         )
 
-    def _changed(self) -> int:
+    def _record_change(self) -> int:
         self._check()
         self._last_change += 1
         self._unsynced.append((self._last_change, self.end_offset))

@@ -76,7 +76,7 @@ def _abandon(replica: Replica, follower: Follower) -> None:
 def on_snapshot_loaded(replica: Replica, event: SnapshotLoaded) -> None:
     if replica.log.loading != event.snapshot_id:
         raise BrokenQuorum(f"{event.snapshot_id} was loaded instead of {replica.log.loading}")
-    replica.log.loaded(event.snapshot_id, event.size_bytes)
+    replica.log.on_loaded(event.snapshot_id, event.size_bytes)
     replica.quorum.load(event.quorum, event.snapshot_id.end_offset)
     replica.advance_high_watermark(event.snapshot_id.end_offset)
 

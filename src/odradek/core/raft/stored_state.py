@@ -36,9 +36,9 @@ class StoredState:
         quorum = QuorumHistory(static_voters)
         quorum.load(base_quorum, base.end_offset)
         if base != BOOTSTRAP_SNAPSHOT:
-            log.loaded(base, snapshots[base])
+            log.on_loaded(base, snapshots[base])
         log.snapshots.update(snapshots)
         for batch in batches:
-            log.synced(log.append(batch))
+            log.on_synced(log.append(batch))
             quorum.on_append(batch.control, batch.base_offset)
         return cls(quorum_state=quorum_state, log=log, quorum=quorum)

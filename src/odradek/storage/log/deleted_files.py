@@ -21,14 +21,14 @@ class DeletedFiles:
     def take_due(self, now_ms: int) -> list[str]:
         """The files whose delay has passed; the caller removes them."""
         due: list[str] = []
-        for remove_at_ms, path in self._taken():
+        for remove_at_ms, path in self._pop_all():
             if remove_at_ms <= now_ms:
                 due.append(path)
             else:
                 self._waiting.append((remove_at_ms, path))
         return due
 
-    def _taken(self) -> Iterator[tuple[int, str]]:
+    def _pop_all(self) -> Iterator[tuple[int, str]]:
         """Pops every entry that is present now."""
         for _ in range(len(self._waiting)):
             try:
@@ -44,5 +44,5 @@ class DeletedFiles:
 
     def move_to(self, directory: str) -> None:
         """The directory was renamed."""
-        for remove_at_ms, path in self._taken():
+        for remove_at_ms, path in self._pop_all():
             self._waiting.append((remove_at_ms, f"{directory}/{path.rpartition('/')[2]}"))

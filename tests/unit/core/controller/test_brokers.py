@@ -384,7 +384,7 @@ class TestControllers:
         cluster = Cluster()
         before = cluster.image
         cluster.take(cluster.controller.write_no_op())
-        assert cluster.image == before.moved_to(offset=before.offset + 1, epoch=1, timestamp_ms=0)
+        assert cluster.image == before.at_offset(offset=before.offset + 1, epoch=1, timestamp_ms=0)
 
 
 class TestUnregistration:

@@ -91,7 +91,10 @@ def test_classic_group_upgrades_to_a_consumer_group() -> None:
     assert isinstance(harness.coordinator.group(GROUP), ConsumerGroup)
     assert error_of_heartbeat(harness, member) is ErrorCode.none
     (described,) = harness.coordinator.describe_consumer_groups([GROUP])
-    assert {one.member_id: one.speaks_classic for one in described.members} == {member.member_id: True, NEW: False}
+    assert {one.member_id: one.is_classic for one in described.members} == {
+        member.member_id: True,
+        NEW: False,
+    }
 
 
 def test_group_downgrades_when_its_last_consumer_leaves() -> None:

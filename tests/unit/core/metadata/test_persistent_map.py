@@ -19,7 +19,7 @@ def test_equals_a_dict_and_keeps_old_versions(changes: list[tuple[dict[object, i
     expected: dict[object, int] = {}
     history = [(current, dict(expected))]
     for put, removed in changes:
-        current = current.changed(put, removed)
+        current = current.with_changes(put, removed)
         for key in removed:
             expected.pop(key, None)
         expected |= put
@@ -33,7 +33,7 @@ def test_equals_a_dict_and_keeps_old_versions(changes: list[tuple[dict[object, i
 def test_growing_map_keeps_all_entries() -> None:
     numbers: PersistentMap[str, int] = PersistentMap()
     for number in range(5_000):
-        numbers = numbers.changed({f"topic-{number}": number})
+        numbers = numbers.with_changes({f"topic-{number}": number})
     assert len(numbers) == 5_000
     assert all(numbers[f"topic-{number}"] == number for number in range(5_000))
     assert "topic-5000" not in numbers
@@ -44,13 +44,13 @@ def test_bulk_build_equals_single_insertions() -> None:
     entries = {f"topic-{number}": number for number in range(1_000)}
     one_by_one: PersistentMap[str, int] = PersistentMap()
     for key, value in entries.items():
-        one_by_one = one_by_one.changed({key: value})
+        one_by_one = one_by_one.with_changes({key: value})
     assert PersistentMap(entries.items()) == one_by_one
 
 
 def test_change_shares_untouched_buckets() -> None:
     before = PersistentMap((f"topic-{number}", number) for number in range(10_000))
-    after = before.changed({"topic-1": -1})
+    after = before.with_changes({"topic-1": -1})
     shared = sum(old is new for old, new in zip(before._buckets, after._buckets, strict=True))
     assert shared == len(before._buckets) - 1
 

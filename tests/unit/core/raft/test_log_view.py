@@ -71,7 +71,7 @@ def play(steps: list[tuple[str, int, int]]) -> tuple[LogView, Model]:
             model.pending = [(number, min(one, cut)) for number, one in model.pending] + [(change, cut)]
         elif kind == "sync":
             number = change - amount
-            view.synced(number)
+            view.on_synced(number)
             for done, its_end in [one for one in model.pending if one[0] <= number]:
                 model.synced = its_end
                 model.pending.remove((done, its_end))
@@ -85,7 +85,7 @@ def play(steps: list[tuple[str, int, int]]) -> tuple[LogView, Model]:
             epoch = max(1, model.epoch_before(end)) + extra
             model.epochs += [epoch] * amount
             change = view.begin_loading(SnapshotId(len(model.epochs), epoch))
-            view.loaded(SnapshotId(len(model.epochs), epoch), 1)
+            view.on_loaded(SnapshotId(len(model.epochs), epoch), 1)
             model.start = model.synced = len(model.epochs)
             model.pending.clear()
     return view, model
@@ -145,7 +145,7 @@ def test_old_sync_does_not_cover_records_after_a_truncation() -> None:
     old = view.append(batches((1, 1), 2)[0])
     view.truncate(1)
     view.append(Batch(base_offset=1, last_offset=5, epoch=2))
-    view.synced(old)
+    view.on_synced(old)
     assert view.synced_end == OffsetAndEpoch(1, 1)
     assert not view.is_synced
 
