@@ -1,7 +1,8 @@
 """Reports words that user-facing text must not contain. `make check` runs it.
 
-It reads the Markdown pages and, in `src/odradek`, the strings that users see: every string literal of the user-facing
-packages, help texts, log messages and error messages. Docstrings and comments are left to the reviewer.
+It reads the Markdown and YAML files of the docs and, in `src/odradek`, the strings that users see: every string literal
+of the user-facing packages, help texts, log messages and error messages. Docstrings and comments are left to the
+reviewer.
 Exempt a line with `words: allow` in a comment on it.
 """
 
@@ -43,10 +44,16 @@ PHRASES: Final = {
     r"one word more|the way of a|is put through": "see words.md",
     r"the bars? (is|are|was|were|of)|every bar": "target",
     r"sees to it|wants to be|for want of": "plain words",
+    r"lest|yonder|ere|heed(s|ed)?|by and by|for ever|in vain": "plain words",
+    r"for good": "permanently",
+    r"deaf|mute|estranged|ailing": "name the direction that is blocked; name the problem",
+    r"(deleted and|was|were|is|are) created again": "recreated",
+    r"decision topic": "decision log",
 }
 _PATTERN: Final = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in PHRASES), re.IGNORECASE)
 
 PAGES: Final = ("README.md", "CHANGELOG.md", "ROADMAP.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+_PAGE_SUFFIXES: Final = (".md", ".yml")
 USER_FACING: Final = ("cli", "console", "text", "local", "pipelines", "testing", "config")
 """Packages of which every string literal is user-facing."""
 _LOG_METHODS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
@@ -76,7 +83,7 @@ def main(arguments: list[str]) -> int:
 
 def check_file(path: Path) -> list[Finding]:
     text = path.read_text()
-    if path.suffix == ".md":
+    if path.suffix in _PAGE_SUFFIXES:
         return list(_check_page(path, text))
     if path.suffix == ".py":
         return list(_check_module(path, text))
@@ -88,7 +95,10 @@ def find_words(text: str) -> list[str]:
 
 
 def _pages() -> Iterable[Path]:
-    return [page for name in PAGES if (page := ROOT / name).exists()] + sorted((ROOT / "docs").rglob("*.md"))
+    docs = ROOT / "docs"
+    return [page for name in PAGES if (page := ROOT / name).exists()] + sorted(
+        [*docs.rglob("*.md"), *docs.rglob("*.yml")]
+    )
 
 
 def _modules() -> Iterable[Path]:
