@@ -148,7 +148,7 @@ def _check_dump(dumped: str, epochs: int) -> None:
     assert dumped.count("SnapshotHeader") == dumped.count("SnapshotFooter") > 0
 
 
-@pytest.mark.parametrize("writer", ["odradek", "kafka"])
+@pytest.mark.parametrize("writer", ["odradek", pytest.param("kafka", marks=pytest.mark.tier("proof"))])
 def test_metadata_is_restored_from_a_snapshot_alone(pair: Pair, writer: str) -> None:
     described: list[str] = []
     first, second = (pair.odradek, pair.kafka) if writer == "odradek" else (pair.kafka, pair.odradek)
