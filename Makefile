@@ -21,9 +21,10 @@ run: $(VENV)/.installed-fast $(VENV)/.installed-console ## start a cluster on th
 test-fast: $(VENV)-dev/.installed-dev ## unit, core and storage tests and a few simulator seeds (ARGS="-k fetch")
 	@$(VENV)-dev/bin/python -m pytest --tier fast --numprocesses 2 $(ARGS)
 
+# More workers than cores, because tests with processes wait for most of their time.
 test: $(VENV)/.installed-test ## every capability; lists the tests skipped because a component is missing (ARGS="-k fetch")
 	@$(BIN)/python -m tests.prepare
-	@$(BIN)/python -m pytest --tier test --numprocesses 3 --rerun-failed $(ARGS)
+	@$(BIN)/python -m pytest --tier test --numprocesses 4 --rerun-failed $(ARGS)
 
 proof: $(VENV)/.installed-test ## every test and the long runs, for hours, with a report in proof-report.md (ONLY=suite,sim,chaos)
 	@$(BIN)/python -m tests.prepare --proof

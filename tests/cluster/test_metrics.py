@@ -133,6 +133,7 @@ def test_metrics_show_a_dead_broker_and_isr_expansion_after_its_restart(observed
     assert observed.sum(f"{REPLICAS}_isrexpands_total") == before + 3
 
 
+@pytest.mark.tier("proof")
 def test_leader_elections_are_counted(observed: Observed) -> None:
     cluster = observed.cluster
     before = scrape(observed.ports[2])("odradek_leader_elections_total")

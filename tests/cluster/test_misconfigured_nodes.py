@@ -81,6 +81,7 @@ def wait_until_a_controller_logged(cluster: RealCluster, *words: str) -> None:
     wait_for(f"a controller to log {words}", lambda: any(is_logged(node, words) for node in controllers), LOGGED_S_MAX)
 
 
+@pytest.mark.tier("proof")
 def test_broker_with_another_cluster_id_is_rejected(cluster: RealCluster, newcomer: Member) -> None:
     newcomer.node_id, newcomer.roles, newcomer.cluster_id = 7, (BROKER,), OTHER_CLUSTER
     newcomer.properties = {"controller.quorum.voters": cluster.voters, **PATIENCE}

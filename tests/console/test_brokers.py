@@ -113,5 +113,5 @@ def test_killed_broker_is_shown_and_named_as_the_reason_of_failures(
     at_desk.expect(page.locator("main"), "fenced since")
     page = at_desk.open("/brokers")
     at_desk.row(str(killed)).get_by_role("button", name=f"Unregister Broker {killed}").click()
-    at_desk.expect(page.get_by_role("dialog"), "remain assigned to it")
+    at_desk.expect(page.get_by_role("dialog"), "assigned to it and offline until reassigned")
     at_desk.press_in_dialog("Cancel")

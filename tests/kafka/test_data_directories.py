@@ -160,7 +160,7 @@ def assert_same(before: Contents, after: Contents) -> None:
 Stop = Callable[[NodeProcess], None]
 
 
-@pytest.mark.parametrize("writer", ["odradek", "kafka"])
+@pytest.mark.parametrize("writer", ["odradek", pytest.param("kafka", marks=pytest.mark.tier("proof"))])
 @pytest.mark.parametrize(
     "stop",
     [pytest.param(NodeProcess.stop, marks=pytest.mark.tier("proof")), NodeProcess.kill],

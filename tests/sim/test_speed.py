@@ -1,7 +1,6 @@
-"""Virtual time is worth something only if it passes much faster than the real one, and only if many runs fit in memory.
+"""Simulated time passes much faster than real time, and a run leaves no objects behind.
 
-Time is that of this process's processor, and the best of a few attempts counts: a busy machine makes every single one
-slower than it need be.
+Speed is measured in processor time, and the best of a few attempts counts, because other processes slow single ones.
 """
 
 import gc
@@ -18,7 +17,7 @@ from odradek.sim.scenarios import POWER_LOSS
 from odradek.sim.speed import Speed, measure_busy, measure_idle
 from odradek.sim.world import simulated_world
 
-pytestmark = pytest.mark.tier("test")
+pytestmark = pytest.mark.tier("proof")
 
 ATTEMPTS = 5
 IDLE_SECONDS = 1200.0
@@ -33,21 +32,18 @@ def best_of(measure: Callable[[], Speed], wanted: float) -> Speed:
     return best
 
 
-@pytest.mark.tier("proof")
-def test_three_idle_nodes_live_a_hundred_times_as_fast() -> None:
+def test_three_idle_nodes_run_a_hundred_times_as_fast() -> None:
     best = best_of(lambda: measure_idle(30.0), 100)
     assert best.simulated_per_real_second >= 100
 
 
-@pytest.mark.tier("proof")
-def test_three_busy_nodes_live_twenty_times_as_fast() -> None:
+def test_three_busy_nodes_run_twenty_times_as_fast() -> None:
     best = best_of(lambda: measure_busy(10.0), 20)
     assert best.operations_per_simulated_second >= 20
     assert best.simulated_per_real_second >= 20
 
 
-@pytest.mark.tier("proof")
-def test_a_lone_idle_node_lives_twenty_minutes_in_a_moment() -> None:
+def test_one_idle_node_runs_three_hundred_times_as_fast() -> None:
     with simulated_world(1) as world:
         plan = plan_nodes(ONE_NODE, world.random("cluster"))
         node = NodeHost(world, plan.nodes[0])
@@ -59,12 +55,12 @@ def test_a_lone_idle_node_lives_twenty_minutes_in_a_moment() -> None:
         simulated_per_real_second = IDLE_SECONDS / (time.process_time() - began)
         assert node.is_ready
         assert not world.unexpected
-    # Thousands on any machine; so low a bound that a busy one does not fail it.
+    # Thousands on any computer; the bound is low, so that a busy one does not fail it.
     assert simulated_per_real_second > 300
 
 
 def test_a_run_leaves_nothing_behind() -> None:
-    """But what is kept for all that follow, such as the layouts of messages, which the first runs have seen."""
+    """Except for what all runs share, such as message schemas, which the first runs have loaded."""
     short = replace(POWER_LOSS, fault_seconds=0.5)
     for seed in range(2):
         run_seed(seed, short)

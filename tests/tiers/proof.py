@@ -42,7 +42,7 @@ STEPS: Final = (
     Step(
         "suite",
         "every test, with 2 minutes of chaos, 100 kills of a broker, 100,000 damaged requests",
-        _pytest("--tier", "proof", "--numprocesses", "3", "--rerun-failed"),
+        _pytest("--tier", "proof", "--numprocesses", "4", "--rerun-failed"),
         (("ODRADEK_CHAOS_SECONDS", "120"), ("ODRADEK_KILL_CYCLES", "100"), ("ODRADEK_FUZZ_REQUESTS", "100000")),
         is_pytest=True,
     ),
