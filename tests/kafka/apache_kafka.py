@@ -127,7 +127,7 @@ class KafkaTools:
         return self.run("kafka.tools.StorageTool", *arguments)
 
     def metadata_shell(self, snapshot: Path, *command: str) -> str:
-        """Raises ToolFailed if the shell hangs: now and then it waits for ever, also for a snapshot of Kafka's own."""
+        """Raises ToolFailed if the shell hangs: it sometimes waits without end, also for a snapshot of Kafka's own."""
         shell = "org.apache.kafka.shell.MetadataShell"
         try:
             return self.run(shell, "--snapshot", str(snapshot), *command, timeout_s=SHELL_TIMEOUT_S)
