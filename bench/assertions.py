@@ -13,8 +13,8 @@ from typing import Final
 
 from bench import loads
 from bench.counting import LOADS, TOPIC, Load
+from bench.measured_broker import MeasuredBroker
 from bench.products import ODRADEK, data_directory, wide_console
-from tests.odradek_process import OdradekProcess
 
 PAIRS: Final = 8
 """Pairs of brokers."""
@@ -23,7 +23,7 @@ TURNS: Final = 40
 COST_MAX: Final = 0.01
 
 
-class _Broker(OdradekProcess):
+class _Broker(MeasuredBroker):
     def __init__(self, directory: Path, *, with_assertions: bool) -> None:
         super().__init__(directory)
         self._flags = () if with_assertions else ("-O",)
@@ -31,20 +31,11 @@ class _Broker(OdradekProcess):
     def start_command(self) -> list[str]:
         return [sys.executable, *self._flags, "-m", "odradek", "start", str(self.config_file)]
 
-    def server_properties(self) -> dict[str, str]:
-        # Delete old records, because a filling page cache would disturb the measurement.
-        retention = {"log.retention.bytes": "1", "log.retention.check.interval.ms": "1000"}
-        return super().server_properties() | retention | {"log.segment.bytes": str(64 << 20)}
-
     def cpu_of_turn(self, load: Load, frames: list[bytes]) -> float:
-        """CPU time of all threads, in microseconds per record."""
-        before = self._run_nanoseconds
+        """CPU time in microseconds per record."""
+        before = self.run_nanoseconds
         loads.send_pipelined(self.bootstrap, frames, load.requests)
-        return (self._run_nanoseconds - before) / 1000 / (load.requests * load.records_per_request)
-
-    @property
-    def _run_nanoseconds(self) -> int:
-        return sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{self.pid}/task").glob("*/schedstat"))
+        return (self.run_nanoseconds - before) / 1000 / (load.requests * load.records_per_request)
 
 
 def main() -> int:

@@ -21,10 +21,10 @@ from rich.table import Table
 
 from bench import loads
 from bench.counted_broker import HOT_KEYS_COST, WITH, WITHOUT
+from bench.measured_broker import MeasuredBroker
 from bench.page import COUNTING_SECTION, PAGE, replace_section
 from bench.products import ODRADEK, data_directory, wide_console
 from bench.results import RESULTS, describe_machine
-from tests.odradek_process import OdradekProcess
 from tests.record_batches import TestRecord, batch
 
 ROUNDS: Final = 4
@@ -59,7 +59,7 @@ class Load:
 LOADS: Final = (Load("batches of 8,000 records", 8000, 40), Load("one record per request", 1, 2500))
 
 
-class _Broker(OdradekProcess):
+class _Broker(MeasuredBroker):
     @property
     def _switch(self) -> Path:
         return self.directory / "switch"
@@ -68,14 +68,8 @@ class _Broker(OdradekProcess):
         return [sys.executable, "-m", "bench.counted_broker", str(self._switch), "start", str(self.config_file)]
 
     def server_properties(self) -> dict[str, str]:
-        return super().server_properties() | {
-            # Without an HTTP address, a node samples no hot keys.
-            "http.address": "127.0.0.1:0",
-            # Delete old records, because a filling page cache would disturb the measurement.
-            "log.retention.bytes": "1",
-            "log.retention.check.interval.ms": "1000",
-            "log.segment.bytes": str(64 << 20),
-        }
+        # Without an HTTP address, a node samples no hot keys.
+        return super().server_properties() | {"http.address": "127.0.0.1:0"}
 
     def connect(self) -> None:
         self._connection = socket.socket(socket.AF_UNIX)
@@ -87,11 +81,6 @@ class _Broker(OdradekProcess):
     @property
     def hot_keys_nanoseconds(self) -> int:
         return int(self._command(HOT_KEYS_COST))
-
-    @property
-    def run_nanoseconds(self) -> int:
-        """CPU time of all threads according to the scheduler, because clock ticks are too coarse for one turn."""
-        return sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{self.pid}/task").glob("*/schedstat"))
 
     def _command(self, word: bytes) -> bytes:
         self._connection.sendall(word)
