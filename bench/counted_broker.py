@@ -1,25 +1,22 @@
 """A broker that can remove the counting code from its Produce path at run time and measures the cost of hot keys.
 
-Started as `python -m bench.counted_broker SOCKET start server.properties`. Two brokers with the same code differ by
-more than counting costs, because of their memory layout. So one broker switches its own code instead.
+Started as `python -m bench.counted_broker SOCKET start server.properties`. `bench.exchanged_code` says why.
 """
 
 import importlib
-import socket
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import CodeType
 from typing import Any, Final
 
+from bench.exchanged_code import ExchangedFunction, codes_in, find_function, serve_commands
 from odradek.cli.main import run
 from odradek.instruments.hot_keys import KeySketch
 from odradek.observe import hot_keys
 from odradek.observe.hot_keys import HotKeys
 
-WITH, WITHOUT, HOT_KEYS_COST = b"with", b"without", b"hot keys"
+HOT_KEYS_COST: Final = b"hot keys"
 # The counting code on the path of a Produce request: module, function, source lines.
 COUNTING: Final = (
     (
@@ -42,22 +39,16 @@ COUNTING: Final = (
 )
 
 
-class _Function:
-    """A function with and without its counting code."""
-
-    def __init__(self, module_name: str, name: str, counting: tuple[str, ...]) -> None:
-        module = importlib.import_module(module_name)
-        file = Path(str(module.__file__))
-        found: Any = module
-        for part in name.split("."):
-            found = getattr(found, part)
-        self._function: Final = found
-        text = file.read_text()
-        # Both variants are compiled here, so that they differ in nothing else.
-        self._forms: Final = {WITH: _code(text, file, name), WITHOUT: _code(_without(text, counting), file, name)}
-
-    def switch_to(self, form: bytes) -> None:
-        self._function.__code__ = self._forms[form]
+def _exchange(module_name: str, name: str, counting: tuple[str, ...]) -> ExchangedFunction:
+    module = importlib.import_module(module_name)
+    file = Path(str(module.__file__))
+    text = file.read_text()
+    # Both variants are compiled here, so that they differ in nothing else.
+    codes = (
+        next(one for one in codes_in(compile(form, str(file), "exec")) if one.co_qualname == name)
+        for form in (text, _without(text, counting))
+    )
+    return ExchangedFunction(find_function(module, name), *codes)
 
 
 def _without(text: str, counting: tuple[str, ...]) -> str:
@@ -65,17 +56,6 @@ def _without(text: str, counting: tuple[str, ...]) -> str:
         assert text.count(lines) == 1, f"the counting code was not found: {lines!r}"
         text = text.replace(lines, "")
     return text
-
-
-def _code(text: str, file: Path, name: str) -> CodeType:
-    return next(one for one in _codes(compile(text, str(file), "exec")) if one.co_qualname == name)
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
 
 
 class _HotKeysCost:
@@ -102,22 +82,9 @@ class _HotKeysCost:
         setattr(owner, name, measured_call)
 
 
-def _serve_commands(path: str, functions: list[_Function], cost: _HotKeysCost) -> None:
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        connection, _ = listening.accept()
-        with connection:
-            while word := connection.recv(64):
-                if word == HOT_KEYS_COST:
-                    connection.sendall(b"%d" % cost.nanoseconds)
-                    continue
-                for function in functions:
-                    function.switch_to(word)
-                connection.sendall(word)
-
-
 if __name__ == "__main__":
-    given = [_Function(*one) for one in COUNTING]
-    threading.Thread(target=_serve_commands, args=(sys.argv.pop(1), given, _HotKeysCost()), daemon=True).start()
+    cost = _HotKeysCost()
+    serve_commands(
+        sys.argv.pop(1), [_exchange(*one) for one in COUNTING], {HOT_KEYS_COST: lambda: b"%d" % cost.nanoseconds}
+    )
     sys.exit(run(sys.argv[1:]))

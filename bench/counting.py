@@ -7,21 +7,18 @@ brokers run in sequence, because a few per cent depend on a process's memory lay
 import argparse
 import json
 import os
-import random
-import socket
 import statistics
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from rich.table import Table
 
 from bench import loads
-from bench.counted_broker import HOT_KEYS_COST, WITH, WITHOUT
-from bench.measured_broker import MeasuredBroker
+from bench.counted_broker import HOT_KEYS_COST
+from bench.exchanged_code import WITH, ExchangingBroker, measure_pairs, relative_cost
 from bench.page import COUNTING_SECTION, PAGE, replace_section
 from bench.products import ODRADEK, data_directory, wide_console
 from bench.results import RESULTS, describe_machine
@@ -59,32 +56,17 @@ class Load:
 LOADS: Final = (Load("batches of 8,000 records", 8000, 40), Load("one record per request", 1, 2500))
 
 
-class _Broker(MeasuredBroker):
-    @property
-    def _switch(self) -> Path:
-        return self.directory / "switch"
-
+class _Broker(ExchangingBroker):
     def start_command(self) -> list[str]:
-        return [sys.executable, "-m", "bench.counted_broker", str(self._switch), "start", str(self.config_file)]
+        return [sys.executable, "-m", "bench.counted_broker", str(self.command_socket), "start", str(self.config_file)]
 
     def server_properties(self) -> dict[str, str]:
         # Without an HTTP address, a node samples no hot keys.
         return super().server_properties() | {"http.address": "127.0.0.1:0"}
 
-    def connect(self) -> None:
-        self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(str(self._switch))
-
-    def switch_to(self, form: bytes) -> None:
-        assert self._command(form) == form
-
     @property
     def hot_keys_nanoseconds(self) -> int:
-        return int(self._command(HOT_KEYS_COST))
-
-    def _command(self, word: bytes) -> bytes:
-        self._connection.sendall(word)
-        return self._connection.recv(64)
+        return int(self.command(HOT_KEYS_COST))
 
 
 def main() -> int:
@@ -138,23 +120,16 @@ def _measure(load: Load, pairs: int, seconds: float) -> _Round:
             broker.connect()
             loads.create_topic(broker.bootstrap, TOPIC)
             frames = load.frames()
-            for form in (WITH, WITHOUT) * 3:
-                # Warm up both variants: one-time work and the interpreter's specialization.
-                _run_turn(broker, form, load, frames)
-            spent: dict[bytes, list[float]] = {WITH: [], WITHOUT: []}
-            for _ in range(pairs):
-                # Random order, so that periodic work such as segment rolls affects both variants equally.
-                for form in random.sample((WITH, WITHOUT), 2):
-                    spent[form].append(_run_turn(broker, form, load, frames))
-            more = statistics.median(one / other - 1 for one, other in zip(spent[WITH], spent[WITHOUT], strict=True))
+            spent = measure_pairs(lambda variant: run_turn(broker, variant, load, frames), pairs)
+            more = relative_cost(spent)
             return _Round(statistics.median(spent[WITH]), more, _hot_keys_share(broker, load, frames, seconds))
         finally:
             broker.kill()
 
 
-def _run_turn(broker: _Broker, form: bytes, load: Load, frames: Sequence[bytes]) -> float:
+def run_turn(broker: ExchangingBroker, variant: bytes, load: Load, frames: Sequence[bytes]) -> float:
     """Returns the CPU time per record in microseconds."""
-    broker.switch_to(form)
+    broker.switch_to(variant)
     before = broker.run_nanoseconds
     loads.send_pipelined(broker.bootstrap, frames, load.requests)
     return (broker.run_nanoseconds - before) / 1000 / (load.requests * load.records_per_request)

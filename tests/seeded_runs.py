@@ -4,20 +4,26 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable
+from multiprocessing import Pool
 from pathlib import Path
+from typing import Final
+
+_SEEDS_PER_TASK: Final = 5
 
 
 def run_seeds(failure_of: Callable[[int], str | None], first: int, count: int, *, module: str) -> int:
-    """Stops at the first failure. `module` replays a seed."""
+    """Runs them on all processors and stops at the first failure. `module` replays a seed."""
     start = time.monotonic()
-    for done, seed in enumerate(range(first, first + count), 1):
-        failure = failure_of(seed)
-        if failure is not None:
-            print(f"\nseed {seed}: {failure}\nreplay: python -m {module} replay {seed}")
-            return 1
-        if done % 50 == 0 or done == count:
-            per_second = done / (time.monotonic() - start)
-            print(f"\r{done} of {count} seeds, {per_second:.0f} per second", end="", file=sys.stderr)
+    seeds = range(first, first + count)
+    with Pool() as pool:
+        failures = pool.imap(failure_of, seeds, chunksize=_SEEDS_PER_TASK)
+        for done, (seed, failure) in enumerate(zip(seeds, failures, strict=True), 1):
+            if failure is not None:
+                print(f"\nseed {seed}: {failure}\nreplay: python -m {module} replay {seed}")
+                return 1
+            if done % 50 == 0 or done == count:
+                per_second = done / (time.monotonic() - start)
+                print(f"\r{done} of {count} seeds, {per_second:.0f} per second", end="", file=sys.stderr)
     print(f"\n{count} seeds from {first} on: no violation")
     return 0
 

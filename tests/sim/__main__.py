@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from multiprocessing import Pool
 from pathlib import Path
 from typing import Final
 
@@ -30,17 +31,18 @@ def broken_rule(seed: int, bug: str) -> str | None:
 
 
 def main(names: Sequence[str], *, should_write: bool = True) -> int:
-    """Searches for all bugs, or only for `names`."""
+    """Searches for all bugs, or only for `names`, on all processors."""
+    wanted = names or list(BUGS)
     missed = []
-    for name in names or BUGS:
-        found = _first_seed_that_finds(name)
-        if found is None:
-            missed.append(name)
-            print(f"{name:34} not found by {SEEDS_MAX} seeds", flush=True)
-        else:
-            print(f"{name:34} seed {found[0]:3d}: {found[1]}", flush=True)
-        if should_write:
-            _record(name, found)
+    with Pool() as pool:
+        for name, found in zip(wanted, pool.imap(_first_seed_that_finds, wanted), strict=True):
+            if found is None:
+                missed.append(name)
+                print(f"{name:34} not found by {SEEDS_MAX} seeds", flush=True)
+            else:
+                print(f"{name:34} seed {found[0]:3d}: {found[1]}", flush=True)
+            if should_write:
+                _record(name, found)
     return 1 if missed else 0
 
 

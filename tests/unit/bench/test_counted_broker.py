@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.counted_broker import COUNTING, _Function
+from bench.counted_broker import COUNTING, _exchange
 from odradek.instruments.hot_keys import KeySketch
 from odradek.observe import hot_keys
 from odradek.observe.hot_keys import HotKeys
@@ -10,7 +10,7 @@ from odradek.observe.hot_keys import HotKeys
 
 @pytest.mark.parametrize(("module", "function", "lines"), COUNTING)
 def test_counting_code_is_found(module: str, function: str, lines: tuple[str, ...]) -> None:
-    _Function(module, function, lines)
+    _exchange(module, function, lines)
 
 
 @pytest.mark.parametrize(
