@@ -21,7 +21,7 @@ HOT_KEYS_COST: Final = b"hot keys"
 COUNTING: Final = (
     (
         "odradek.storage.partition.partition",
-        "Partition._published",
+        "Partition._publish",
         ("        traffic = self.traffic\n        traffic.appends += 1\n", "        traffic.bytes_in += size\n"),
     ),
     (

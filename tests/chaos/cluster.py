@@ -185,7 +185,7 @@ class ChaosCluster:
     def _describe_ongoing_reassignments(self) -> str:
         try:
             with self.reassignments() as reassignments:
-                return ", ".join(f"{one.partition} to {list(one.target)}" for one in reassignments.ongoing())
+                return ", ".join(f"{one.partition} to {list(one.target)}" for one in reassignments.list_ongoing())
         except (ClientError, KafkaError) as error:
             return str(error)
 

@@ -134,7 +134,7 @@ class Stage:
             old = self.cluster.nodes[layout.leader]
             reassignments = Reassignments(client)
             assert reassignments.start({partition: [*others, first]}) == {}
-            wait_for("the new order of replicas", lambda: not reassignments.ongoing())
+            wait_for("the new order of replicas", lambda: not reassignments.list_ongoing())
             reassignments.elect_preferred([partition])
         wait_for("another leader", lambda: self.leader(partition).node_id == others[0])
         assert old.node_id != others[0]

@@ -78,13 +78,13 @@ class ReassignmentWatch(threading.Thread):
             reassignments = Reassignments(client)
             wait_for("a reassignment", lambda: self._sees(reassignments), WATCH_S_MAX)
             before = withheld_seconds()
-            self._seconds = wait_for("its end", lambda: not reassignments.ongoing(), WATCH_S_MAX)
+            self._seconds = wait_for("its end", lambda: not reassignments.list_ongoing(), WATCH_S_MAX)
             self._seconds_max = time.monotonic() - self._absent_at
             self._withheld_s = withheld_seconds() - before
 
     def _sees(self, reassignments: Reassignments) -> bool:
         looked_at = time.monotonic()
-        if reassignments.ongoing():
+        if reassignments.list_ongoing():
             return True
         self._absent_at = looked_at
         return False

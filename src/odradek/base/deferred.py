@@ -28,7 +28,7 @@ class DeferredResponse:
         self._convert: Callable[[Any], Any] | None = None
 
     @classmethod
-    def completed(cls, result: Any) -> "DeferredResponse":
+    def from_result(cls, result: Any) -> "DeferredResponse":
         deferred = cls()
         deferred.complete(result)
         return deferred

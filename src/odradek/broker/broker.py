@@ -228,7 +228,7 @@ class Broker:
         await self._apply_partitions(wanted, are_new=True)
         if delta.brokers_changed:
             self._roles.on_brokers_change(delta.brokers_changed)
-        self._coordinators.image_changed(delta)
+        self._coordinators.on_image_change(delta)
 
     def begin_with(self, image: ClusterImage) -> None:
         """Sets the image at startup, before any log is opened: it contains the dynamic configs."""

@@ -24,7 +24,7 @@ from odradek.cli.options import (
 from odradek.client.cluster import Cluster
 from odradek.client.explain import explain_error_code
 from odradek.client.groups import CLASSIC, CONSUMER, GroupDescription, GroupListing, Groups
-from odradek.client.partition_names import name_partitions, partitions_named
+from odradek.client.partition_names import find_partitions, name_partitions
 from odradek.client.rebalances import last_rebalances
 from odradek.text.errors import UserError, nearest
 from odradek.text.output import OutputFormat, print_json, print_table
@@ -224,7 +224,7 @@ def reset(
         print_remarks(plans)
         if execute and count:
             if not yes and is_terminal(sys.stdin):
-                typer.confirm(f"Reset {_counted(count, 'offset')}?", abort=True, err=True)
+                typer.confirm(f"Reset {_format_count(count, 'offset')}?", abort=True, err=True)
             with progress("Committing offsets", len(plans), unit="groups") as advance:
                 for one in plans:
                     Groups(cluster).commit(one.group, one.offsets)
@@ -234,7 +234,7 @@ def reset(
     if not count:
         say("Nothing to reset: the group has no committed offsets. Specify topics with --topic.")
     elif execute:
-        say(f"Reset {_counted(count, 'offset')}.")
+        say(f"Reset {_format_count(count, 'offset')}.")
     else:
         say("This was a dry run. Use --execute to commit the new offsets.")
 
@@ -278,7 +278,7 @@ def _delete_offsets(cluster: Cluster, selected: Sequence[str], topics: Sequence[
     if len(selected) != 1:
         raise UserError("--topic deletes the offsets of one group at a time. Specify one group.")
     (group,) = selected
-    partitions = partitions_named(cluster, topics, "--topic")
+    partitions = find_partitions(cluster, topics, "--topic")
     if not yes and is_terminal(sys.stdin):
         question = f"Delete the committed offsets of {group} for {name_partitions(partitions)}?"
         typer.confirm(question, abort=True, err=True)
@@ -297,7 +297,7 @@ def _delete_offsets(cluster: Cluster, selected: Sequence[str], topics: Sequence[
 def _raise_failures(failed: Mapping[str, KafkaError], count: int, noun: str) -> None:
     if failed:
         name, error = min(failed.items())
-        what = f"{noun} {name}" if count == 1 else f"{len(failed)} of {_counted(count, noun)}, including {name}"
+        what = f"{noun} {name}" if count == 1 else f"{len(failed)} of {_format_count(count, noun)}, including {name}"
         raise UserError(f"Cannot delete {what}. {explain_error_code(error)}")
 
 
@@ -359,5 +359,5 @@ def _listing_as_json(one: GroupListing) -> dict[str, Any]:
     }
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

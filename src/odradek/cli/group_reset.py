@@ -26,7 +26,7 @@ from odradek.client.offset_reset import (
     to_offset,
     to_time,
 )
-from odradek.client.partition_names import partitions_named
+from odradek.client.partition_names import find_partitions
 from odradek.text.errors import UserError
 from odradek.text.output import print_table
 from odradek.text.terminal import say
@@ -105,7 +105,7 @@ def plan_resets(
             )
     from_file = read_offsets(target, group_ids) if isinstance(target, Path) else None
     committed = Groups(cluster).offsets(group_ids)
-    named = partitions_named(cluster, scope.topics, "--topic") if scope.topics else []
+    named = find_partitions(cluster, scope.topics, "--topic") if scope.topics else []
     plans = []
     for group_id in group_ids:
         if from_file is not None:

@@ -99,7 +99,7 @@ def command(
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         cluster.retry("looking up the topic", lambda: cluster.topics([topic]))
         acks_number = ACKS_ALL if acks is Acks.ALL else int(acks)
-        producer = Producer(cluster, acks=acks_number, compression=Compression.named(compression))
+        producer = Producer(cluster, acks=acks_number, compression=Compression.from_name(compression))
         try:
             if values:
                 _send([os.fsencode(value) for value in values], parse, producer, topic, partition, tally)

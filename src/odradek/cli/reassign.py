@@ -71,7 +71,7 @@ def plan(
             cluster.retry("looking up topics", lambda: cluster.topics(topic))
         found = _survey(cluster)
         _check_brokers(found, purpose)
-        _check_not_ongoing(Reassignments(cluster).ongoing(), None)
+        _check_not_ongoing(Reassignments(cluster).list_ongoing(), None)
     placed = found.placed_partitions()
     try:
         with progress("Planning", len(placed), unit="partitions"):
@@ -126,7 +126,7 @@ def apply(
     wanted = read_plan(file)
     with open_cluster(bootstrap, timeout, command_config) as cluster:
         planned = _plan_from_file(wanted, _survey(cluster), file)
-        ongoing = Reassignments(cluster).ongoing()
+        ongoing = Reassignments(cluster).list_ongoing()
         targets = {one.partition: one.target for one in ongoing}
         planned = [one for one in planned if targets.get(one.partition) != one.after]
         _check_not_ongoing(ongoing, {one.partition for one in planned})
@@ -134,7 +134,7 @@ def apply(
             _print_planned(planned)
             say(_cost(planned, throttle))
         if planned and not yes and is_terminal(sys.stdin):
-            typer.confirm(f"Reassign {_counted(len(planned))}?", abort=True, err=True)
+            typer.confirm(f"Reassign {_format_count(len(planned))}?", abort=True, err=True)
         if throttle is not None:
             started = [_as_planned(one) for one in ongoing if one.partition in wanted]
             ReplicationThrottles(cluster).limit([*planned, *started], throttle)
@@ -146,7 +146,10 @@ def apply(
     if not planned:
         say("Nothing to reassign: all partitions are in place or being reassigned.")
     else:
-        say(f"Started reassigning {_counted(len(planned))}. Use `odradek reassign status --watch` to see the progress.")
+        say(
+            f"Started reassigning {_format_count(len(planned))}. "
+            "Use `odradek reassign status --watch` to see the progress."
+        )
 
 
 @app.command()
@@ -183,17 +186,17 @@ def cancel(
         if topic:
             cluster.retry("looking up topics", lambda: cluster.topics(topic))
         reassignments = Reassignments(cluster)
-        selected = [one for one in reassignments.ongoing() if not topic or one.partition.topic in topic]
+        selected = [one for one in reassignments.list_ongoing() if not topic or one.partition.topic in topic]
         if selected and not yes and is_terminal(sys.stdin):
-            typer.confirm(f"Cancel the reassignment of {_counted(len(selected))}?", abort=True, err=True)
+            typer.confirm(f"Cancel the reassignment of {_format_count(len(selected))}?", abort=True, err=True)
         with progress("Cancelling", len(selected), unit="partitions") as advance:
             failed = reassignments.cancel([one.partition for one in selected], on_response=advance)
-        if selected and not preserve_throttles and not reassignments.ongoing():
+        if selected and not preserve_throttles and not reassignments.list_ongoing():
             _clear_throttles(cluster)
     if format is OutputFormat.JSON:
         print_json({"cancelled": [str(one.partition) for one in selected if one.partition not in failed]})
     _raise_failures(failed, len(selected))
-    say(f"Cancelled the reassignment of {_counted(len(selected))}." if selected else NO_REASSIGNMENTS)
+    say(f"Cancelled the reassignment of {_format_count(len(selected))}." if selected else NO_REASSIGNMENTS)
 
 
 def _clear_throttles(cluster: Cluster) -> None:
@@ -287,7 +290,7 @@ def _print_planned(planned: Sequence[PlannedReassignment]) -> None:
 
 def _cost(planned: Sequence[PlannedReassignment], throttle: int | None) -> str:
     copied = sum(one.bytes_to_copy for one in planned)
-    line = f"{_counted(len(planned))}, {format_bytes(copied)} to copy"
+    line = f"{_format_count(len(planned))}, {format_bytes(copied)} to copy"
     if throttle is not None:
         line += f", {format_span(copied * 1000 // throttle)} at {format_bytes(throttle)}/s"
     return line
@@ -322,9 +325,9 @@ def _raise_failures(failed: Mapping[TopicPartition, KafkaError], count: int) -> 
     if failed:
         partition, error = min(failed.items())
         raise UserError(
-            f"{len(failed)} of {_counted(count)} failed, including {partition}. {explain_error_code(error)}"
+            f"{len(failed)} of {_format_count(count)} failed, including {partition}. {explain_error_code(error)}"
         )
 
 
-def _counted(count: int) -> str:
+def _format_count(count: int) -> str:
     return f"{count} partition" if count == 1 else f"{count} partitions"

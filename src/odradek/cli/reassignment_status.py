@@ -62,7 +62,7 @@ def _watch(cluster: Cluster, meter: ProgressMeter, progress: Progress, as_json: 
 
 
 def _states(cluster: Cluster) -> list[ReassignmentState]:
-    ongoing = Reassignments(cluster).ongoing()
+    ongoing = Reassignments(cluster).list_ongoing()
     if not ongoing:
         return []
     layout = cluster.retry("listing brokers", lambda: cluster.layout({one.partition.topic for one in ongoing}))

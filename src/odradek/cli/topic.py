@@ -73,7 +73,7 @@ def create(
     if format is OutputFormat.JSON:
         print_json({"topic": name, "created": created, **_summary(layout)})
         return
-    shape = f"{_counted(len(layout.partitions), 'partition')} and replication factor {_replication_factor(layout)}"
+    shape = f"{_format_count(len(layout.partitions), 'partition')} and replication factor {_replication_factor(layout)}"
     say(f"Created topic {name} with {shape}." if created else f"Topic {name} already exists, with {shape}.")
 
 
@@ -193,13 +193,13 @@ def elect(
         )
     else:
         say(
-            f"Elected the preferred leader of {_counted(len(elected), 'partition')}."
+            f"Elected the preferred leader of {_format_count(len(elected), 'partition')}."
             if elected
             else "No election needed: all partitions have their preferred leader."
         )
     if failed:
         partition, error = next(iter(failed.items()))
-        count = _counted(len(failed), "partition")
+        count = _format_count(len(failed), "partition")
         raise UserError(f"Election failed for {count}, including {partition}. {explain_error_code(error)}")
 
 
@@ -217,24 +217,29 @@ def _summary(layout: TopicLayout) -> dict[str, object]:
         "internal": layout.is_internal,
         "partition_count": len(layout.partitions),
         "replication_factor": _replication_factor(layout),
-        "under_replicated": _under_replicated(layout),
-        "without_leader": _without_leader(layout),
+        "under_replicated": _count_under_replicated(layout),
+        "without_leader": _count_without_leader(layout),
     }
 
 
 def _summary_row(layout: TopicLayout) -> tuple[int, ...]:
-    return len(layout.partitions), _replication_factor(layout), _under_replicated(layout), _without_leader(layout)
+    return (
+        len(layout.partitions),
+        _replication_factor(layout),
+        _count_under_replicated(layout),
+        _count_without_leader(layout),
+    )
 
 
 def _replication_factor(layout: TopicLayout) -> int:
     return len(layout.partitions[0].replicas) if layout.partitions else 0
 
 
-def _under_replicated(layout: TopicLayout) -> int:
+def _count_under_replicated(layout: TopicLayout) -> int:
     return sum(len(partition.isr) < len(partition.replicas) for partition in layout.partitions)
 
 
-def _without_leader(layout: TopicLayout) -> int:
+def _count_without_leader(layout: TopicLayout) -> int:
     return sum(partition.leader < 0 for partition in layout.partitions)
 
 
@@ -297,5 +302,5 @@ def _print_described(topic: dict[str, Any]) -> None:
     )
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

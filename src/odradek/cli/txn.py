@@ -20,7 +20,7 @@ from odradek.cli.options import (
 )
 from odradek.client.cluster import Cluster
 from odradek.client.hanging_transactions import OpenTransaction, find_hanging
-from odradek.client.partition_names import name_partitions, partitions_named
+from odradek.client.partition_names import find_partitions, name_partitions
 from odradek.client.transactions import ANY_DURATION, ProducerState, TransactionDescription, Transactions
 from odradek.text.errors import UserError
 from odradek.text.output import OutputFormat, print_json, print_table
@@ -152,7 +152,7 @@ def producers(
 ) -> None:
     """Show the producers of a partition, and the first offset of their open transactions."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        (named,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
+        (named,) = find_partitions(cluster, [f"{topic}:{partition}"], "--topic")
         found = Transactions(cluster).producers([named], broker_id=broker_id)[named]
     if format is OutputFormat.JSON:
         print_json([_producer_as_json(one) for one in found])
@@ -278,7 +278,7 @@ def abort(
             " --transactional-id."
         )
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        (named,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
+        (named,) = find_partitions(cluster, [f"{topic}:{partition}"], "--topic")
         if start_offset is not None:
             producer = _open_at(cluster, named, start_offset)
             producer_id, producer_epoch = producer.producer_id, producer.producer_epoch
@@ -344,7 +344,7 @@ def _partitions_to_search(
     cluster: Cluster, topic: str | None, partition: int | None, broker_id: int | None
 ) -> list[TopicPartition]:
     if topic is not None and partition is not None:
-        return partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
+        return find_partitions(cluster, [f"{topic}:{partition}"], "--topic")
     layouts = (
         cluster.retry("listing topics", lambda: cluster.layout(None)).topics
         if topic is None

@@ -114,7 +114,7 @@ def set_up(
     old = {number: load_config(str(files.properties)) for number, files in existing.items()}
     if old:
         old_topology = Topology({number: config.process_roles for number, config in old.items()})
-        topology = old_topology.grown(brokers, controllers)
+        topology = old_topology.grow(brokers, controllers)
     else:
         topology = Topology.new(brokers or 1, controllers)
     nodes = {number: NodeFiles(data_dir, number) for number in topology.roles}

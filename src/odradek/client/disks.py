@@ -42,10 +42,10 @@ def _log_dir(result: Message) -> LogDir:
             for one in topic.partitions
             if not one.is_future_key
         },
-        total_bytes=_known(getattr(result, "total_bytes", -1)),
-        usable_bytes=_known(getattr(result, "usable_bytes", -1)),
+        total_bytes=_none_if_negative(getattr(result, "total_bytes", -1)),
+        usable_bytes=_none_if_negative(getattr(result, "usable_bytes", -1)),
     )
 
 
-def _known(amount: int) -> int | None:
+def _none_if_negative(amount: int) -> int | None:
     return None if amount < 0 else amount

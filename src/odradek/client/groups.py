@@ -247,7 +247,7 @@ class Groups:
             return chosen.new("OffsetFetchRequest", groups=groups, require_stable=False)
 
         response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_FETCH, build, highest=_OFFSETS_BY_NAME)
-        return {one.group_id: result_or_error(one, partial(_committed, one)) for one in response.groups}
+        return {one.group_id: result_or_error(one, partial(_committed_offsets, one)) for one in response.groups}
 
     def _in_slices(
         self, what: str, keys: Sequence[str], query: Callable[[Coordinator, Sequence[str]], Results[T]]
@@ -342,7 +342,7 @@ def _partitions(assignment: Message) -> tuple[TopicPartition, ...]:
     )
 
 
-def _committed(group: Message) -> Offsets:
+def _committed_offsets(group: Message) -> Offsets:
     found: Offsets = {}
     for topic in group.topics:
         for one in topic.partitions:

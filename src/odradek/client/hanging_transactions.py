@@ -45,10 +45,14 @@ def find_hanging(
         if one.producer_id in producer_ids
     }
     described = transactions.describe(names.values())
-    return [one for one in candidates if not _will_end(one, _described(described, names.get(one.producer.producer_id)))]
+    return [
+        one
+        for one in candidates
+        if not _will_end(one, _find_description(described, names.get(one.producer.producer_id)))
+    ]
 
 
-def _described(
+def _find_description(
     described: dict[str, TransactionDescription | KafkaError], name: str | None
 ) -> TransactionDescription | None:
     result = None if name is None else described[name]

@@ -8,7 +8,7 @@ from odradek.client.errors import UnknownPartition
 from odradek.text.errors import UserError
 
 
-def partitions_named(cluster: Cluster, names: Sequence[str], option: str) -> list[TopicPartition]:
+def find_partitions(cluster: Cluster, names: Sequence[str], option: str) -> list[TopicPartition]:
     """Return the named partitions, sorted. Raises UnknownTopic, UnknownPartition, or UserError for invalid syntax."""
     wanted = [_parse(name, option) for name in names]
     layouts = cluster.retry("looking up topics", lambda: cluster.topics([topic for topic, _ in wanted]))

@@ -45,7 +45,7 @@ class Reassignments:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
 
-    def ongoing(self) -> list[Reassignment]:
+    def list_ongoing(self) -> list[Reassignment]:
         def build(chosen: Schema) -> Message:
             return chosen.new("ListPartitionReassignmentsRequest", timeout=self._timeout, topics=None)
 

@@ -67,7 +67,7 @@ def _sasl(configs: Mapping[str, str]) -> Sasl:
     if mechanism not in MECHANISMS:
         raise WrongConfig("sasl.mechanism", f"{mechanism} is not supported. Choose from {', '.join(MECHANISMS)}.")
     jaas = configs.get("sasl.jaas.config", "")
-    found = {name: _unquoted(value) for name, value in re.findall(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;]+)', jaas)}
+    found = {name: _unquote(value) for name, value in re.findall(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;]+)', jaas)}
     if "username" not in found or "password" not in found or not any(name in jaas for name in _JAAS_MODULES):
         module = _JAAS_MODULES[mechanism != MECHANISMS[0]]
         raise WrongConfig(
@@ -107,7 +107,7 @@ def _tls_configs(tls: Tls) -> dict[str, str]:
 
 def _sasl_configs(sasl: Sasl) -> dict[str, str]:
     module = f"{_PACKAGE}.plain.PlainLoginModule" if sasl.mechanism == PLAIN else f"{_PACKAGE}.scram.ScramLoginModule"
-    login = f"{module} required username={_quoted(sasl.username)} password={_quoted(sasl.password)};"
+    login = f"{module} required username={_quote(sasl.username)} password={_quote(sasl.password)};"
     return {"sasl.mechanism": sasl.mechanism, "sasl.jaas.config": login}
 
 
@@ -120,11 +120,11 @@ def certificates_in(pem: str) -> str:
     return "".join(f"{block[0]}\n" for block in _PEM.finditer(pem) if _KEY not in block[2])
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
 
 

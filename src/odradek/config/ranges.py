@@ -34,10 +34,10 @@ def check_for(notation: str) -> Check:
         return _throttled_replicas
     if choices := _CHOICES.fullmatch(notation):
         return _choice_check(choices)
-    return _anything
+    return _accept_any
 
 
-def _anything(name: str, value: ConfigValue) -> ConfigValue:
+def _accept_any(name: str, value: ConfigValue) -> ConfigValue:
     return value
 
 

@@ -11,7 +11,7 @@ _MS_PER_MINUTE = 60_000
 _MS_PER_HOUR = 3_600_000
 
 
-def _unchanged(value: ConfigValue) -> ConfigValue:
+def _keep_value(value: ConfigValue) -> ConfigValue:
     return value
 
 
@@ -34,7 +34,7 @@ class Synonym(NamedTuple):
     """A broker config that supplies the default of a topic config, after conversion to its unit."""
 
     broker_config: str
-    convert: Callable[[ConfigValue], ConfigValue] = _unchanged
+    convert: Callable[[ConfigValue], ConfigValue] = _keep_value
 
 
 def _one(broker_config: str) -> tuple[Synonym, ...]:

@@ -111,7 +111,7 @@ class Access:
         try:
             location, binding = await oidc.begin(there)
         except LoginDenied as error:
-            await _respond(send, 502, _login_denied(str(error)))
+            await _respond(send, 502, _login_denied_page(str(error)))
             return
         secure = "; Secure" if self._settings.is_encrypted else ""
         # Lax: the provider sends the browser back from another site.
@@ -125,7 +125,7 @@ class Access:
         try:
             name, there = await oidc.finish(scope.get("query_string", b"").decode("latin-1"), binding)
         except LoginDenied as error:
-            await _respond(send, 403, _login_denied(str(error)))
+            await _respond(send, 403, _login_denied_page(str(error)))
             return
         # Browsers do not send the session cookie on a redirect that another site started, so a page of the console
         # continues the navigation.
@@ -199,7 +199,7 @@ def _onward(there: str) -> bytes:
     return _bare_page("Logged in", f'<p>Logged in. <a href="{escape(there)}">Continue</a></p>', there)
 
 
-def _login_denied(why: str) -> bytes:
+def _login_denied_page(why: str) -> bytes:
     return _bare_page("Not logged in", f'<p role="alert">{escape(why)}</p><p><a href="/login">Log in again</a></p>')
 
 
@@ -268,10 +268,10 @@ async def _respond(
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             added: list[Any] = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
             message = {**message, "headers": [*message.get("headers", ()), *added]}
         await send(message)
 
-    return sending
+    return send_with_headers

@@ -117,7 +117,7 @@ class Oidc:
         tokens = await _fetch(str(provider["token_endpoint"]), headers=basic, form=form)
         keys = await _fetch(str(provider["jwks_uri"]))
         try:
-            return _checked(str(tokens.get("id_token", "")), keys, settings, attempt.nonce)
+            return _validate_token(str(tokens.get("id_token", "")), keys, settings, attempt.nonce)
         except (JoseError, ValueError, KeyError, TypeError) as error:
             raise LoginDenied(f"The identity provider's token is not valid: {inert(str(error))}.") from None
 
@@ -132,7 +132,7 @@ class Oidc:
         raise LoginDenied(f"{name} is not allowed by --oidc-allow.")
 
 
-def _checked(token: str, keys: dict[str, Any], settings: OidcSettings, nonce: str) -> dict[str, Any]:
+def _validate_token(token: str, keys: dict[str, Any], settings: OidcSettings, nonce: str) -> dict[str, Any]:
     decoded = jwt.decode(token, KeySet.import_key_set(keys), algorithms=_ALGORITHMS)  # type: ignore[arg-type]
     claims = dict(decoded.claims)
     jwt.JWTClaimsRegistry(

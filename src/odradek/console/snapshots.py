@@ -96,7 +96,7 @@ def _quorum(cluster: Cluster) -> QuorumStatus | None:
 
 def _reassignments(cluster: Cluster) -> tuple[Reassignment, ...]:
     try:
-        return tuple(Reassignments(cluster).ongoing())
+        return tuple(Reassignments(cluster).list_ongoing())
     except NotSupportedByBroker:
         return ()
     except KafkaError as error:

@@ -43,14 +43,15 @@ class Topology:
     def is_separated(self) -> bool:
         return not set(self.brokers) & set(self.controllers)
 
-    def grown(self, brokers: int | None, controllers: int | None) -> "Topology":
+    def grow(self, brokers: int | None, controllers: int | None) -> "Topology":
         """Add brokers; nothing else can change later. None keeps the number. Raises UserError."""
         self._check_controllers(controllers)
         current = len(self.brokers)
         target = current if brokers is None else brokers
         if target < current:
             raise UserError(
-                f"The cluster has {_counted(current, 'broker')}; --brokers {target} would remove brokers with data. "
+                f"The cluster has {_format_count(current, 'broker')}; "
+                f"--brokers {target} would remove brokers with data. "
                 "Remove the option, choose another --data-dir, or use --fresh to delete the cluster."
             )
         first = max(self.roles) + 1
@@ -62,10 +63,10 @@ class Topology:
             return
         kind = "dedicated" if self.is_separated else "combined"
         raise UserError(
-            f"The cluster has {_counted(len(self.controllers), f'{kind} controller')}, not {count} dedicated. Remove "
-            "--controllers (`odradek quorum add` adds a voter), or choose another --data-dir."
+            f"The cluster has {_format_count(len(self.controllers), f'{kind} controller')}, not {count} dedicated. "
+            "Remove --controllers (`odradek quorum add` adds a voter), or choose another --data-dir."
         )
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -212,7 +212,7 @@ class ControllerChannel:
                 "EnvelopeRequest",
                 request_data=data,
                 request_principal=write_principal(ANONYMOUS),
-                client_host_address=_packed(client.host),
+                client_host_address=_pack_address(client.host),
             ),
             timeout_seconds=seconds_max,
         )
@@ -300,7 +300,7 @@ def _changes_image(messages: Schema) -> bool:
     return messages.api_key not in INTERNAL_APIS and messages.api_key not in CONSENSUS_APIS
 
 
-def _packed(host: str) -> bytes:
+def _pack_address(host: str) -> bytes:
     """Four or sixteen bytes. As in Java, an IPv4 address that came over IPv6 has four."""
     from ipaddress import IPv6Address, ip_address  # imported on first use, since few nodes forward requests
 

@@ -133,7 +133,7 @@ class Node:
             controller=self._new_channel(quorum),
             log_dirs=directories.logs,
             unreachable_leaders=self._unreachable_leaders,
-            on_log_dir_failure=self._log_dir_failed,
+            on_log_dir_failure=self._on_log_dir_failure,
         )
         self._observation.broker = broker
         image = quorum.image
@@ -178,7 +178,7 @@ class Node:
         except OSError as error:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
         self._observation.set_quorum(quorum, directories.cluster_id)
-        quorum.failed.add_done_callback(lambda failed: self._metadata_failed(failed.result()))
+        quorum.failed.add_done_callback(lambda failed: self._on_metadata_failure(failed.result()))
         return quorum
 
     async def _register(self, quorum: Quorum, directories: NodeDirectories) -> BrokerLifecycle:
@@ -236,13 +236,13 @@ class Node:
                     f"{failure.directory}: {failure.error.strerror}. Raise the limit of open files (ulimit -n 100000)."
                 )
             if failure is not None:
-                self._log_dir_failed(*failure)
+                self._on_log_dir_failure(*failure)
         if self.failed.done():
             raise StartError(self.failed.result())
         await broker.apply_all()
 
     async def _load(self, jobs: Sequence[Job], at_once: int) -> list[DirFailure | None]:
-        waiting = iter(_chunked(jobs))
+        waiting = iter(_chunk_jobs(jobs))
         results: list[DirFailure | None] = []
 
         async def run_chunks() -> None:
@@ -267,7 +267,7 @@ class Node:
 
     # Failure
 
-    def _log_dir_failed(self, directory: str, error: OSError) -> None:
+    def _on_log_dir_failure(self, directory: str, error: OSError) -> None:
         assert self._directories is not None
         log_dirs = self._directories.logs
         if directory not in log_dirs.online:
@@ -276,13 +276,13 @@ class Node:
         logger.error("Log dir failed and is offline: dir=%s, reason=%s", directory, error)
         log_dirs.fail(directory, error)
         if directory == self._config.metadata_log_dir:
-            self._metadata_failed(error)
+            self._on_metadata_failure(error)
         elif not log_dirs.online:
             self._fail(f"The last log dir {directory} failed: {repair_hint(error)}")
         elif self._lifecycle is not None and directory_id is not None:
             self._lifecycle.report_offline_dirs([directory_id])
 
-    def _metadata_failed(self, error: Exception) -> None:
+    def _on_metadata_failure(self, error: Exception) -> None:
         if isinstance(error, OSError):
             self._fail(describe_metadata_failure(self._config.metadata_log_dir, error))
         else:
@@ -331,7 +331,7 @@ class Node:
             partition.withdraw(ErrorCode.not_leader_or_follower)
         await asyncio.gather(*(partition.wait_for_idle() for partition in partitions))
         offsets = {partition.name: partition.high_watermark for partition in partitions}
-        closing = (self._executor.run(work) for work in _chunked(log_dirs.closing_jobs()))
+        closing = (self._executor.run(work) for work in _chunk_jobs(log_dirs.closing_jobs()))
         for failure in chain.from_iterable(await asyncio.gather(*closing)):
             if failure is not None:
                 log_dirs.fail(*failure)
@@ -343,7 +343,7 @@ class Node:
             await quorum.stop()
         except OSError as error:
             # Without the marker of a clean shutdown, the next start recovers every log.
-            self._metadata_failed(error)
+            self._on_metadata_failure(error)
         return not self.failed.done()
 
     async def _close_directories(self, directories: NodeDirectories, *, is_clean: bool) -> None:
@@ -366,7 +366,7 @@ def _log_recovery(progress: LoadProgress) -> None:
         )
 
 
-def _chunked(jobs: Sequence[Job]) -> list[Callable[[], list[DirFailure | None]]]:
+def _chunk_jobs(jobs: Sequence[Job]) -> list[Callable[[], list[DirFailure | None]]]:
     """A thread gets several jobs at once: handing over one job costs as much as opening or closing a partition."""
     size = len(jobs) // CHUNKS_MAX + 1
     return [partial(_run_all, jobs[start : start + size]) for start in range(0, len(jobs), size)]

@@ -136,7 +136,7 @@ class Observation:
         return None
 
     async def _coordinators(self) -> list[Family]:
-        if self.broker is None or self.broker.coordinators.created == (None, None):
+        if self.broker is None or self.broker.coordinators.existing_services == (None, None):
             return []
         # Imported on first use: many brokers never coordinate anything.
         from odradek.observe.coordinator_readings import coordination_families
@@ -145,7 +145,7 @@ class Observation:
 
     async def _rebalances(self) -> dict[str, Any]:
         groups = []
-        if self.broker is not None and self.broker.coordinators.created[0] is not None:
+        if self.broker is not None and self.broker.coordinators.existing_services[0] is not None:
             from odradek.observe.coordinator_readings import last_rebalances
 
             groups = await last_rebalances(self.broker.coordinators)

@@ -21,7 +21,7 @@ _CONSUMER_STATES: Final = ("Assigning", "Reconciling", "Stable", "Empty", "Dead"
 
 async def coordination_families(coordinators: BrokerCoordinators) -> list[Family]:
     """Empty until this broker has coordinated a group or a transaction."""
-    groups, transactions = coordinators.created
+    groups, transactions = coordinators.existing_services
     return [
         *([] if groups is None else await _group_families(groups)),
         *([] if transactions is None else await _transaction_families(transactions)),
@@ -74,7 +74,7 @@ async def _transaction_families(transactions: TransactionService) -> list[Family
 
 async def last_rebalances(coordinators: BrokerCoordinators) -> list[dict[str, Any]]:
     """The cause, start and end of the last rebalances of each group."""
-    groups, _ = coordinators.created
+    groups, _ = coordinators.existing_services
     found: list[dict[str, Any]] = []
     for context in () if groups is None else groups.runtime.contexts():
         if not context.is_active or not isinstance(context.shard, GroupShard):

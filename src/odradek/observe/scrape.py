@@ -68,7 +68,7 @@ class Scrape:
         def families() -> Iterator[Family]:
             yield from on_loop
             if isr is not None:
-                reassigning = _reassigning(image, node_id)
+                reassigning = _count_reassigning(image, node_id)
                 yield from replica_families(readings, offline=offline, reassigning=reassigning, isr=isr)
                 yield from purgatory_families(readings)
                 yield from partition_families(readings)
@@ -147,7 +147,7 @@ def _read_broker(broker: BrokerView, traffic: TrafficSums) -> list[Family]:
     ]
 
 
-def _reassigning(image: ClusterImage, node_id: int) -> int:
+def _count_reassigning(image: ClusterImage, node_id: int) -> int:
     """The number of partitions under reassignment that this broker leads."""
     return sum(
         one.leader == node_id and one.is_reassigned

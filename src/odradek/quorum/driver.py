@@ -248,7 +248,7 @@ class QuorumDriver:
         """For a controller that fails while its replica does not."""
         self.step(events.ResignRequested(epoch))
 
-    def snapshot_taken(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
+    def on_snapshot(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
         # A snapshot of the leader may have replaced the whole log meanwhile.
         if snapshot_id.end_offset >= self._state_machine.log_start_offset:
             self.step(events.SnapshotTaken(snapshot_id, size_bytes))

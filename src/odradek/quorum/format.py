@@ -23,7 +23,7 @@ from odradek.core.metadata.features import (
     SUPPORTED_FEATURES,
     MetadataVersion,
     default_levels,
-    metadata_version_named,
+    find_metadata_version,
     metadata_version_of_level,
 )
 from odradek.core.metadata.snapshot import BOOTSTRAP_FILE, SnapshotId, encode_bootstrap, encode_snapshot
@@ -177,7 +177,7 @@ def _metadata_version(request: FormatRequest) -> MetadataVersion:
     if level is not None and request.release is not None:
         raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
     if request.release is not None:
-        version = metadata_version_named(request.release)
+        version = find_metadata_version(request.release)
         if version is None:
             known = ", ".join(one.name for one in METADATA_VERSIONS)
             raise FormatError(f"Unknown metadata.version '{request.release}'. Supported metadata.version are: {known}")

@@ -168,7 +168,7 @@ class MetadataLoader:
     async def _apply_snapshot(self, image: ClusterImage) -> None:
         self._loaded = None
         self._pending_changes.clear()
-        self._policy.taken()
+        self._policy.on_snapshot()
         if image.offset > self._image.offset:
             await self._publish(image, difference(self._image, image))
             self._replay = Replay(image)

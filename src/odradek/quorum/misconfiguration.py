@@ -72,8 +72,9 @@ class MisconfigurationLog:
                 named = {voter.voter_id for voter in message.voters}
                 if named != self._static_voter_ids:
                     self._warn(
-                        f"Leader {message.leader_id} has the voters {_listed(named)}, and controller.quorum.voters of "
-                        f"this node has {_listed(self._static_voter_ids)}. Use the same value on every node."
+                        f"Leader {message.leader_id} has the voters {_join_ids(named)}, "
+                        f"and controller.quorum.voters of this node has {_join_ids(self._static_voter_ids)}. "
+                        "Use the same value on every node."
                     )
 
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
@@ -84,7 +85,7 @@ class MisconfigurationLog:
     def _check_controller(self, node_id: int) -> None:
         if self._static_voter_ids and node_id not in self._static_voter_ids:
             self._warn(
-                f"Controller {node_id} is not one of the voters {_listed(self._static_voter_ids)}. "
+                f"Controller {node_id} is not one of the voters {_join_ids(self._static_voter_ids)}. "
                 "Use the same controller.quorum.voters on every node."
             )
 
@@ -133,5 +134,5 @@ def _sender(request: Any) -> int | None:
     return getattr(request, "leader_id", None)
 
 
-def _listed(node_ids: Iterable[int]) -> str:
+def _join_ids(node_ids: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(node_ids)))

@@ -214,10 +214,10 @@ class Quorum:
             if self._policy.is_due(now_ms):
                 image = self.loader.image
                 quorum = driver.quorum_at(image.offset + 1)
-                self._policy.taken()
+                self._policy.on_snapshot()
                 taken = await self._executor.run(lambda: store.write_snapshot(image, quorum, now_ms))
                 if taken is not None:
-                    driver.snapshot_taken(*taken)
+                    driver.on_snapshot(*taken)
                     logger.info("Metadata snapshot written: offset=%d", image.offset)
             await driver.clean(self._config, now_ms)
         except OSError as error:

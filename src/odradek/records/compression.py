@@ -62,7 +62,7 @@ class Compression(IntEnum):
     ZSTD = 4
 
     @classmethod
-    def named(cls, name: str) -> "Compression":
+    def from_name(cls, name: str) -> "Compression":
         """The codec of a `compression.type`. Raises KeyError for anything else, including `producer`."""
         return cls[name.upper()]
 

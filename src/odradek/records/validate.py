@@ -199,7 +199,7 @@ def _target_compression(header: BatchHeader, config: TopicConfig) -> int:
     name = config.compression_type
     if name == "producer":
         return header.compression
-    return Compression.NONE if name == "uncompressed" else Compression.named(name)
+    return Compression.NONE if name == "uncompressed" else Compression.from_name(name)
 
 
 def _compression_level(codec: int, config: TopicConfig) -> int | None:

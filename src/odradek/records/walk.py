@@ -101,7 +101,7 @@ class Walk:
         )
         status = int(summary[kernels.STATUS])
         if status != kernels.WELL_FORMED:
-            raise _malformed(status, int(summary[kernels.AT_RECORD]))
+            raise _malformed_error(status, int(summary[kernels.AT_RECORD]))
         return RecordsSummary(
             int(summary[kernels.MAX_TIMESTAMP]),
             bool(summary[kernels.OFFSETS_CONSECUTIVE]),
@@ -133,12 +133,12 @@ class Walk:
                 columns.value_lengths,
             )
             if columns.count <= 0:
-                raise _malformed(kernels.MALFORMED if columns.count else kernels.FEWER_RECORDS, seen)
+                raise _malformed_error(kernels.MALFORMED if columns.count else kernels.FEWER_RECORDS, seen)
             position = int(columns.ends[columns.count - 1])
             seen += columns.count
             yield columns
         if position != view.nbytes:
-            raise _malformed(kernels.MORE_BYTES, seen)
+            raise _malformed_error(kernels.MORE_BYTES, seen)
 
 
 class Retention:
@@ -189,7 +189,7 @@ class Retention:
         return memoryview(output)[:filled]
 
 
-def _malformed(status: int, at_record: int) -> InvalidRecords:
+def _malformed_error(status: int, at_record: int) -> InvalidRecords:
     if status == kernels.FEWER_RECORDS:
         return InvalidRecords("Incorrect declared batch size, premature EOF reached")
     if status == kernels.MORE_BYTES:

@@ -513,7 +513,7 @@ class ClientConnection(asyncio.Protocol):
         if response is CLOSE_CONNECTION:
             self._close_after_responses("a Produce request with acks=0 failed")
         elif self._pending:
-            completed = DeferredResponse.completed(response)
+            completed = DeferredResponse.from_result(response)
             self._pending.append(_PendingResponse(context, self._correlation_id, completed))
         else:
             parts = _body(response, context)

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final
 
 from odradek.sim.planted import BUGS
-from odradek.sim.planted_bug import planted
+from odradek.sim.planted_bug import install_bug
 from odradek.sim.report import describe, replay_command
 from odradek.sim.run import Result, run_seed
 from odradek.sim.scenarios import SCENARIOS, Scenario, default_scenario
@@ -95,7 +95,7 @@ def run_one(
     only_faults: Sequence[int] | None = None,
     keep_trace: bool = False,
 ) -> Result:
-    with planted(BUGS[bug] if bug else None):
+    with install_bug(BUGS[bug] if bug else None):
         return run_seed(seed, scenario_of(seed, scenario_name, bug), only_faults=only_faults, keep_trace=keep_trace)
 
 
@@ -151,7 +151,7 @@ def _results(seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Resu
     run = partial(run_one, scenario_name=options.scenario, bug=options.plant)
     if options.jobs <= 1:
         for seed in seeds:
-            with _named(seed, options):
+            with _add_seed_to_errors(seed, options):
                 result = run(seed)
             yield result
         return
@@ -165,7 +165,7 @@ def _results(seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Resu
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    with _named(running.pop(future), options):
+                    with _add_seed_to_errors(running.pop(future), options):
                         result = future.result()
                     yield result
         finally:
@@ -177,7 +177,7 @@ class RunBroke(Exception):
 
 
 @contextmanager
-def _named(seed: int, options: argparse.Namespace) -> Iterator[None]:
+def _add_seed_to_errors(seed: int, options: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except Exception as error:

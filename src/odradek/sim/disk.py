@@ -94,7 +94,7 @@ class FileNode:
 
     def lose_power(self, random: Random) -> None:
         if self.unsynced:
-            for change in _surviving(self.unsynced, random):
+            for change in _choose_surviving(self.unsynced, random):
                 self.durable.apply(change)
             self.unsynced.clear()
         self.cached.copy_from(self.durable)
@@ -125,7 +125,7 @@ _SURVIVAL_WEIGHTS: Final = {
 }
 
 
-def _surviving(changes: list[_Write | _Resize], random: Random) -> list[_Write | _Resize]:
+def _choose_surviving(changes: list[_Write | _Resize], random: Random) -> list[_Write | _Resize]:
     (kind,) = random.choices(list(_SURVIVAL_WEIGHTS), list(_SURVIVAL_WEIGHTS.values()))
     if kind is Survival.NOTHING:
         return []

@@ -84,7 +84,7 @@ class VirtualDiskPort:
         is_long = self._random.random() < _LONG_SYNC_PROBABILITY
         self.charge(self._random.expovariate(1 / (_LONG_SYNC_SECONDS if is_long else _SYNC_SECONDS)))
 
-    def wrote(self, path: str, data: bytes) -> None:
+    def on_write(self, path: str, data: bytes) -> None:
         """Calls the watcher, which may end the process."""
         if self.disk.write_watcher is not None:
             self.disk.write_watcher(path, data)
@@ -246,7 +246,7 @@ class VirtualFile:
         if self._port.take_room(len(data)) < len(data):
             raise self._port.out_of_room(self._path)
         node.write(start, data, self._port.disk.now_ms())
-        self._port.wrote(self._path, data)
+        self._port.on_write(self._path, data)
         return len(data)
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -256,7 +256,7 @@ class VirtualFile:
         granted = len(written) - growth + self._port.take_room(growth) if growth > 0 else len(written)
         if granted > 0:
             node.write(position, written[:granted], self._port.disk.now_ms())
-            self._port.wrote(self._path, written[:granted])
+            self._port.on_write(self._path, written[:granted])
         if granted < len(written):
             # A short write first, then the error: the written bytes stay.
             raise self._port.out_of_room(self._path)

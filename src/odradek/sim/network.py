@@ -63,7 +63,7 @@ class Network:
         # API key -> the watcher of its requests and responses.
         self.watchers: Final[dict[int, Watcher]] = {}
         # Called when a port starts or stops accepting connections.
-        self.listening_watcher: Callable[[str, int, bool], None] = _not_watching
+        self.listening_watcher: Callable[[str, int, bool], None] = _ignore_listening
 
     # ---- hosts and links
 
@@ -137,7 +137,7 @@ class Network:
 
         def on_end(power_lost: bool) -> None:
             for end in [one for one in self._ends if one.process is process]:
-                end.process_ended(power_lost)
+                end.on_process_end(power_lost)
             for host in self._hosts.values():
                 for port in [port for port, holder in host.bound.items() if holder is process]:
                     self.release(host.name, port, process)
@@ -222,10 +222,10 @@ class Network:
         """Drops all hosts, connections and watchers."""
         for known in (self._ends, self._links, self._hosts, self._by_address, self.watchers):
             known.clear()
-        self.listening_watcher = _not_watching
+        self.listening_watcher = _ignore_listening
 
 
-def _not_watching(host: str, port: int, is_open: bool) -> None:
+def _ignore_listening(host: str, port: int, is_open: bool) -> None:
     pass
 
 
@@ -260,13 +260,13 @@ class _ConnectionRequest:
         accepting = self._host.listening.get(end.remote_port)
         if accepting is None:
             self._network.note(end.host, f"is refused by {end.remote}")
-            back.carry(self._refused)
+            back.carry(self._on_refusal)
             return
         self._network.establish(end, accepting)
         self._network.note(end.host, f"connects to {end.remote} from port {end.port}")
         back.carry(lambda: end.process.loop.call_soon(self._connected, end))
 
-    def _refused(self) -> None:
+    def _on_refusal(self) -> None:
         error = ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed {self._end.remote}")
         self._end.process.loop.call_soon(self._failed, error)
 

@@ -54,7 +54,7 @@ class NodeHost:
             self.computer.run(self._serve, shared_workers=self.config.background_threads)
             process = self.computer.process
             assert process is not None
-            process.add_end_listener(self._ended)
+            process.add_end_listener(self._on_process_end)
             self.on_service(True)
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class NodeHost:
             assert self.computer.process is not None
             self.computer.process.loop.call_soon(self._stop.set)
 
-    def _ended(self, power_lost: bool) -> None:
+    def _on_process_end(self, power_lost: bool) -> None:
         self.is_ready = False
         self._stop = None
         self.on_service(False)

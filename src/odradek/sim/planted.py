@@ -65,17 +65,17 @@ def _sync_later(sound: Any) -> Any:
 
 def _committed_at_once(sound: Any) -> Any:
     def defer_until_committed(self: Partition, end_offset: int, leader_epoch: int) -> DeferredResponse:
-        return DeferredResponse.completed(ErrorCode.none)
+        return DeferredResponse.from_result(ErrorCode.none)
 
     return defer_until_committed
 
 
 def _publish_at_once(sound: Any) -> Any:
-    def published(self: Partition, appended: Appended, *what: Any) -> None:
+    def publish(self: Partition, appended: Appended, *what: Any) -> None:
         sound(self, appended, *what)
         self.shared_high_watermark.advance_to(appended.last_offset + 1, 1)
 
-    return published
+    return publish
 
 
 def _claim_what_came_meanwhile(sound: Any) -> Any:
@@ -179,7 +179,7 @@ BUGS: Final = {
             what="the high watermark advances before the fsync",
             scenario=POWER_LOSS,
             owner=Partition,
-            attribute="_published",
+            attribute="_publish",
             breaks=_publish_at_once,
         ),
         PlantedBug(

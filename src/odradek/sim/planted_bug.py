@@ -44,7 +44,7 @@ def always(value: object) -> Breaks:
 
 
 @contextmanager
-def planted(bug: PlantedBug | None) -> Iterator[None]:
+def install_bug(bug: PlantedBug | None) -> Iterator[None]:
     with ExitStack() as stack:
         if bug is not None:
             for owner, attribute, breaks in ((bug.owner, bug.attribute, bug.breaks), *bug.also):

@@ -16,7 +16,7 @@ _FORGOTTEN_RECORDS: Final = 3
 
 def _respond_at_once(sound: Any) -> Any:
     def defer_until_committed(self: CoordinatorContext[Any, Any, Any], code: ErrorCode) -> DeferredResponse:
-        return DeferredResponse.completed(code)
+        return DeferredResponse.from_result(code)
 
     return defer_until_committed
 

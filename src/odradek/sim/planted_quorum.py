@@ -96,7 +96,7 @@ def _cut_an_epoch_more(sound: Any) -> Any:
 
 
 def _load_as_leader(sound: Any) -> Any:
-    def snapshot_taken(self: QuorumDriver, snapshot_id: SnapshotId, size_bytes: int) -> None:
+    def on_snapshot(self: QuorumDriver, snapshot_id: SnapshotId, size_bytes: int) -> None:
         sound(self, snapshot_id, size_bytes)
         if self.is_leader and snapshot_id.end_offset < self.log_end_offset:
             quorum = self.quorum_at(snapshot_id.end_offset)
@@ -105,7 +105,7 @@ def _load_as_leader(sound: Any) -> Any:
             self._store.flush()
             self.step(events.SnapshotLoaded(snapshot_id, size_bytes, quorum))
 
-    return snapshot_taken
+    return on_snapshot
 
 
 def _take_the_uncommitted(sound: Any) -> Any:
@@ -116,10 +116,10 @@ def _take_the_uncommitted(sound: Any) -> Any:
             return
         image, now_ms = controller.image, self._clock.wall_ms()
         quorum = self.driver.quorum_at(image.offset + 1)
-        self._policy.taken()
+        self._policy.on_snapshot()
         taken = await self._executor.run(lambda: self._store.write_snapshot(image, quorum, now_ms))
         if taken is not None:
-            self.driver.snapshot_taken(*taken)
+            self.driver.on_snapshot(*taken)
         self._maintenance = None
 
     return maintain
@@ -253,7 +253,7 @@ QUORUM_BUGS: Final = (
         "leader-loads-snapshot",
         "a leader replaces its log with a snapshot and loses later records",
         QuorumDriver,
-        "snapshot_taken",
+        "on_snapshot",
         _load_as_leader,
     ),
     _bug(

@@ -90,11 +90,11 @@ def _admit_before_the_epoch(sound: Any) -> Any:
 def _remember_former_life(sound: Any) -> Any:
     """What a broker had before it died, it has when it is back."""
 
-    def fetched(progress: FollowerProgress, broker_epoch: int, fetch_offset: int, *others: Any) -> None:
+    def on_fetch(progress: FollowerProgress, broker_epoch: int, fetch_offset: int, *others: Any) -> None:
         former = progress.broker_epoch
         sound(progress, broker_epoch if former is None else former, max(fetch_offset, progress.end_offset), *others)
 
-    return fetched
+    return on_fetch
 
 
 def _admit_any_life(sound: Any) -> Any:
@@ -110,12 +110,12 @@ _log_starts: Final[WeakKeyDictionary[LeaderState, int]] = WeakKeyDictionary()
 
 
 def _note_log_start(sound: Any) -> Any:
-    def follower_fetched(partition: Partition, *fetch: Any) -> None:
+    def on_follower_fetch(partition: Partition, *fetch: Any) -> None:
         if partition.leader_state is not None:
             _log_starts[partition.leader_state] = partition.log.log_start_offset
         sound(partition, *fetch)
 
-    return follower_fetched
+    return on_follower_fetch
 
 
 def _require_log_start(sound: Any) -> Any:
@@ -142,12 +142,12 @@ def _send_log_start_to_isr(sound: Any) -> Any:
 
 
 def _publish_after_stop(sound: Any) -> Any:
-    def published(partition: Partition, appended: Any, data: memoryview, *others: Any) -> None:
+    def publish(partition: Partition, appended: Any, data: memoryview, *others: Any) -> None:
         sound(partition, appended, data, *others)
         if partition.leader_state is None and not appended.duplicate:
             partition.shared_high_watermark.advance_to(appended.last_offset + 1, len(data))
 
-    return published
+    return publish
 
 
 def _commit_on_leaving(sound: Any) -> Any:
@@ -294,11 +294,11 @@ def _take_for_clean(sound: Any) -> Any:
 
 
 def _complete_at_once(sound: Any) -> Any:
-    def completed(assignment: Assignment, isr: Any, whole: Any, min_isr: int) -> Assignment | None:
+    def try_complete(assignment: Assignment, isr: Any, whole: Any, min_isr: int) -> Assignment | None:
         final = assignment.final_replicas
         return Assignment(final) if assignment.is_changing and set(isr) & set(final) else None
 
-    return completed
+    return try_complete
 
 
 _bug: Final = partial(plant, scenario=REPLICAS_CRASH)
@@ -466,7 +466,7 @@ REPLICATION_BUGS: Final = (
         "reassignment-completed-before-isr",
         "a reassignment completes before the added replicas are in the ISR",
         Assignment,
-        "completed",
+        "try_complete",
         _complete_at_once,
         scenario=REPLICAS_POWER_LOSS,
     ),
@@ -493,7 +493,7 @@ REPLICATION_BUGS: Final = (
         "append-after-stop-committed",
         "records whose append completes when the broker no longer leads count as committed",
         Partition,
-        "_published",
+        "_publish",
         _publish_after_stop,
         (Partition, "_leave_leadership", _commit_on_leaving),
     ),
@@ -503,7 +503,7 @@ REPLICATION_BUGS: Final = (
         LeaderState,
         "_maybe_expand_isr",
         _require_log_start,
-        (Partition, "follower_fetched", _note_log_start),
+        (Partition, "on_follower_fetch", _note_log_start),
         (fetch_reading, "_read_partition", _send_log_start_to_isr),
         scenario=REPLICAS_APART,
     ),

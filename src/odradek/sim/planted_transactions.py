@@ -36,11 +36,11 @@ def _init_without_abort(sound: Any) -> Any:
 
 
 def _keep_the_epoch(sound: Any) -> Any:
-    def raised(now: Any, expected_epoch: Any, timeout_ms: int, now_ms: int) -> Any:
+    def keep_epoch(now: Any, expected_epoch: Any, timeout_ms: int, now_ms: int) -> Any:
         after = sound(now, expected_epoch, timeout_ms, now_ms)
         return after._replace(producer_epoch=max(now.producer_epoch, 0))
 
-    return raised
+    return keep_epoch
 
 
 def _abort_at_load(sound: Any) -> Any:

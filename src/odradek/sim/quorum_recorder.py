@@ -114,7 +114,7 @@ class QuorumRecorder:
     def _append_watcher(self, node: NodeHost) -> Callable[[str, bytes], None]:
         directory = node.metadata_disk.directory
 
-        def appended(path: str, data: bytes) -> None:
+        def on_append(path: str, data: bytes) -> None:
             if path.startswith(directory) and path.endswith(".log"):
                 for batch in split(data):
                     one = Appended(node=node.name, batch=outline(batch), seconds=self._world.now)
@@ -124,14 +124,14 @@ class QuorumRecorder:
                         self._triggers.fire(LEAD, node.name)
                 self._triggers.fire(APPEND, node.name)
 
-        return appended
+        return on_append
 
     def _service_watcher(self, node: str) -> Callable[[bool], None]:
         disturbances = self._history.disturbances
         disturbance = Disturbance(one=node, other=node, began=0.0, ended=inf)
         disturbances.append(disturbance)
 
-        def changed(is_there: bool) -> None:
+        def on_service_change(is_there: bool) -> None:
             nonlocal disturbance
             if is_there:
                 disturbances.remove(disturbance)
@@ -140,7 +140,7 @@ class QuorumRecorder:
                 disturbance = replace(disturbance, began=self._world.now)
                 disturbances.append(disturbance)
 
-        return changed
+        return on_service_change
 
     # ---- elections
 

@@ -179,7 +179,7 @@ class _Run:
             node.start()
         workload.create_topics()
         if not world.run_for(_START_SECONDS_MAX, lambda: workload.is_finished):
-            return [self._stuck("the cluster does not start")]
+            return [self._liveness_violation("the cluster does not start")]
         workload.begin()
         if self._replicas is not None:
             self._replicas.record_periodically()
@@ -190,22 +190,22 @@ class _Run:
         world.run_for(_AFTER_HEALING_SECONDS)
         workload.finish()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
-            return [self._stuck(f"still waiting: {', '.join(workload.unfinished)}")]
+            return [self._liveness_violation(f"still waiting: {', '.join(workload.unfinished)}")]
         stuck = []
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: not workload.behind):
-            stuck.append(self._stuck(f"readers are behind: {', '.join(workload.behind)}"))
+            stuck.append(self._liveness_violation(f"readers are behind: {', '.join(workload.behind)}"))
         if self._ends_with_restart:
             for node in self._nodes:
                 node.stop()
                 if not world.run_for(_RECOVERY_SECONDS_MAX, lambda node=node: not node.computer.is_running):  # type: ignore[misc]
-                    return [self._stuck(f"{node.name} does not stop")]
+                    return [self._liveness_violation(f"{node.name} does not stop")]
                 node.start()
         workload.inspect()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
-            return [*stuck, self._stuck(f"the cluster does not become healthy: {workload.problem}")]
+            return [*stuck, self._liveness_violation(f"the cluster does not become healthy: {workload.problem}")]
         workload.verify()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
-            return [*stuck, self._stuck("some records cannot be read")]
+            return [*stuck, self._liveness_violation("some records cannot be read")]
         self._quorum_recorder.record_all(ADMIN_TOPICS)
         self._is_verified = True
         return [*stuck, *self._compare_copies()]
@@ -221,7 +221,7 @@ class _Run:
             self._world.run_for(_BETWEEN_COMPARISONS_SECONDS)
         replicas.record_all()
         replicas.record_metadata()
-        return [] if difference is None else [self._stuck(f"replicas differ: {difference}")]
+        return [] if difference is None else [self._liveness_violation(f"replicas differ: {difference}")]
 
-    def _stuck(self, what: str) -> Violation:
+    def _liveness_violation(self, what: str) -> Violation:
         return Violation(LIVENESS, what, self._world.now)

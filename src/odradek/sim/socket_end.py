@@ -278,7 +278,7 @@ class SocketEnd:
             self.refuse_more()
             self._forget(_State.RESET)
 
-    def process_ended(self, power_lost: bool) -> None:
+    def on_process_end(self, power_lost: bool) -> None:
         if power_lost:
             self._assigned.clear()
             self._forget(_State.CLOSED)

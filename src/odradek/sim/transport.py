@@ -41,7 +41,7 @@ class VirtualTransport(asyncio.Transport):
             return
         data = bytes(data)
         if self._names is not None:
-            self._names.sent(self._end, data)
+            self._names.on_send(self._end, data)
         if not data:
             return
         if not self._buffer and len(data) <= self._end.room:
@@ -218,7 +218,7 @@ async def open_connection(
 ) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
     waiter: asyncio.Future[tuple[VirtualTransport, asyncio.BaseProtocol]] = process.loop.create_future()
 
-    def connected(end: SocketEnd) -> None:
+    def on_connect(end: SocketEnd) -> None:
         if waiter.done():
             # The caller has timed out.
             end.reset()
@@ -228,9 +228,9 @@ async def open_connection(
         protocol.connection_made(transport)
         waiter.set_result((transport, protocol))
 
-    def failed(error: OSError) -> None:
+    def on_failure(error: OSError) -> None:
         if not waiter.done():
             waiter.set_exception(error)
 
-    network.connect(process, source, target, port, connected, failed)
+    network.connect(process, source, target, port, on_connect, on_failure)
     return await waiter

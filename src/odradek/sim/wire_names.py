@@ -63,7 +63,7 @@ class WireNames:
             client.names = WireNames(client)
         return client.names
 
-    def sent(self, end: SocketEnd, data: bytes) -> None:
+    def on_send(self, end: SocketEnd, data: bytes) -> None:
         for frame in _frames(data):
             if end is self._client:
                 self._on_request(end, frame)

@@ -81,7 +81,7 @@ class _TraceHandler(logging.Handler):
             running.trace.minor(running.name, f"logs: {record.getMessage()}")
 
 
-def _warned(
+def _on_warning(
     world: World,
     message: Warning | str,
     category: type[Warning],
@@ -112,7 +112,7 @@ def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
     gc.freeze()
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)
-        warnings.showwarning = partial(_warned, world)
+        warnings.showwarning = partial(_on_warning, world)
         try:
             yield world
         finally:

@@ -171,7 +171,7 @@ class Cluster:
 
     def kill(self, node: int) -> None:
         """Kill the node as `kill -9` does: without flushing and without a controlled shutdown."""
-        self._running(node).kill()
+        self._running_member(node).kill()
 
     def restart(self, node: int) -> None:
         """Stop the node cleanly if it is running, and start it on its data. Returns once it serves requests."""
@@ -185,10 +185,10 @@ class Cluster:
 
     def pause(self, node: int) -> None:
         """Freeze the node: its connections stay open, but it does nothing, like a stalled process."""
-        self._running(node).pause()
+        self._running_member(node).pause()
 
     def resume(self, node: int) -> None:
-        self._running(node).resume()
+        self._running_member(node).resume()
 
     def partition(self, *sides: Collection[int]) -> None:
         """Drop all traffic between nodes of different sides. Clients can still reach all nodes.
@@ -228,7 +228,7 @@ class Cluster:
             raise ClusterError(f"node {node} does not exist; the nodes are {sorted(self._members)}")
         return self._members[node]
 
-    def _running(self, node: int) -> Member:
+    def _running_member(self, node: int) -> Member:
         member = self._member(node)
         if not member.is_running:
             reason = f": {member.exit_reason}" if member.exit_reason else ""

@@ -148,19 +148,19 @@ def _checks(texts: tuple[str, ...]) -> tuple[Check, ...]:
     return tuple(Check(*text.split()) for text in texts)
 
 
-def _broker(key: ApiKey, low: int, high: int, *checks: str, served_from: int | None = None) -> Api:
+def _broker_api(key: ApiKey, low: int, high: int, *checks: str, served_from: int | None = None) -> Api:
     """Served by brokers, in a module of the API's name."""
     handler = f"broker.apis.{key.name.lower()}"
     first = low if served_from is None else served_from
     return Api(key, low, high, handler, None, first, is_forwardable=False, is_internal=False, checks=_checks(checks))
 
 
-def _both(key: ApiKey, low: int, high: int, *checks: str, broker: str, controller: str) -> Api:
+def _shared_api(key: ApiKey, low: int, high: int, *checks: str, broker: str, controller: str) -> Api:
     """Served by brokers and by controllers, each by itself."""
     return Api(key, low, high, broker, controller, low, is_forwardable=False, is_internal=False, checks=_checks(checks))
 
 
-def _forwarded(
+def _forwarded_api(
     key: ApiKey, low: int, high: int, *checks: str, broker: str = _FORWARDED, controller: str | None = None
 ) -> Api:
     """Brokers forward it; the active controller executes it, in a module of the API's name unless it is given."""
@@ -168,14 +168,16 @@ def _forwarded(
     return Api(key, low, high, broker, controller, low, is_forwardable=True, is_internal=False, checks=_checks(checks))
 
 
-def _internal(key: ApiKey, low: int, high: int, *, controller: str | None = None, is_forwardable: bool = False) -> Api:
+def _internal_api(
+    key: ApiKey, low: int, high: int, *, controller: str | None = None, is_forwardable: bool = False
+) -> Api:
     """Sent by brokers and controllers to a controller, which serves it in a module of the API's name by default."""
     controller = controller or f"quorum.apis.{key.name.lower()}"
     checks = (Check("CLUSTER_ACTION", "CLUSTER"),)
     return Api(key, low, high, None, controller, low, is_forwardable, is_internal=True, checks=checks)
 
 
-def _unserved(key: ApiKey, *checks: str) -> Api:
+def _unserved_api(key: ApiKey, *checks: str) -> Api:
     """Not served yet. Inside an Envelope it is rejected as an unsupported version."""
     return Api(key, 0, -1, None, None, 0, is_forwardable=True, is_internal=False, checks=_checks(checks))
 
@@ -183,8 +185,8 @@ def _unserved(key: ApiKey, *checks: str) -> Api:
 APIS: Final[Mapping[int, Api]] = {
     api.key: api
     for api in (
-        _broker(ApiKey.PRODUCE, 0, 13, "WRITE TRANSACTIONAL_ID", "WRITE TOPIC", served_from=3),
-        _both(
+        _broker_api(ApiKey.PRODUCE, 0, 13, "WRITE TRANSACTIONAL_ID", "WRITE TOPIC", served_from=3),
+        _shared_api(
             ApiKey.FETCH,
             4,
             18,
@@ -193,11 +195,11 @@ APIS: Final[Mapping[int, Api]] = {
             broker="broker.apis.fetch",
             controller=_CONSENSUS,
         ),
-        _broker(ApiKey.LIST_OFFSETS, 1, 11, "DESCRIBE TOPIC"),
-        _broker(ApiKey.METADATA, 0, 13, "DESCRIBE TOPIC", "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE CLUSTER"),
-        _broker(ApiKey.OFFSET_COMMIT, 2, 10, "READ GROUP", "READ TOPIC"),
-        _broker(ApiKey.OFFSET_FETCH, 1, 10, "DESCRIBE GROUP", "DESCRIBE TOPIC"),
-        _broker(
+        _broker_api(ApiKey.LIST_OFFSETS, 1, 11, "DESCRIBE TOPIC"),
+        _broker_api(ApiKey.METADATA, 0, 13, "DESCRIBE TOPIC", "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE CLUSTER"),
+        _broker_api(ApiKey.OFFSET_COMMIT, 2, 10, "READ GROUP", "READ TOPIC"),
+        _broker_api(ApiKey.OFFSET_FETCH, 1, 10, "DESCRIBE GROUP", "DESCRIBE TOPIC"),
+        _broker_api(
             ApiKey.FIND_COORDINATOR,
             0,
             6,
@@ -207,17 +209,19 @@ APIS: Final[Mapping[int, Api]] = {
             "CREATE CLUSTER",
             "CREATE TOPIC",
         ),
-        _broker(ApiKey.JOIN_GROUP, 0, 9, "READ GROUP"),
-        _broker(ApiKey.HEARTBEAT, 0, 4, "READ GROUP"),
-        _broker(ApiKey.LEAVE_GROUP, 0, 5, "READ GROUP"),
-        _broker(ApiKey.SYNC_GROUP, 0, 5, "READ GROUP"),
-        _broker(ApiKey.DESCRIBE_GROUPS, 0, 6, "DESCRIBE GROUP"),
-        _broker(ApiKey.LIST_GROUPS, 0, 5, "DESCRIBE CLUSTER", "DESCRIBE GROUP"),
-        _both(ApiKey.API_VERSIONS, 0, 4, broker="broker.apis.api_versions", controller="quorum.apis.api_versions"),
-        _forwarded(ApiKey.CREATE_TOPICS, 2, 7, "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE_CONFIGS TOPIC"),
-        _forwarded(ApiKey.DELETE_TOPICS, 1, 6, "DELETE CLUSTER", "DESCRIBE TOPIC", "DELETE TOPIC"),
-        _broker(ApiKey.DELETE_RECORDS, 0, 2, "DELETE TOPIC"),
-        _broker(
+        _broker_api(ApiKey.JOIN_GROUP, 0, 9, "READ GROUP"),
+        _broker_api(ApiKey.HEARTBEAT, 0, 4, "READ GROUP"),
+        _broker_api(ApiKey.LEAVE_GROUP, 0, 5, "READ GROUP"),
+        _broker_api(ApiKey.SYNC_GROUP, 0, 5, "READ GROUP"),
+        _broker_api(ApiKey.DESCRIBE_GROUPS, 0, 6, "DESCRIBE GROUP"),
+        _broker_api(ApiKey.LIST_GROUPS, 0, 5, "DESCRIBE CLUSTER", "DESCRIBE GROUP"),
+        _shared_api(
+            ApiKey.API_VERSIONS, 0, 4, broker="broker.apis.api_versions", controller="quorum.apis.api_versions"
+        ),
+        _forwarded_api(ApiKey.CREATE_TOPICS, 2, 7, "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE_CONFIGS TOPIC"),
+        _forwarded_api(ApiKey.DELETE_TOPICS, 1, 6, "DELETE CLUSTER", "DESCRIBE TOPIC", "DELETE TOPIC"),
+        _broker_api(ApiKey.DELETE_RECORDS, 0, 2, "DELETE TOPIC"),
+        _broker_api(
             ApiKey.INIT_PRODUCER_ID,
             0,
             5,
@@ -226,15 +230,17 @@ APIS: Final[Mapping[int, Api]] = {
             "IDEMPOTENT_WRITE CLUSTER",
             "WRITE TOPIC",
         ),
-        _broker(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "CLUSTER_ACTION CLUSTER", "DESCRIBE TOPIC"),
-        _broker(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "WRITE TRANSACTIONAL_ID", "WRITE TOPIC", "CLUSTER_ACTION CLUSTER"),
-        _broker(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "WRITE TRANSACTIONAL_ID", "READ GROUP"),
-        _broker(ApiKey.END_TXN, 0, 5, "WRITE TRANSACTIONAL_ID"),
-        _broker(ApiKey.WRITE_TXN_MARKERS, 1, 2, "ALTER CLUSTER", "CLUSTER_ACTION CLUSTER"),
-        _broker(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "WRITE TRANSACTIONAL_ID", "READ GROUP", "READ TOPIC"),
-        _unserved(ApiKey.CREATE_ACLS, "ALTER CLUSTER"),
-        _unserved(ApiKey.DELETE_ACLS, "ALTER CLUSTER"),
-        _both(
+        _broker_api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "CLUSTER_ACTION CLUSTER", "DESCRIBE TOPIC"),
+        _broker_api(
+            ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "WRITE TRANSACTIONAL_ID", "WRITE TOPIC", "CLUSTER_ACTION CLUSTER"
+        ),
+        _broker_api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "WRITE TRANSACTIONAL_ID", "READ GROUP"),
+        _broker_api(ApiKey.END_TXN, 0, 5, "WRITE TRANSACTIONAL_ID"),
+        _broker_api(ApiKey.WRITE_TXN_MARKERS, 1, 2, "ALTER CLUSTER", "CLUSTER_ACTION CLUSTER"),
+        _broker_api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "WRITE TRANSACTIONAL_ID", "READ GROUP", "READ TOPIC"),
+        _unserved_api(ApiKey.CREATE_ACLS, "ALTER CLUSTER"),
+        _unserved_api(ApiKey.DELETE_ACLS, "ALTER CLUSTER"),
+        _shared_api(
             ApiKey.DESCRIBE_CONFIGS,
             1,
             4,
@@ -244,7 +250,7 @@ APIS: Final[Mapping[int, Api]] = {
             broker="server.apis.describe_configs",
             controller="quorum.apis.describe_configs",
         ),
-        _forwarded(
+        _forwarded_api(
             ApiKey.ALTER_CONFIGS,
             0,
             2,
@@ -253,15 +259,15 @@ APIS: Final[Mapping[int, Api]] = {
             "ALTER_CONFIGS GROUP",
             broker="broker.apis.alter_configs",
         ),
-        _broker(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, "ALTER CLUSTER"),
-        _broker(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "DESCRIBE CLUSTER"),
-        _forwarded(ApiKey.CREATE_PARTITIONS, 0, 3, "ALTER TOPIC"),
-        _unserved(ApiKey.CREATE_DELEGATION_TOKEN, "CREATE_TOKENS USER"),
-        _unserved(ApiKey.RENEW_DELEGATION_TOKEN),
-        _unserved(ApiKey.EXPIRE_DELEGATION_TOKEN),
-        _broker(ApiKey.DELETE_GROUPS, 0, 2, "DELETE GROUP"),
-        _forwarded(ApiKey.ELECT_LEADERS, 0, 2, "ALTER CLUSTER"),
-        _forwarded(
+        _broker_api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, "ALTER CLUSTER"),
+        _broker_api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "DESCRIBE CLUSTER"),
+        _forwarded_api(ApiKey.CREATE_PARTITIONS, 0, 3, "ALTER TOPIC"),
+        _unserved_api(ApiKey.CREATE_DELEGATION_TOKEN, "CREATE_TOKENS USER"),
+        _unserved_api(ApiKey.RENEW_DELEGATION_TOKEN),
+        _unserved_api(ApiKey.EXPIRE_DELEGATION_TOKEN),
+        _broker_api(ApiKey.DELETE_GROUPS, 0, 2, "DELETE GROUP"),
+        _forwarded_api(ApiKey.ELECT_LEADERS, 0, 2, "ALTER CLUSTER"),
+        _forwarded_api(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             0,
             1,
@@ -271,20 +277,20 @@ APIS: Final[Mapping[int, Api]] = {
             "CLUSTER_ACTION CLUSTER",
             broker="broker.apis.incremental_alter_configs",
         ),
-        _forwarded(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "ALTER CLUSTER"),
-        _forwarded(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "DESCRIBE CLUSTER"),
-        _broker(ApiKey.OFFSET_DELETE, 0, 0, "DELETE GROUP", "READ TOPIC"),
-        _unserved(ApiKey.ALTER_CLIENT_QUOTAS, "ALTER_CONFIGS CLUSTER"),
-        _unserved(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "ALTER CLUSTER"),
-        _internal(ApiKey.VOTE, 0, 2, controller=_CONSENSUS),
-        _internal(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
-        _internal(ApiKey.END_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
-        _forwarded(ApiKey.DESCRIBE_QUORUM, 0, 2, "DESCRIBE CLUSTER", controller=_CONSENSUS),
-        _internal(ApiKey.ALTER_PARTITION, 2, 3),
-        _forwarded(ApiKey.UPDATE_FEATURES, 0, 2, "ALTER CLUSTER"),
-        _internal(ApiKey.ENVELOPE, 0, 0),
-        _internal(ApiKey.FETCH_SNAPSHOT, 0, 1, controller=_CONSENSUS),
-        _both(
+        _forwarded_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "ALTER CLUSTER"),
+        _forwarded_api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "DESCRIBE CLUSTER"),
+        _broker_api(ApiKey.OFFSET_DELETE, 0, 0, "DELETE GROUP", "READ TOPIC"),
+        _unserved_api(ApiKey.ALTER_CLIENT_QUOTAS, "ALTER_CONFIGS CLUSTER"),
+        _unserved_api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "ALTER CLUSTER"),
+        _internal_api(ApiKey.VOTE, 0, 2, controller=_CONSENSUS),
+        _internal_api(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
+        _internal_api(ApiKey.END_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
+        _forwarded_api(ApiKey.DESCRIBE_QUORUM, 0, 2, "DESCRIBE CLUSTER", controller=_CONSENSUS),
+        _internal_api(ApiKey.ALTER_PARTITION, 2, 3),
+        _forwarded_api(ApiKey.UPDATE_FEATURES, 0, 2, "ALTER CLUSTER"),
+        _internal_api(ApiKey.ENVELOPE, 0, 0),
+        _internal_api(ApiKey.FETCH_SNAPSHOT, 0, 1, controller=_CONSENSUS),
+        _shared_api(
             ApiKey.DESCRIBE_CLUSTER,
             0,
             2,
@@ -293,22 +299,22 @@ APIS: Final[Mapping[int, Api]] = {
             broker="broker.apis.describe_cluster",
             controller="quorum.apis.describe_cluster",
         ),
-        _broker(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "READ TOPIC"),
-        _internal(ApiKey.BROKER_REGISTRATION, 0, 4),
-        _internal(ApiKey.BROKER_HEARTBEAT, 0, 2),
-        _forwarded(ApiKey.UNREGISTER_BROKER, 0, 0, "ALTER CLUSTER"),
-        _broker(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "DESCRIBE TRANSACTIONAL_ID", "DESCRIBE TOPIC"),
-        _broker(ApiKey.LIST_TRANSACTIONS, 0, 2, "DESCRIBE TRANSACTIONAL_ID"),
-        _internal(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, is_forwardable=True),
-        _broker(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "READ GROUP", "DESCRIBE TOPIC"),
-        _broker(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "DESCRIBE GROUP", "DESCRIBE TOPIC"),
-        _internal(ApiKey.CONTROLLER_REGISTRATION, 0, 0),
-        _internal(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0),
-        _broker(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "DESCRIBE_CONFIGS CLUSTER"),
-        _broker(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "DESCRIBE TOPIC"),
-        _forwarded(ApiKey.ADD_RAFT_VOTER, 0, 1, "ALTER CLUSTER", controller=_CONSENSUS),
-        _forwarded(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "ALTER CLUSTER", controller=_CONSENSUS),
-        _internal(ApiKey.UPDATE_RAFT_VOTER, 0, 0, controller=_CONSENSUS),
+        _broker_api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "READ TOPIC"),
+        _internal_api(ApiKey.BROKER_REGISTRATION, 0, 4),
+        _internal_api(ApiKey.BROKER_HEARTBEAT, 0, 2),
+        _forwarded_api(ApiKey.UNREGISTER_BROKER, 0, 0, "ALTER CLUSTER"),
+        _broker_api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "DESCRIBE TRANSACTIONAL_ID", "DESCRIBE TOPIC"),
+        _broker_api(ApiKey.LIST_TRANSACTIONS, 0, 2, "DESCRIBE TRANSACTIONAL_ID"),
+        _internal_api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, is_forwardable=True),
+        _broker_api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "READ GROUP", "DESCRIBE TOPIC"),
+        _broker_api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "DESCRIBE GROUP", "DESCRIBE TOPIC"),
+        _internal_api(ApiKey.CONTROLLER_REGISTRATION, 0, 0),
+        _internal_api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0),
+        _broker_api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "DESCRIBE_CONFIGS CLUSTER"),
+        _broker_api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "DESCRIBE TOPIC"),
+        _forwarded_api(ApiKey.ADD_RAFT_VOTER, 0, 1, "ALTER CLUSTER", controller=_CONSENSUS),
+        _forwarded_api(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "ALTER CLUSTER", controller=_CONSENSUS),
+        _internal_api(ApiKey.UPDATE_RAFT_VOTER, 0, 0, controller=_CONSENSUS),
     )
 }
 FORWARDABLE_APIS: Final = frozenset(key for key, api in APIS.items() if api.is_forwardable)

@@ -18,7 +18,7 @@ def test_callback_receives_the_result_whenever_it_is_registered() -> None:
 
 
 def test_only_the_first_completion_counts() -> None:
-    deferred = DeferredResponse.completed(1)
+    deferred = DeferredResponse.from_result(1)
     deferred.complete(2)
     deferred.fail(RuntimeError("too late"))
     assert (deferred.result, deferred.error) == (1, None)
@@ -57,7 +57,7 @@ def test_waiting_coroutine_gets_the_result_or_the_error() -> None:
         deferred = DeferredResponse()
         asyncio.get_running_loop().call_soon(deferred.complete, 7)
         assert await deferred.wait() == 7
-        assert await DeferredResponse.completed(8).wait() == 8
+        assert await DeferredResponse.from_result(8).wait() == 8
         broken = DeferredResponse()
         broken.fail(RuntimeError("broken"))
         with pytest.raises(RuntimeError, match="broken"):

@@ -26,7 +26,7 @@ class HostedTransactions:
         return 0
 
     def submit(self, command: Any) -> DeferredResponse:
-        return DeferredResponse.completed(self.harness.execute(command))
+        return DeferredResponse.from_result(self.harness.execute(command))
 
     async def stock_up(self) -> None:
         pass

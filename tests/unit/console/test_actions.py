@@ -70,7 +70,7 @@ class FakeAdmin:
     def commit(self, group: str, offsets: Any) -> None:
         self.done.append((group, dict(offsets)))
 
-    def ongoing(self) -> list[Reassignment]:
+    def list_ongoing(self) -> list[Reassignment]:
         return self.reassigning
 
     def start(self, wanted: Any) -> dict[TopicPartition, KafkaError]:

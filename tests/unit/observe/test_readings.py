@@ -32,6 +32,6 @@ def test_transactional_ids_are_counted_on_their_coordinator() -> None:
         SimpleNamespace(is_active=True, shard=new_shard(State.ONGOING)),
     ]
     transactions = SimpleNamespace(runtime=SimpleNamespace(contexts=lambda: iter(contexts)))
-    coordinators = cast(Any, SimpleNamespace(created=(None, transactions)))
+    coordinators = cast(Any, SimpleNamespace(existing_services=(None, transactions)))
     (family,) = asyncio.run(coordination_families(coordinators))
     assert {sample.labels["state"]: sample.value for sample in family.samples} == {"Empty": 1, "Ongoing": 2}

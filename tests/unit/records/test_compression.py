@@ -79,10 +79,10 @@ def test_unknown_codec_is_rejected() -> None:
 
 
 def test_codec_names_match_compression_type() -> None:
-    assert [Compression.named(name) for name in ("none", "gzip", "snappy", "lz4", "zstd")] == list(Compression)
+    assert [Compression.from_name(name) for name in ("none", "gzip", "snappy", "lz4", "zstd")] == list(Compression)
     for name in ("producer", "uncompressed", ""):
         with pytest.raises(KeyError):
-            Compression.named(name)
+            Compression.from_name(name)
 
 
 class TestSnappy:

@@ -220,7 +220,7 @@ class TestRecompression:
     def test_recompression_to_the_topics_codec(
         self, run: Callable[..., Validated], source: Compression, target: str
     ) -> None:
-        codec = Compression.NONE if target == "uncompressed" else Compression.named(target)
+        codec = Compression.NONE if target == "uncompressed" else Compression.from_name(target)
         data = build_batch(
             RECORDS, compression=source, producer_id=7, producer_epoch=1, base_sequence=40, is_transactional=True
         )

@@ -91,7 +91,7 @@ def _submit(command: _Command, context: RequestContext, broker: BrokerPort) -> D
         elif not is_known(*name, broker):
             rejected[name] = ErrorCode.unknown_topic_or_partition
     if rejected:
-        return DeferredResponse.completed(
+        return DeferredResponse.from_result(
             {name: rejected.get(name, ErrorCode.operation_not_attempted) for name in command.partitions}
         )
     return broker.transactions.submit(command)

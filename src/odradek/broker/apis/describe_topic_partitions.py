@@ -32,19 +32,19 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         topic = image.topics_by_name.get(name)
         if topic is None:
             # Only requested names can be unknown.
-            topics.append(_absent(context, name))
+            topics.append(_reject_topic(context, name))
             continue
         start = cursor.partition_index if cursor is not None and name == from_topic else 0
         end = min(len(topic.partitions), start + limit)
         page = [(index, topic.partitions[index]) for index in range(start, end) if index in topic.partitions]
-        topics.append(_present(context, image, topic, page))
+        topics.append(_describe_topic(context, image, topic, page))
         if end < len(topic.partitions):
             return _response(context, topics, _cursor(context, name, end))
         limit -= len(page)
     return _response(context, topics, None)
 
 
-def _present(
+def _describe_topic(
     context: RequestContext, image: ClusterImage, topic: TopicImage, page: Iterable[tuple[int, PartitionImage]]
 ) -> Message:
     listener = context.listener_name
@@ -74,7 +74,7 @@ def _present(
     )
 
 
-def _absent(context: RequestContext, name: str) -> Message:
+def _reject_topic(context: RequestContext, name: str) -> Message:
     return context.new(
         "DescribeTopicPartitionsResponseTopic",
         error_code=ErrorCode.invalid_topic_exception if why_invalid(name) else ErrorCode.unknown_topic_or_partition,

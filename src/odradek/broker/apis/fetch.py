@@ -256,7 +256,7 @@ def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerP
             if log.log_start_offset <= target.fetch_offset <= log.log_end_offset and not diverging_of(
                 partition, target
             ):
-                partition.follower_fetched(follower, target.fetch_offset, target.log_start_offset)
+                partition.on_follower_fetch(follower, target.fetch_offset, target.log_start_offset)
         except KafkaError:
             # Reading this partition reports the same error.
             continue

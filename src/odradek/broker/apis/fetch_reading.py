@@ -293,7 +293,7 @@ def _read_partition(
     if found is None:
         return None
     has_aborted = reader.committed_only and reader.follower is None
-    aborted = _aborted(partition, target, found.next_offset) if has_aborted else None
+    aborted = _aborted_transactions(partition, target, found.next_offset) if has_aborted else None
     return FetchedPartition(
         target.key.partition,
         ErrorCode.none,
@@ -365,7 +365,7 @@ def _current_leader(code: ErrorCode, partition: Partition, context: RequestConte
     return CurrentLeader(partition.leader_id, partition.leader_epoch)
 
 
-def _aborted(partition: Partition, target: FetchTarget, end_offset: int) -> list[AbortedTransaction]:
+def _aborted_transactions(partition: Partition, target: FetchTarget, end_offset: int) -> list[AbortedTransaction]:
     return [
         AbortedTransaction(one.producer_id, one.first_offset)
         for one in partition.log.aborted_transactions(target.fetch_offset, end_offset)

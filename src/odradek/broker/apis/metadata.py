@@ -35,7 +35,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> byt
     view = _View(broker, request, context)
     requested = request.topics
     if requested is None or (context.version == 0 and not requested):
-        return _response(view, view.present(broker.image.topics_by_name.values()), broker)
+        return _response(view, view.describe_topics(broker.image.topics_by_name.values()), broker)
     if context.version < _FIRST_BY_TOPIC_ID and any(
         topic.name is None or getattr(topic, "topic_id", None) is not None for topic in requested
     ):
@@ -48,11 +48,11 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> byt
     if None in names:
         return _error_response(ErrorCode.unknown_server_error, request, context)
     known = broker.image.topics_by_name
-    found = view.present(known[name] for name in names if name in known)
+    found = view.describe_topics(known[name] for name in names if name in known)
     missing = [name for name in names if name not in known]
     if missing and broker.config.auto_create_topics_enable and getattr(request, "allow_auto_topic_creation", True):
         return _create_and_respond(view, found, missing, context.client, broker)
-    return _response(view, [*found, *view.absent(missing)], broker)
+    return _response(view, [*found, *view.reject_topics(missing)], broker)
 
 
 async def _create_and_respond(
@@ -62,7 +62,7 @@ async def _create_and_respond(
     if legal:
         await create_topics(legal, client, broker)
     illegal = [name for name in missing if why_invalid(name) is not None]
-    return _response(view, [*found, *view.absent(illegal), *view.absent(legal)], broker)
+    return _response(view, [*found, *view.reject_topics(illegal), *view.reject_topics(legal)], broker)
 
 
 class _View:
@@ -79,7 +79,7 @@ class _View:
         # Cached, since there are far fewer replica sets than partitions.
         self._offline: Final[dict[tuple[tuple[int, ...], tuple[UUID | None, ...]], tuple[int, ...]]] = {}
 
-    def present(self, topics: Iterable[TopicImage]) -> list[MetadataTopic]:
+    def describe_topics(self, topics: Iterable[TopicImage]) -> list[MetadataTopic]:
         return [
             MetadataTopic(
                 ErrorCode.none,
@@ -92,7 +92,7 @@ class _View:
             for topic in topics
         ]
 
-    def absent(self, names: Iterable[str]) -> list[MetadataTopic]:
+    def reject_topics(self, names: Iterable[str]) -> list[MetadataTopic]:
         return [
             MetadataTopic(
                 ErrorCode.unknown_topic_or_partition
@@ -114,7 +114,7 @@ class _View:
             for topic_id, topic in known.items()
             if topic is None
         ]
-        return unknown + self.present(topic for topic in known.values() if topic is not None)
+        return unknown + self.describe_topics(topic for topic in known.values() if topic is not None)
 
     def _partition(self, index: int, partition: PartitionImage) -> MetadataPartition:
         replicas, isr = partition.replicas, partition.isr

@@ -41,7 +41,7 @@ def handle(
     for requested in request.topics:
         topic = _topic(requested, context.version, broker)
         if topic is None:
-            rejected.append(_unknown(requested, context.version))
+            rejected.append(_reject_unknown(requested, context.version))
         else:
             _split(requested, topic, topics, rejected)
     if not topics:
@@ -74,7 +74,7 @@ def _topic(requested: Message, version: int, broker: BrokerPort) -> TopicImage |
     )
 
 
-def _unknown(requested: Message, version: int) -> TopicErrors:
+def _reject_unknown(requested: Message, version: int) -> TopicErrors:
     by_id = version >= FIRST_BY_TOPIC_ID
     error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
     errors = tuple(PartitionError(one.partition_index, error) for one in requested.partitions)

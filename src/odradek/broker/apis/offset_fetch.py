@@ -35,14 +35,14 @@ class _GroupRequest:
         self._context: Final = context
         self._broker: Final = broker
         self._rejected: Final[list[FetchedTopic]] = []
-        topics = None if requested.topics is None else [*self._known(requested.topics)]
+        topics = None if requested.topics is None else [*self._resolve_topics(requested.topics)]
         member_id, member_epoch = (
             getattr(requested, "member_id", None),
             getattr(requested, "member_epoch", NO_MEMBER_EPOCH),
         )
         self.command: Final = FetchOffsets(requested.group_id, topics, stable, member_id, member_epoch)
 
-    def _known(self, topics: Iterable[Message]) -> Iterable[TopicPartitions]:
+    def _resolve_topics(self, topics: Iterable[Message]) -> Iterable[TopicPartitions]:
         for topic in topics:
             if self._context.version < _FIRST_BY_TOPIC_ID:
                 yield TopicPartitions(topic.name, topic.partition_indexes)

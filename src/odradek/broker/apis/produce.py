@@ -29,8 +29,8 @@ from odradek.broker.apis.produce_results import (
     FIRST_THAT_ADDS,
     UnreadableBatch,
     appended_result,
-    rejected,
     rejected_batch,
+    rejected_result,
     unverified_batch,
 )
 from odradek.broker.apis.transaction_verification import TransactionVerifier
@@ -185,7 +185,7 @@ def _produce(
     try:
         data, batches = _single_batch(records, context.version)
     except KafkaError as error:
-        return rejected(topic, index, error, broker)
+        return rejected_result(topic, index, error, broker)
     try:
         if request.acks not in VALID_ACKS:
             raise KafkaError(ErrorCode.invalid_required_acks)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.broker.apis.produce_results import appended_result, rejected
+from odradek.broker.apis.produce_results import appended_result, rejected_result
 from odradek.broker.ports import BrokerPort
 from odradek.records.batch import BatchHeader
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
@@ -163,5 +163,5 @@ async def wait_for_ack(written: Unacknowledged, request: ProduceRequest, broker:
         if partition.needs_sync():
             await partition.wait_for_sync(written.end_offset)
     except (KafkaError, OSError) as error:
-        return rejected(partition.name.topic, partition.name.partition, error, broker)
+        return rejected_result(partition.name.topic, partition.name.partition, error, broker)
     return written.result(ErrorCode.none) if request.acks != ALL_ACKS else await result_of(written, request)

@@ -72,7 +72,7 @@ def rejected_batch(
         code = partition.on_rejected_batch(batch, error.code)
         if code is not error.code:
             return PartitionResult(index, code)
-    return rejected(topic, index, error, broker)
+    return rejected_result(topic, index, error, broker)
 
 
 def _count_rejection(traffic: Traffic, batch: BatchHeader, error: KafkaError | OSError) -> None:
@@ -84,7 +84,7 @@ def _count_rejection(traffic: Traffic, batch: BatchHeader, error: KafkaError | O
             traffic.failed_appends += 1
 
 
-def rejected(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:
+def rejected_result(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:
     partition = broker.partition(topic, index)
     if isinstance(error, OSError):
         if partition is not None:

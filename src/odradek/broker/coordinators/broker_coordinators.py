@@ -75,7 +75,7 @@ class BrokerCoordinators:
         return self._transactions
 
     @property
-    def created(self) -> "tuple[GroupService | None, TransactionService | None]":
+    def existing_services(self) -> "tuple[GroupService | None, TransactionService | None]":
         """For reads. None: not needed yet."""
         return self._groups, self._transactions
 
@@ -94,9 +94,9 @@ class BrokerCoordinators:
         if self._transactions is not None and partition.name.topic == TRANSACTION_STATE:
             self._transactions.runtime.unload(partition)
 
-    def image_changed(self, delta: ImageDelta) -> None:
+    def on_image_change(self, delta: ImageDelta) -> None:
         if self._groups is not None:
-            self._groups.image_changed(delta)
+            self._groups.on_image_change(delta)
 
     def stop(self) -> None:
         if self._groups is not None:

@@ -115,7 +115,7 @@ class CoordinatorContext(Generic[C, A, R]):
     def submit(self, command: C) -> DeferredResponse:
         """Executes the command. The result is the coordinator's response to it, which may be complete at once."""
         if self._state is not State.ACTIVE:
-            return DeferredResponse.completed(self._kind.error_response(command, self.unavailable))
+            return DeferredResponse.from_result(self._kind.error_response(command, self.unavailable))
         deferred = DeferredResponse(command)
         token = self._next_token = self._next_token + 1
         self._pending[token] = deferred
@@ -357,7 +357,7 @@ class CoordinatorContext(Generic[C, A, R]):
         """`code` is that of the append."""
         end_offset = self._partition_writer.end_offset
         if code is not ErrorCode.none or self.partition.high_watermark >= end_offset:
-            return DeferredResponse.completed(code)
+            return DeferredResponse.from_result(code)
         deferred = self.partition.defer_until_committed(end_offset, self.leader_epoch)
         self._pending_writes.add(deferred)
         return deferred

@@ -173,7 +173,7 @@ class GroupService:
             raise KafkaError(ErrorCode.not_coordinator)
         await context.end_transaction(producer_id, producer_epoch, marker, transaction_version)
 
-    def image_changed(self, delta: ImageDelta) -> None:
+    def on_image_change(self, delta: ImageDelta) -> None:
         created = [topic.name for topic in delta.topics_created]
         grown = (topic.name for topic in delta.topics_changed if _has_other_replicas(topic, delta))
         names = {*created, *grown, *(topic.name for topic in delta.topics_deleted)}

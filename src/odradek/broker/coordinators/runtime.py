@@ -21,7 +21,7 @@ class NotCoordinator(Generic[C, A, R]):
         self._kind: Final = kind
 
     def submit(self, command: C) -> DeferredResponse:
-        return DeferredResponse.completed(self._kind.error_response(command, ErrorCode.not_coordinator))
+        return DeferredResponse.from_result(self._kind.error_response(command, ErrorCode.not_coordinator))
 
 
 class CoordinatorRuntime(Generic[C, A, R]):

@@ -195,7 +195,7 @@ class TransactionService:
             try:
                 check(command, self._settings, self.transaction_version())
             except KafkaError as error:
-                return DeferredResponse.completed(error_response(command, error.code))
+                return DeferredResponse.from_result(error_response(command, error.code))
         return self.runtime.coordinator(index).submit(command)
 
     async def stock_up(self) -> None:

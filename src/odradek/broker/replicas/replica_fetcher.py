@@ -191,7 +191,7 @@ class ReplicaFetcher:
         """A Fetch acknowledges: topics that sync before they acknowledge are synced first. Partitions may be added
         meanwhile."""
         synced: set[Partition] = set()
-        while unsynced := [one for one in self._unsynced() if one not in synced]:
+        while unsynced := [one for one in self._unsynced_partitions() if one not in synced]:
             synced.update(unsynced)
             results = await asyncio.gather(*(one.flush() for one in unsynced), return_exceptions=True)
             for partition, result in zip(unsynced, results, strict=True):
@@ -201,7 +201,7 @@ class ReplicaFetcher:
                 elif isinstance(result, BaseException):
                     raise result
 
-    def _unsynced(self) -> list[Partition]:
+    def _unsynced_partitions(self) -> list[Partition]:
         now = self._clock.monotonic()
         updated = [
             partition
@@ -345,7 +345,7 @@ class ReplicaFetcher:
             error=result.error_code,
             high_watermark=result.high_watermark,
             log_start_offset=result.log_start_offset,
-            diverging=_diverging(result),
+            diverging=_diverging_epoch(result),
             first_offset=batches[0].base_offset if batches else None,
         )
         effect = follower.on_fetch_response(partition.log, position, response, now)
@@ -462,7 +462,7 @@ def parse_checked_batches(records: bytes) -> tuple[bytes, list[BatchHeader]]:
     return records[:end], batches
 
 
-def _diverging(result: Message) -> EpochEnd | None:
+def _diverging_epoch(result: Message) -> EpochEnd | None:
     diverging = getattr(result, "diverging_epoch", None)
     if diverging is None or diverging.epoch < 0:
         return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from odradek.client.cluster import Cluster
 from odradek.client.membership import Member, brokers, unregister_broker
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.readings.table import counted
+from odradek.console.readings.table import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class UnregisterBroker:
         return {}
 
     def preview(self, cluster: Cluster) -> Preview:
-        self._fenced(cluster)
+        self._check_fenced(cluster)
         layout = cluster.retry("listing topics", lambda: cluster.layout(None))
         held = sum(self.broker in one.replicas for topic in layout.topics.values() for one in topic.partitions)
         warnings = (
-            [f"{counted(held, 'replica remains', 'replicas remain')} assigned to it and offline until reassigned."]
+            [f"{format_count(held, 'replica remains', 'replicas remain')} assigned to it and offline until reassigned."]
             if held
             else []
         )
@@ -36,11 +36,11 @@ class UnregisterBroker:
         )
 
     def carry_out(self, cluster: Cluster) -> str:
-        self._fenced(cluster)
+        self._check_fenced(cluster)
         unregister_broker(cluster, self.broker)
         return f"Broker {self.broker} is unregistered."
 
-    def _fenced(self, cluster: Cluster) -> Member:
+    def _check_fenced(self, cluster: Cluster) -> Member:
         known = brokers(cluster).nodes
         member = known.get(self.broker)
         if member is None:

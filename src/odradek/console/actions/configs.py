@@ -35,7 +35,7 @@ class AlterConfig:
 
     def preview(self, cluster: Cluster) -> Preview:
         """The cluster validates the change."""
-        now = self._unchanged(cluster)
+        now = self._check_unchanged(cluster)
         if self.value is None and not now.is_own:
             raise Refused(f"{self.config} is not set for {title_of(self.resource)}, so there is nothing to remove.")
         self._alter(cluster, validate_only=True)
@@ -63,7 +63,7 @@ class AlterConfig:
         )
 
     def carry_out(self, cluster: Cluster) -> str:
-        self._unchanged(cluster)
+        self._check_unchanged(cluster)
         self._alter(cluster, validate_only=False)
         done = "removed" if self.value is None else f"set to {shown_value(self.value, self.seen.is_sensitive)}"
         return f"{self.config} of {title_of(self.resource)} is {done}" + self._how_far(cluster)
@@ -82,7 +82,7 @@ class AlterConfig:
     def _is_another(self, now: DescribedConfig) -> bool:
         return (now.value, now.source) != (self.seen.value, self.seen.source)
 
-    def _unchanged(self, cluster: Cluster) -> DescribedConfig:
+    def _check_unchanged(self, cluster: Cluster) -> DescribedConfig:
         """Refuses to overwrite a change that another user made in the meantime."""
         for now in describe_configs(cluster, self.resource):
             if now.name == self.config:

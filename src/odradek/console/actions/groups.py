@@ -20,7 +20,7 @@ from odradek.client.offset_reset import (
 )
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.actions.form_values import point_in_time, whole_number
-from odradek.console.readings.table import Column, Row, counted, inert
+from odradek.console.readings.table import Column, Row, format_count, inert
 
 WISHES = {
     "earliest": "Earliest",
@@ -69,7 +69,7 @@ class ResetOffsets:
             raise Refused(f"{error}. Choose another target, or topics with committed offsets.") from None
         rows = [_row(one, committed.get(one), offset) for one, offset in sorted(self._plan.offsets.items())]
         return Preview(
-            sentence=f"Group {inert(self.group)} resumes {self.described} in {counted(len(rows), 'partition')}.",
+            sentence=f"Group {inert(self.group)} resumes {self.described} in {format_count(len(rows), 'partition')}.",
             columns=_COLUMNS,
             rows=rows,
             warnings=[inert(remark) for remark in self._plan.remarks],
@@ -79,7 +79,7 @@ class ResetOffsets:
         if self._plan is None:
             raise Refused("Open the preview first: the console applies exactly what the preview shows.")
         Groups(cluster).commit(self.group, self._plan.offsets)
-        count = counted(len(self._plan.offsets), "partition")
+        count = format_count(len(self._plan.offsets), "partition")
         return f"Group {inert(self.group)} resumes {self.described} in {count}."
 
     def _partitions(self, cluster: Cluster, committed: Offsets) -> list[TopicPartition]:
@@ -132,7 +132,7 @@ class DeleteGroup:
         committed = Groups(cluster).offsets([self.group])[self.group]
         return Preview(
             sentence=f"Deletes group {inert(self.group)} and its committed offsets of"
-            f" {counted(len(committed), 'partition')}: its consumers start from auto.offset.reset."
+            f" {format_count(len(committed), 'partition')}: its consumers start from auto.offset.reset."
             " This cannot be undone.",
             typed=inert(self.group),
         )
@@ -152,7 +152,7 @@ def _refuse_members(cluster: Cluster, group: str, why: str) -> None:
     if description.is_active:
         clients = ", ".join(sorted({inert(member.client_id) for member in description.members})[:5])
         raise Refused(
-            f"Group {inert(group)} is {description.state} with {counted(len(description.members), 'member')}"
+            f"Group {inert(group)} is {description.state} with {format_count(len(description.members), 'member')}"
             f" ({clients}). {why}: stop them first."
         )
 

@@ -9,7 +9,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica, QuorumStatus
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.readings.quorum import is_unresponsive
-from odradek.console.readings.table import counted, inert
+from odradek.console.readings.table import format_count, inert
 from odradek.text.errors import as_sentence
 
 _FIXED: Final = (
@@ -46,7 +46,7 @@ class RemoveVoter:
             warnings.append("It is the active controller: another controller must be elected first.")
         return Preview(
             sentence=f"Removes node {self.node} from the voter set:"
-            f" {counted(len(left), 'voter remains', 'voters remain')}, of which {(len(left) - 1) // 2} may fail."
+            f" {format_count(len(left), 'voter remains', 'voters remain')}, of which {(len(left) - 1) // 2} may fail."
             " The node keeps running as an observer until it is stopped.",
             warnings=warnings,
             typed=str(self.node),
@@ -78,7 +78,7 @@ class AddVoter:
         observer = self._observer(quorum)
         endpoint = self._endpoint()
         behind = quorum.lag(observer)
-        warnings = [] if not behind else [f"It is {counted(behind, 'record')} behind and must catch up first."]
+        warnings = [] if not behind else [f"It is {format_count(behind, 'record')} behind and must catch up first."]
         return Preview(
             sentence=f"Node {self.node}, at {inert(str(endpoint))}, joins the voter set:"
             f" {len(quorum.voters) + 1} voters, of which {len(quorum.voters) // 2} may fail.",

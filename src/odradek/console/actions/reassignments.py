@@ -15,7 +15,7 @@ from odradek.client.throttles import ReplicationThrottles
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.readings.partitions import REASSIGNMENT_COLUMNS, cost_sentence, reassignment_rows
 from odradek.console.readings.refusals import explain
-from odradek.console.readings.table import Column, Row, counted, inert
+from odradek.console.readings.table import Column, Row, format_count, inert
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,8 +46,8 @@ class ReassignPartitions:
 
     def preview(self, cluster: Cluster) -> Preview:
         found = survey(cluster)
-        ongoing = {reassignment.partition for reassignment in Reassignments(cluster).ongoing()}
-        self._reassignments = self._planned(found)
+        ongoing = {reassignment.partition for reassignment in Reassignments(cluster).list_ongoing()}
+        self._reassignments = self._plan_reassignments(found)
         for reassignment in self._reassignments:
             if reassignment.partition in ongoing:
                 raise Refused(
@@ -75,7 +75,7 @@ class ReassignPartitions:
         )
         return _result_sentence(len(self._reassignments), "being reassigned", refused)
 
-    def _planned(self, found: Survey) -> list[PlannedReassignment]:
+    def _plan_reassignments(self, found: Survey) -> list[PlannedReassignment]:
         if self.wanted is not None:
             return _reassignments_to(self.wanted, found)
         purpose = self.purpose or Purpose()
@@ -105,7 +105,7 @@ class ChangeReplicas(ReassignPartitions):
         # A bare super() fails here because dataclass(slots=True) creates a new class.
         return {"replicas": self.count} | ReassignPartitions.details(self)
 
-    def _planned(self, found: Survey) -> list[PlannedReassignment]:
+    def _plan_reassignments(self, found: Survey) -> list[PlannedReassignment]:
         if self.topic not in found.topics:
             raise Refused(f"Topic {inert(self.topic)!r} no longer exists.")
         try:
@@ -144,7 +144,9 @@ class ElectLeaders:
             for name, one in sorted(led_by_others.items())
         ]
         return Preview(
-            sentence=counted(len(rows), "partition gets its preferred leader", "partitions get their preferred leaders")
+            sentence=format_count(
+                len(rows), "partition gets its preferred leader", "partitions get their preferred leaders"
+            )
             + "; no data is copied."
             if rows
             else "Every partition is already led by its preferred leader.",
@@ -180,7 +182,7 @@ class CancelReassignments:
     def preview(self, cluster: Cluster) -> Preview:
         names = self._under_way(cluster)
         return Preview(
-            sentence=f"{counted(len(names), 'partition returns', 'partitions return')} to the previous replicas."
+            sentence=f"{format_count(len(names), 'partition returns', 'partitions return')} to the previous replicas."
             if names
             else "No reassignments in progress.",
             columns=(Column("partition", "Partition"),) if names else (),
@@ -193,7 +195,7 @@ class CancelReassignments:
         return _result_sentence(len(names), "cancelled", Reassignments(cluster).cancel(names))
 
     def _under_way(self, cluster: Cluster) -> list[TopicPartition]:
-        names = [reassignment.partition for reassignment in Reassignments(cluster).ongoing()]
+        names = [reassignment.partition for reassignment in Reassignments(cluster).list_ongoing()]
         return [name for name in names if self.partitions is None or name in self.partitions]
 
 
@@ -206,9 +208,9 @@ class ClearThrottles:
         return {}
 
     def preview(self, cluster: Cluster) -> Preview:
-        reassigning = Reassignments(cluster).ongoing()
+        reassigning = Reassignments(cluster).list_ongoing()
         warnings = (
-            [f"{counted(len(reassigning), 'partition')} being reassigned will continue without a limit."]
+            [f"{format_count(len(reassigning), 'partition')} being reassigned will continue without a limit."]
             if reassigning
             else []
         )
@@ -270,9 +272,9 @@ def _purpose_in_words(purpose: Purpose) -> str:
 def _result_sentence(count: int, done: str, refused: Mapping[TopicPartition, KafkaError]) -> str:
     """Raises Refused if the cluster refused every partition."""
     if not refused:
-        return f"{counted(count, 'partition')} {done}."
+        return f"{format_count(count, 'partition')} {done}."
     partition, error = min(refused.items())
-    why = f"{len(refused):,} of {counted(count, 'partition')} refused; {inert(str(partition))}: {explain(error)}"
+    why = f"{len(refused):,} of {format_count(count, 'partition')} refused; {inert(str(partition))}: {explain(error)}"
     if len(refused) == count:
         raise Refused(why)
-    return f"{counted(count - len(refused), 'partition')} {done}. {why}"
+    return f"{format_count(count - len(refused), 'partition')} {done}. {why}"

@@ -10,7 +10,7 @@ from odradek.client.config_description import describe_configs
 from odradek.client.delete_records import ALL, delete_records
 from odradek.client.layout import TopicLayout
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.readings.table import Column, Row, counted, inert
+from odradek.console.readings.table import Column, Row, format_count, inert
 
 PARTITIONS_MAX = 10_000
 
@@ -46,10 +46,10 @@ class CreateTopic(_OfTopic):
         self._create(cluster, validate_only=True)
         partitions = "num.partitions partitions"
         if self.partitions is not None:
-            partitions = counted(self.partitions, "partition")
+            partitions = format_count(self.partitions, "partition")
         replicas = "default.replication.factor replicas"
         if self.replication_factor is not None:
-            replicas = counted(self.replication_factor, "replica")
+            replicas = format_count(self.replication_factor, "replica")
         rows = [Row(name, {"name": inert(name), "value": inert(value)}) for name, value in self.configs.items()]
         return Preview(
             sentence=f"Creates topic {self.topic} with {partitions} and {replicas} per partition.",
@@ -115,8 +115,8 @@ class DeleteTopic(_OfTopic):
     def preview(self, cluster: Cluster) -> Preview:
         layout = _layout(cluster, self.topic)
         return Preview(
-            sentence=f"Deletes topic {inert(self.topic)}: {counted(len(layout.partitions), 'partition')},"
-            f" {_held(cluster, layout)}. This cannot be undone.",
+            sentence=f"Deletes topic {inert(self.topic)}: {format_count(len(layout.partitions), 'partition')},"
+            f" {_count_offsets(cluster, layout)}. This cannot be undone.",
             typed=self.topic,
         )
 
@@ -132,8 +132,8 @@ class PurgeTopic(_OfTopic):
     def preview(self, cluster: Cluster) -> Preview:
         layout = _layout(cluster, self.topic)
         return Preview(
-            sentence=f"Deletes all records of topic {inert(self.topic)}, {_held(cluster, layout)}; the topic stays."
-            " This cannot be undone.",
+            sentence=f"Deletes all records of topic {inert(self.topic)}, {_count_offsets(cluster, layout)};"
+            " the topic stays. This cannot be undone.",
             warnings=["Groups that have not consumed these records continue at the log end."],
             typed=self.topic,
         )
@@ -157,7 +157,7 @@ class AddPartitions(_OfTopic):
         there = len(_layout(cluster, self.topic).partitions)
         if self.count <= there:
             raise Refused(
-                f"Topic {inert(self.topic)} has {counted(there, 'partition')} already, and partitions cannot be"
+                f"Topic {inert(self.topic)} has {format_count(there, 'partition')} already, and partitions cannot be"
                 " removed: enter a larger number."
             )
         if self.count > PARTITIONS_MAX:
@@ -165,7 +165,7 @@ class AddPartitions(_OfTopic):
                 f"{self.count:,} partitions exceed the limit of one request: enter fewer than {PARTITIONS_MAX:,}."
             )
         return Preview(
-            sentence=f"Adds {counted(self.count - there, 'partition')} to topic {inert(self.topic)}:"
+            sentence=f"Adds {format_count(self.count - there, 'partition')} to topic {inert(self.topic)}:"
             f" {self.count:,} instead of {there:,}. Partitions cannot be removed later.",
             warnings=["Keys may map to other partitions than before: order per key holds only for new records."],
         )
@@ -179,7 +179,7 @@ def _layout(cluster: Cluster, topic: str) -> TopicLayout:
     return cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
 
 
-def _held(cluster: Cluster, layout: TopicLayout) -> str:
+def _count_offsets(cluster: Cluster, layout: TopicLayout) -> str:
     led = [TopicPartition(layout.name, one.id) for one in layout.partitions if one.leader >= 0]
     admin = Admin(cluster)
     earliest, latest = (admin.offsets(dict.fromkeys(led, which)) for which in (EARLIEST, LATEST))

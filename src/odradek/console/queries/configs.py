@@ -11,7 +11,7 @@ from odradek.client.errors import ClientError
 Differences = Mapping[str, Mapping[int, str | None]]
 
 
-def resource_named(topic: str | None, broker: int | None) -> Resource:
+def to_resource(topic: str | None, broker: int | None) -> Resource:
     """Without topic and broker: the cluster-wide broker defaults."""
     if topic is not None:
         return Resource(ResourceType.TOPIC, topic)

@@ -121,20 +121,20 @@ class _Parser:
         if self._depth > _DEPTH_MAX:
             raise InvalidExpression("The expression is nested too deeply.")
         parts = [self._all()]
-        while self._took("name", "or"):
+        while self._accept("name", "or"):
             parts.append(self._all())
         self._depth -= 1
         return parts[0] if len(parts) == 1 else lambda subject: any(_is_true(part(subject)) for part in parts)
 
     def _all(self) -> Evaluate:
         parts = [self._negation()]
-        while self._took("name", "and"):
+        while self._accept("name", "and"):
             parts.append(self._negation())
         return parts[0] if len(parts) == 1 else lambda subject: all(_is_true(part(subject)) for part in parts)
 
     def _negation(self) -> Evaluate:
         count = 0
-        while self._took("name", "not"):
+        while self._accept("name", "not"):
             count += 1
         evaluate = self._comparison()
         return (lambda subject: not _is_true(evaluate(subject))) if count % 2 else evaluate
@@ -155,7 +155,7 @@ class _Parser:
                 number = float(token.text) if set(token.text) & set(".eE") else int(token.text)
                 return lambda subject: number
             case "string":
-                text = _unquoted(token.text)
+                text = _unquote(token.text)
                 return lambda subject: text
             case "sign" if token.text == "(":
                 inner = self._either()
@@ -172,12 +172,12 @@ class _Parser:
     def _path(self, field: str) -> Evaluate:
         steps: list[str | int] = []
         while True:
-            if self._took("sign", "."):
+            if self._accept("sign", "."):
                 steps.append(self._take("name").text)
-            elif self._took("sign", "["):
+            elif self._accept("sign", "["):
                 token = self._take()
                 if token.kind == "string":
-                    steps.append(_unquoted(token.text))
+                    steps.append(_unquote(token.text))
                 elif token.kind == "number" and token.text.lstrip("-").isdigit():
                     steps.append(int(token.text))
                 else:
@@ -197,7 +197,7 @@ class _Parser:
         self._next += 1
         return token
 
-    def _took(self, kind: str, text: str) -> bool:
+    def _accept(self, kind: str, text: str) -> bool:
         token = self._peek()
         if token is not None and (token.kind, token.text) == (kind, text):
             self._next += 1
@@ -205,7 +205,7 @@ class _Parser:
         return False
 
     def _expect(self, sign: str) -> None:
-        if not self._took("sign", sign):
+        if not self._accept("sign", sign):
             raise self._mistake(f"expected {sign}")
 
     def _mistake(self, why: str) -> InvalidExpression:
@@ -233,7 +233,7 @@ def _mistake(text: str, at: int, why: str) -> InvalidExpression:
     return InvalidExpression(f"{where[0].upper()}{where[1:]}: {why}.")
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1])
 
 
@@ -283,13 +283,13 @@ def _equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def ordered(left: Any, right: Any) -> bool:
+def _restrict_to_ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compare_if_ordered(left: Any, right: Any) -> bool:
         if (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str)):
             return compare(left, right)
         return False
 
-    return ordered
+    return compare_if_ordered
 
 
 def _contains(left: Any, right: Any) -> bool:
@@ -302,9 +302,9 @@ def _contains(left: Any, right: Any) -> bool:
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "==": _equal,
     "!=": lambda left, right: not isinstance(left, _Missing) and not _equal(left, right),
-    "<": _ordered(lambda left, right: left < right),
-    "<=": _ordered(lambda left, right: left <= right),
-    ">": _ordered(lambda left, right: left > right),
-    ">=": _ordered(lambda left, right: left >= right),
+    "<": _restrict_to_ordered(lambda left, right: left < right),
+    "<=": _restrict_to_ordered(lambda left, right: left <= right),
+    ">": _restrict_to_ordered(lambda left, right: left > right),
+    ">=": _restrict_to_ordered(lambda left, right: left >= right),
     "~": _contains,
 }

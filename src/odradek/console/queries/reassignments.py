@@ -7,7 +7,7 @@ from odradek.client.reassignments import Reassignments
 
 
 def reassignment_states(cluster: Cluster) -> list[ReassignmentState]:
-    reassignments = Reassignments(cluster).ongoing()
+    reassignments = Reassignments(cluster).list_ongoing()
     if not reassignments:
         return []
     layout = cluster.retry(

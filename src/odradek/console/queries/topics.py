@@ -61,7 +61,7 @@ def lags_of_topics(cluster: Cluster) -> TopicLags:
 
 
 def offsets_of(cluster: Cluster, topic: str) -> PartitionOffsets:
-    led = _led(cluster, topic)
+    led = _led_partitions(cluster, topic)
     admin = Admin(cluster)
     return PartitionOffsets(
         earliest=admin.offsets(dict.fromkeys(led, EARLIEST)), latest=admin.offsets(dict.fromkeys(led, LATEST))
@@ -83,7 +83,7 @@ def readers_of(cluster: Cluster, topic: str) -> Readers:
             for group, description in sorted(described.items())
             if not isinstance(description, KafkaError)
         ),
-        ends=Admin(cluster).offsets(dict.fromkeys(_led(cluster, topic), LATEST)),
+        ends=Admin(cluster).offsets(dict.fromkeys(_led_partitions(cluster, topic), LATEST)),
         queried=min(len(listed), GROUPS_MAX),
         of=len(listed),
     )
@@ -93,7 +93,7 @@ def _group(group: str, described: GroupDescription, committed: Offsets) -> Readi
     return ReadingGroup(id=group, state=described.state, members=len(described.members), committed=committed)
 
 
-def _led(cluster: Cluster, topic: str) -> Sequence[TopicPartition]:
+def _led_partitions(cluster: Cluster, topic: str) -> Sequence[TopicPartition]:
     layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
     return [TopicPartition(topic, one.id) for one in layout.partitions if one.leader >= 0]
 

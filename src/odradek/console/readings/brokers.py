@@ -5,7 +5,7 @@ from odradek.client.placement import spread
 from odradek.client.traffic import Rates
 from odradek.console.readings.health import clock_time
 from odradek.console.readings.snapshot import ClusterSnapshot
-from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to
+from odradek.console.readings.table import Cell, Column, Row, Tone, format_count, inert, link_to
 from odradek.text.amounts import format_bytes
 
 UNREGISTER = "Unregister"
@@ -42,7 +42,7 @@ HOSTED_COLUMNS = (
 
 def broker_rows(snapshot: ClusterSnapshot) -> list[Row]:
     """Includes unregistered brokers that still have assigned replicas."""
-    leaders, replicas = _carried(snapshot)
+    leaders, replicas = _count_leaders_and_replicas(snapshot)
     return [
         _row(snapshot, broker, leaders.get(broker, 0), replicas.get(broker, 0))
         for broker in sorted(snapshot.members.keys() | replicas.keys())
@@ -50,15 +50,15 @@ def broker_rows(snapshot: ClusterSnapshot) -> list[Row]:
 
 
 def skew_sentence(snapshot: ClusterSnapshot) -> str:
-    leaders, replicas = _carried(snapshot)
+    leaders, replicas = _count_leaders_and_replicas(snapshot)
     online = sorted(snapshot.reachable)
     if len(online) < 2:
         return ""
     stored = [sum(snapshot.sizes.get(broker, {}).values()) for broker in online]
     return (
         "Difference between the most and the least loaded broker: "
-        f"{counted(spread([leaders.get(one, 0) for one in online]), 'leader')}, "
-        f"{counted(spread([replicas.get(one, 0) for one in online]), 'replica')}, {format_bytes(spread(stored))}."
+        f"{format_count(spread([leaders.get(one, 0) for one in online]), 'leader')}, "
+        f"{format_count(spread([replicas.get(one, 0) for one in online]), 'replica')}, {format_bytes(spread(stored))}."
     )
 
 
@@ -147,7 +147,7 @@ def _roles(snapshot: ClusterSnapshot, broker: int) -> str:
     return "broker, active controller" if snapshot.quorum.leader_id == broker else "broker, controller"
 
 
-def _carried(snapshot: ClusterSnapshot) -> tuple[dict[int, int], dict[int, int]]:
+def _count_leaders_and_replicas(snapshot: ClusterSnapshot) -> tuple[dict[int, int], dict[int, int]]:
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
     for layout in snapshot.partitions.values():
@@ -163,4 +163,4 @@ def _bytes(amount: int | None) -> str:
 
 def heading_of(snapshot: ClusterSnapshot, broker: int) -> str:
     hosted = sum(broker in layout.replicas for layout in snapshot.partitions.values())
-    return f"{_roles(snapshot, broker)}; {counted(hosted, 'replica')}"
+    return f"{_roles(snapshot, broker)}; {format_count(hosted, 'replica')}"

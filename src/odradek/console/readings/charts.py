@@ -54,7 +54,7 @@ def chart_of(
     """Returns None for fewer than two samples."""
     if len(samples) < 2:
         return None
-    kept = _thinned(samples)
+    kept = _downsample(samples)
     most = max(max(sample.values) for sample in kept)
     lines = tuple(
         Line(name=name, now=shown(kept[-1].values[index]), path=_path(kept, index, most))
@@ -74,7 +74,7 @@ def chart_of(
     )
 
 
-def _thinned(samples: Sequence[Sample]) -> list[Sample]:
+def _downsample(samples: Sequence[Sample]) -> list[Sample]:
     """Downsamples by the maximum of neighbours, so that peaks remain visible."""
     step = -(-len(samples) // _POINTS_MAX)
     if step == 1:

@@ -7,7 +7,7 @@ from odradek.client.lag import Lag, PartitionLag, Trend, total_of
 from odradek.client.partition_names import name_partitions
 from odradek.client.rebalances import Rebalance
 from odradek.console.queries.groups import GroupDetail, GroupSummary
-from odradek.console.readings.table import Cell, Column, Page, Row, Tone, counted, inert, link_to, page_of
+from odradek.console.readings.table import Cell, Column, Page, Row, Tone, format_count, inert, link_to, page_of
 from odradek.text.times import format_span, format_time
 
 DELETE = "Delete"
@@ -81,7 +81,8 @@ def heading_of(detail: GroupDetail) -> str:
     assignor = f", assignor {inert(group.assignor)}" if group.assignor else ""
     epoch = f", epoch {group.epoch}" if group.epoch is not None else ""
     return (
-        f"{inert(group.type)} group, {inert(group.state)}, {counted(len(group.members), 'member')}{assignor}{epoch},"
+        f"{inert(group.type)} group, {inert(group.state)}, {format_count(len(group.members), 'member')}"
+        f"{assignor}{epoch},"
         f" coordinated by broker {group.coordinator.node_id}. {_lag_sentence(total_of(detail.lags))}"
     )
 
@@ -117,7 +118,7 @@ def lag_rows(lags: Sequence[PartitionLag]) -> list[Row]:
                 "trend": Cell(str(one.lag.trend), tone=Tone.WARNING if one.lag.trend is Trend.GROWS else None)
                 if one.lag.trend
                 else "…",
-                "left": _left(one.lag),
+                "left": _time_left(one.lag),
                 "reader": inert(one.member.client_id) if one.member else "none",
             },
         )
@@ -139,7 +140,7 @@ def rebalance_rows(rebalances: Sequence[Rebalance]) -> list[Row]:
     ]
 
 
-def _left(lag: Lag) -> str:
+def _time_left(lag: Lag) -> str:
     if lag.trend is None or lag.seconds_left is None:
         return "…" if lag.rates is None else "never at this rate"
     return "now" if lag.seconds_left == 0 else format_span(int(lag.seconds_left * 1000))
@@ -148,4 +149,4 @@ def _left(lag: Lag) -> str:
 def _lag_sentence(lag: Lag) -> str:
     if lag.records is None:
         return "No committed offsets."
-    return f"Lag {counted(lag.records, 'record')}." if lag.records else "Lag 0."
+    return f"Lag {format_count(lag.records, 'record')}." if lag.records else "Lag 0."

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from odradek.base.ids import TopicPartition
 from odradek.console.readings.snapshot import ClusterSnapshot
-from odradek.console.readings.table import Tone, counted, listed
+from odradek.console.readings.table import Tone, format_count, format_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +44,18 @@ def health_of(snapshot: ClusterSnapshot) -> Health:
         return Health(tone=Tone.BAD, sentence="No active controller: metadata cannot be changed.")
     if problems.offline:
         what = (
-            f"{counted(len(problems.offline), 'partition')} cannot be read or written ({listed(problems.offline, 3)})"
+            f"{format_count(len(problems.offline), 'partition')} cannot be read or written"
+            f" ({format_list(problems.offline, 3)})"
         )
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
     if problems.under_min_isr:
-        names = listed(problems.under_min_isr, 3)
-        refusing = counted(len(problems.under_min_isr), "partition rejects", "partitions reject")
+        names = format_list(problems.under_min_isr, 3)
+        refusing = format_count(len(problems.under_min_isr), "partition rejects", "partitions reject")
         what = f"{refusing} writes with acks=all, being below min.insync.replicas ({names})"
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
     if problems.under_replicated:
-        names = listed(problems.under_replicated, 3)
-        missing = counted(len(problems.under_replicated), "partition is", "partitions are")
+        names = format_list(problems.under_replicated, 3)
+        missing = format_count(len(problems.under_replicated), "partition is", "partitions are")
         return Health(
             tone=Tone.WARNING, sentence=f"All partitions are online, but {missing} under-replicated ({names}){reason}."
         )
@@ -66,20 +67,20 @@ def health_of(snapshot: ClusterSnapshot) -> Health:
     if snapshot.unresponsive:
         since = clock_time(snapshot.unresponsive_since_ms[snapshot.unresponsive[0]])
         verb, them = ("has", "it") if len(snapshot.unresponsive) == 1 else ("have", "them")
-        names = f"{'broker' if len(snapshot.unresponsive) == 1 else 'brokers'} {listed(snapshot.unresponsive)}"
+        names = f"{'broker' if len(snapshot.unresponsive) == 1 else 'brokers'} {format_list(snapshot.unresponsive)}"
         text = f"{names} {verb} been unresponsive since {since}; the controller has not fenced {them} yet"
         return Health(tone=Tone.WARNING, sentence=f"{text[:1].upper()}{text[1:]}.")
     reassigning = (
-        f" {counted(len(snapshot.reassignments), 'partition')} being reassigned." if snapshot.reassignments else ""
+        f" {format_count(len(snapshot.reassignments), 'partition')} being reassigned." if snapshot.reassignments else ""
     )
-    brokers = counted(len(snapshot.reachable), "broker")
-    partitions = counted(len(snapshot.partitions), "partition")
+    brokers = format_count(len(snapshot.reachable), "broker")
+    partitions = format_count(len(snapshot.partitions), "partition")
     return Health(tone=Tone.GOOD, sentence=f"Healthy: {brokers}, {partitions}, all replicas in sync.{reassigning}")
 
 
 def describe_down_brokers(snapshot: ClusterSnapshot, brokers: Sequence[int]) -> str:
     """`broker 3 has been down since 12:03`."""
-    return listed([_down(snapshot, broker) for broker in brokers], 3)
+    return format_list([_down(snapshot, broker) for broker in brokers], 3)
 
 
 def _down(snapshot: ClusterSnapshot, broker: int) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from odradek.console.queries.messages import PAGE_MESSAGES, Excerpt, Found, Message, Wanted
-from odradek.console.readings.table import Column, Row, counted, inert
+from odradek.console.readings.table import Column, Row, format_count, inert
 from odradek.pipelines.schemas.decoding import Decode, decode_framed
 from odradek.pipelines.schemas.framing import schema_id_of
 from odradek.pipelines.schemas.schema import Undecodable
@@ -52,9 +52,9 @@ def key_of(message: Message) -> str:
 
 
 def found_sentence(found: Found, wanted: Wanted) -> str:
-    scanned = f"{counted(found.scanned, 'message')} scanned"
+    scanned = f"{format_count(found.scanned, 'message')} scanned"
     if found.messages:
-        begun = f"{counted(len(found.messages), 'message')} shown"
+        begun = f"{format_count(len(found.messages), 'message')} shown"
     elif wanted.expression:
         begun = "No matching messages"
     elif wanted.search:
@@ -72,7 +72,7 @@ def in_a_cell(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode
         return "null"
     if view is View.SCHEMA:
         try:
-            shown = neutralise(json.dumps(_decoded(excerpt, decoders), ensure_ascii=False, default=_plain))
+            shown = neutralise(json.dumps(_decode(excerpt, decoders), ensure_ascii=False, default=_plain))
             return shown if len(shown) <= _CELL_CHARACTERS else f"{shown[:_CELL_CHARACTERS]} …"
         except Undecodable:
             view = View.TEXT
@@ -108,7 +108,7 @@ def in_full(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] 
                 return f"{_safe_lines(_text(excerpt.data))}{remark}\n(not shown as JSON: {reason})"
         case View.SCHEMA:
             try:
-                shown = json.dumps(_decoded(excerpt, decoders), indent=2, ensure_ascii=False, default=_plain)
+                shown = json.dumps(_decode(excerpt, decoders), indent=2, ensure_ascii=False, default=_plain)
                 return _safe_lines(shown[:_DECODED_CHARACTERS_MAX])
             except Undecodable as error:
                 return f"{_safe_lines(_text(excerpt.data))}{remark}\n(not decoded: {inert(str(error))})"
@@ -116,7 +116,7 @@ def in_full(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] 
             return _safe_lines(_text(excerpt.data)) + remark
 
 
-def _decoded(excerpt: Excerpt, decoders: Mapping[int, Decode]) -> object:
+def _decode(excerpt: Excerpt, decoders: Mapping[int, Decode]) -> object:
     """Raises Undecodable."""
     if not excerpt.is_whole:
         raise Undecodable("only part of the value was loaded")

@@ -3,7 +3,7 @@
 from odradek.client.traffic import Rates
 from odradek.console.readings.health import partition_problems
 from odradek.console.readings.snapshot import ClusterSnapshot
-from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to, listed
+from odradek.console.readings.table import Cell, Column, Row, Tone, format_count, format_list, inert, link_to
 from odradek.text.amounts import format_bytes
 
 COLUMNS = (Column("what", "Metric"), Column("value", "Value"), Column("detail", "Details"))
@@ -14,7 +14,7 @@ def overview_rows(snapshot: ClusterSnapshot) -> list[Row]:
     rates = sum((rate for held in snapshot.traffic.rates.values() for rate in held.values()), start=Rates())
     stored = [size for held in snapshot.sizes.values() for size in held.values()]
     online = len(snapshot.members) - len(snapshot.down)
-    down = f"down: {listed(snapshot.down)}" if snapshot.down else ""
+    down = f"down: {format_list(snapshot.down)}" if snapshot.down else ""
     rows = [
         _row("brokers", "Brokers online", f"{online} of {len(snapshot.members)}", down, link_to("brokers"), bool(down)),
         _row("controller", "Active controller", *_controller(snapshot), link_to("quorum")),
@@ -56,7 +56,7 @@ def _controller(snapshot: ClusterSnapshot) -> tuple[str, str]:
         return "unknown", "this cluster does not describe its quorum"
     voters = sorted(voter.id for voter in snapshot.quorum.voters)
     leader = "none" if snapshot.quorum.leader_id < 0 else f"node {snapshot.quorum.leader_id}"
-    return leader, f"epoch {snapshot.quorum.leader_epoch}, {counted(len(voters), 'voter')}: {listed(voters)}"
+    return leader, f"epoch {snapshot.quorum.leader_epoch}, {format_count(len(voters), 'voter')}: {format_list(voters)}"
 
 
 def _internal(snapshot: ClusterSnapshot) -> str:
@@ -65,12 +65,12 @@ def _internal(snapshot: ClusterSnapshot) -> str:
 
 
 def _count_and_names(partitions: tuple[object, ...]) -> tuple[str, str]:
-    return f"{len(partitions):,}", listed(partitions, 3)
+    return f"{len(partitions):,}", format_list(partitions, 3)
 
 
 def _unknown_disks(snapshot: ClusterSnapshot) -> str:
     unknown = sorted(snapshot.reachable - snapshot.disks.keys())
-    return f"excluding brokers {listed(unknown)}, which did not respond" if unknown else ""
+    return f"excluding brokers {format_list(unknown)}, which did not respond" if unknown else ""
 
 
 def _rate(snapshot: ClusterSnapshot, bytes_per_s: float) -> tuple[str, str]:
@@ -82,5 +82,5 @@ def _rate(snapshot: ClusterSnapshot, bytes_per_s: float) -> tuple[str, str]:
         return "unknown", f"broker {broker}: {reason}"
     return (
         f"{format_bytes(bytes_per_s)}/s",
-        f"excluding brokers {listed(sorted(snapshot.traffic.unavailable))}: {reason}",
+        f"excluding brokers {format_list(sorted(snapshot.traffic.unavailable))}: {reason}",
     )

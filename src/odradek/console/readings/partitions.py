@@ -11,7 +11,7 @@ from odradek.client.reassignments import Reassignment
 from odradek.console.queries.partitions import ReplicaStates
 from odradek.console.readings.heat import Heat, heat_of, reason_of
 from odradek.console.readings.snapshot import ClusterSnapshot
-from odradek.console.readings.table import Cell, Column, Page, Row, Tone, counted, inert, link_to, page_of
+from odradek.console.readings.table import Cell, Column, Page, Row, Tone, format_count, inert, link_to, page_of
 from odradek.console.readings.topics import partition_state
 from odradek.text.amounts import format_bytes
 from odradek.text.times import format_span
@@ -135,9 +135,10 @@ def progress_sentence(seen: Progress) -> str:
     if not seen.partition_count:
         return "No reassignments in progress."
     if not seen.states:
-        return f"No reassignments in progress: {counted(seen.partition_count, 'partition')} completed or cancelled."
+        count = format_count(seen.partition_count, "partition")
+        return f"No reassignments in progress: {count} completed or cancelled."
     line = (
-        f"{seen.completed_count:,} of {counted(seen.partition_count, 'partition')} completed,"
+        f"{seen.completed_count:,} of {format_count(seen.partition_count, 'partition')} completed,"
         f" {format_bytes(seen.copied_bytes)} of {format_bytes(seen.total_bytes)} copied"
     )
     if seen.bytes_per_s is not None:
@@ -148,7 +149,7 @@ def progress_sentence(seen: Progress) -> str:
 
 def cost_sentence(reassignments: Sequence[PlannedReassignment], throttle: int | None) -> str:
     copied = sum(reassignment.bytes_to_copy for reassignment in reassignments)
-    line = f"Reassigns {counted(len(reassignments), 'partition')}: {format_bytes(copied)} to copy"
+    line = f"Reassigns {format_count(len(reassignments), 'partition')}: {format_bytes(copied)} to copy"
     if throttle is not None:
         line += f", {format_span(copied * 1000 // throttle)} at {format_bytes(throttle)}/s"
     return line + "."
@@ -170,7 +171,7 @@ def _row(
     for column in columns:
         broker = int(column.name.removeprefix("broker-"))
         cells[column.name] = _replica(snapshot, near, name, layout, reassigning, broker)
-    cells["written"] = _written(snapshot, heat, name)
+    cells["written"] = _write_rate_cell(snapshot, heat, name)
     actions = [REASSIGN] if reassigning is None else [CANCEL]
     if layout.leader != layout.replicas[0] and layout.replicas[0] in layout.isr:
         actions.insert(0, ELECT)
@@ -184,7 +185,7 @@ def _state(snapshot: ClusterSnapshot, name: TopicPartition, layout: PartitionLay
     return state
 
 
-def _written(snapshot: ClusterSnapshot, heat: Heat, name: TopicPartition) -> Cell | str:
+def _write_rate_cell(snapshot: ClusterSnapshot, heat: Heat, name: TopicPartition) -> Cell | str:
     if not snapshot.traffic.rates:
         return "unknown"
     text = format_bytes(heat.written.get(name, 0.0))

@@ -53,7 +53,7 @@ def _cells(one: PipelineSeen, query: QuerySeen | None) -> dict[str, Cell | str]:
         "records": f"{query.records:,}" if query else "",
         "rate": f"{query.records_per_second:,.0f}" if query and query.records_per_second is not None else "",
         "lag": _lag(query),
-        "left": _left(query),
+        "left": _time_left(query),
         "letters": Cell(f"{query.dead_letters:,}", tone=Tone.WARNING if query.dead_letters else None) if query else "",
         "seen": "" if one.at_ms is None else format_time(one.at_ms),
     }
@@ -65,7 +65,7 @@ def _lag(query: QuerySeen | None) -> str:
     return f"{query.lag:,}" if query.lag_unit is None else f"{query.lag:,} {query.lag_unit}"
 
 
-def _left(query: QuerySeen | None) -> str:
+def _time_left(query: QuerySeen | None) -> str:
     if query is None or query.seconds_left is None:
         return ""
     return format_span(int(query.seconds_left * 1000))

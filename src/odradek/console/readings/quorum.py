@@ -2,7 +2,7 @@
 
 from odradek.base.ids import uuid_to_text
 from odradek.client.quorum import UNRESPONSIVE_MS, QuorumReplica, QuorumStatus, leaders_time_ms
-from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert
+from odradek.console.readings.table import Cell, Column, Row, Tone, format_count, inert
 from odradek.text.times import format_span
 
 ADD = "Add voter"
@@ -23,9 +23,10 @@ def quorum_sentence(quorum: QuorumStatus) -> str:
     voters, unresponsive = quorum.voters, [one for one in quorum.voters if is_unresponsive(quorum, one)]
     leader = f"Node {quorum.leader_id} leads" if quorum.leader_id >= 0 else "No leader"
     bearable = (len(voters) - 1) // 2 - len(unresponsive)
-    spare = f"{counted(bearable, 'more voter')} may fail" if bearable > 0 else "no further voter may fail"
+    spare = f"{format_count(bearable, 'more voter')} may fail" if bearable > 0 else "no further voter may fail"
     return (
-        f"{leader} in epoch {quorum.leader_epoch:,}; {counted(len(voters), 'voter')}, {len(unresponsive)} unresponsive:"
+        f"{leader} in epoch {quorum.leader_epoch:,}; {format_count(len(voters), 'voter')},"
+        f" {len(unresponsive)} unresponsive:"
         f" {spare}. {quorum.high_watermark:,} metadata records are committed."
     )
 

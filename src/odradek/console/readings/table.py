@@ -94,10 +94,10 @@ def link_to(*path: object, **query: object) -> str:
     return "/" + "/".join(quote(str(part), safe="") for part in path) + (f"?{urlencode(given)}" if given else "")
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def format_count(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
-def listed(items: Sequence[object], most: int = 5) -> str:
+def format_list(items: Sequence[object], most: int = 5) -> str:
     shown = ", ".join(map(str, items[:most]))
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"

@@ -20,7 +20,7 @@ Form = Callable[[], Callable[[], Action]]
 
 async def compose(frame: Frame, title: str, form: Form) -> bool:
     """Returns whether the user confirmed the action and it succeeded."""
-    with dialog_named(title) as dialog, ui.element("div").classes("o-card"):
+    with new_dialog(title) as dialog, ui.element("div").classes("o-card"):
         Text(title, "h2")
         read = form()
         problem = Text(classes="o-bad")
@@ -63,7 +63,7 @@ async def _confirm_and_do(frame: Frame, action: Action, preview: Preview) -> boo
 
 
 async def _confirm(action: Action, preview: Preview) -> bool:
-    with dialog_named(action.name) as dialog, ui.element("div").classes("o-card"):
+    with new_dialog(action.name) as dialog, ui.element("div").classes("o-card"):
         Text(action.name, "h2")
         Text(preview.sentence)
         for warning in preview.warnings:
@@ -86,7 +86,7 @@ async def _confirm(action: Action, preview: Preview) -> bool:
     return bool(result)
 
 
-def dialog_named(name: str) -> ui.dialog:
+def new_dialog(name: str) -> ui.dialog:
     dialog = ui.dialog()
     dialog.props["aria-label"] = name
     dialog.props["transition-duration"] = 0

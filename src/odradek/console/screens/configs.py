@@ -8,7 +8,7 @@ from starlette.requests import Request
 from odradek.client.config_description import DescribedConfig
 from odradek.console.actions.configs import AlterConfig
 from odradek.console.console import Console
-from odradek.console.queries.configs import configs_of, differences, resource_named
+from odradek.console.queries.configs import configs_of, differences, to_resource
 from odradek.console.readings import configs as reading
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
@@ -29,7 +29,7 @@ class _Configs:
         self._frame = frame
         self._topic = frame.query_params.get("topic") or None
         self._broker = frame.number("broker", -1)
-        self._resource = resource_named(self._topic, self._broker if self._broker >= 0 else None)
+        self._resource = to_resource(self._topic, self._broker if self._broker >= 0 else None)
         self._search = frame.query_params.get("search", "")
         self._only_changed = frame.query_params.get("changed") == "True"
         self._page = frame.number("page", 1)

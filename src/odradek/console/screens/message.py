@@ -11,7 +11,7 @@ from odradek.console.queries.messages import Message, whole_record
 from odradek.console.readings.messages import View, heading_of, in_full
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import Form as DialogForm
-from odradek.console.screens.change import compose, dialog_named, remove
+from odradek.console.screens.change import compose, new_dialog, remove
 from odradek.console.screens.frame import Frame
 from odradek.console.screens.widgets import Text, button, choice, text_field
 from odradek.pipelines.schemas.decoding import Decode
@@ -24,7 +24,7 @@ async def show_message(frame: Frame, message: Message, view: View, decoders: Map
         if record is not None:
             ui.download.content(record.value or b"", f"{message.partition}-{message.offset}.bin")
 
-    with dialog_named("Message") as dialog, ui.element("div").classes("o-card"):
+    with new_dialog("Message") as dialog, ui.element("div").classes("o-card"):
         Text("Message", "h2")
         Text(heading_of(message), classes="o-faint")
         for title, content in (("Key", message.key), ("Value", message.value)):

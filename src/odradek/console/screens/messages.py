@@ -16,7 +16,7 @@ from odradek.console.queries.expression import InvalidExpression
 from odradek.console.queries.messages import Found, Message, Positions, Start, Wanted
 from odradek.console.readings import messages as reading
 from odradek.console.readings.messages import View
-from odradek.console.readings.table import Tone, counted, inert, link_to
+from odradek.console.readings.table import Tone, format_count, inert, link_to
 from odradek.console.screens.change import compose
 from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.message import message_form, show_message
@@ -93,7 +93,7 @@ class _Messages:
             self._file = choice("Export as", {str(one): word for one, word in _FILES.items()}, FileForm.JSON_LINES)
             button("Export", self._export)
 
-    def _wanted(self) -> Wanted:
+    def _read_form(self) -> Wanted:
         """Raises Refused."""
         start = Start(self._start.value)
         at = 0
@@ -124,7 +124,7 @@ class _Messages:
 
     async def _read(self, resume: Positions | None) -> None:
         try:
-            wanted = self._wanted()
+            wanted = self._read_form()
         except Refused as error:
             self._frame.show_message(str(error), Tone.BAD)
             return
@@ -168,7 +168,7 @@ class _Messages:
         self._timer.active = False
         if wanted:
             try:
-                where = self._wanted()
+                where = self._read_form()
             except Refused as error:
                 self._frame.show_message(str(error), Tone.BAD)
                 return
@@ -188,7 +188,7 @@ class _Messages:
         if positions is None:
             return
         try:
-            wanted = self._tailed = self._wanted()
+            wanted = self._tailed = self._read_form()
         except Refused:
             # The user is still typing the query.
             wanted = self._tailed
@@ -213,7 +213,7 @@ class _Messages:
 
     async def _export(self) -> None:
         try:
-            wanted, form = self._wanted(), FileForm(self._file.value)
+            wanted, form = self._read_form(), FileForm(self._file.value)
         except Refused as error:
             self._frame.show_message(str(error), Tone.BAD)
             return
@@ -226,7 +226,7 @@ class _Messages:
         more = (
             "; the file reached its size limit: export the rest from a later offset" if found.has_reached_limit else ""
         )
-        self._sentence.say(f"{counted(found.count, 'message')} exported{more}.")
+        self._sentence.say(f"{format_count(found.count, 'message')} exported{more}.")
         ui.download.content(found.data, f"{self._topic}.{form}")
 
     async def _produce(self) -> None:

@@ -11,12 +11,12 @@ from odradek.console.actions.reassignments import ChangeReplicas
 from odradek.console.actions.topics import AddPartitions, CloneTopic, DeleteTopic, PurgeTopic
 from odradek.console.console import Console
 from odradek.console.history import new_series
-from odradek.console.queries.configs import configs_of, resource_named
+from odradek.console.queries.configs import configs_of, to_resource
 from odradek.console.queries.topics import PartitionOffsets, offsets_of, readers_of
 from odradek.console.readings import topics as reading
 from odradek.console.readings.charts import Sample, throughput_chart
 from odradek.console.readings.snapshot import ClusterSnapshot
-from odradek.console.readings.table import counted, inert, link_to
+from odradek.console.readings.table import format_count, inert, link_to
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, page_frame
 from odradek.console.screens.widgets import ChartView, Pager, RowsTable, Text, button, text_field
@@ -76,7 +76,8 @@ class _Topic:
             return
         size, stored = snapshot.sizes_of_topics.get(self._topic, (0, 0))
         self._state.say(
-            f"{counted(len(layout.partitions), 'partition')}, {reading.replication_factor(layout)} replicas of each, "
+            f"{format_count(len(layout.partitions), 'partition')}, "
+            f"{reading.replication_factor(layout)} replicas of each, "
             f"{format_bytes(size)} ({format_bytes(stored)} with replicas){reading.rates_phrase(snapshot, layout)}"
         )
         self._draw_rates(snapshot, layout)
@@ -98,7 +99,7 @@ class _Topic:
     async def _load(self) -> None:
         """Runs less often than snapshots, because this data changes only through user actions."""
         query = self._frame.console.gateway.query
-        configs = await self._frame.query(query(lambda cluster: configs_of(cluster, resource_named(self._topic, None))))
+        configs = await self._frame.query(query(lambda cluster: configs_of(cluster, to_resource(self._topic, None))))
         if configs is None:
             return
         self._configs.show(reading.config_rows(configs))

@@ -79,7 +79,7 @@ class _Topics:
             self._table.show(page.items)
             self._pager.show(page)
 
-    def _changed(self, page: int = 1) -> None:
+    def _update(self, page: int = 1) -> None:
         self._page = page
         self._frame.remember(
             search=self._search,
@@ -90,19 +90,19 @@ class _Topics:
         self._draw(self._frame.console.watch.snapshot)
 
     def _turn(self, page: int) -> None:
-        self._changed(page)
+        self._update(page)
 
     def _on_search(self, text: str) -> None:
         self._search = text
-        self._changed()
+        self._update()
 
     def _on_order(self, order: str) -> None:
         self._order = Order(order)
-        self._changed()
+        self._update()
 
     def _on_internal(self, wanted: bool) -> None:
         self._with_internal = wanted
-        self._changed()
+        self._update()
 
     async def _act(self, topic: str, action: str) -> None:
         await propose(self._frame, DeleteTopic(topic))

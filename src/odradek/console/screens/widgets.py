@@ -71,7 +71,7 @@ class Entry(Element, component="entry.js"):
         self.entered: str | bool = value
         self._on_change = on_change
         self.props.update(kind=kind, label=label, value=value, options=[], hint="", lines=1)
-        self.on("entered", self._changed)
+        self.on("entered", self._on_entry)
 
     @property
     def value(self) -> str:
@@ -83,7 +83,7 @@ class Entry(Element, component="entry.js"):
         if offered != self.props["options"]:
             self.props["options"] = offered
 
-    def _changed(self, event: GenericEventArguments) -> Any:
+    def _on_entry(self, event: GenericEventArguments) -> Any:
         self.entered = event.args
         return self._on_change(self.entered) if self._on_change else None
 

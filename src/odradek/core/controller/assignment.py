@@ -42,7 +42,7 @@ class Assignment:
     def revert(self) -> "Assignment":
         return Assignment(self.original_replicas)
 
-    def completed(self, isr: Collection[int], whole: Collection[int], min_isr: int) -> "Assignment | None":
+    def try_complete(self, isr: Collection[int], whole: Collection[int], min_isr: int) -> "Assignment | None":
         """The assignment after the reassignment. None: it cannot be completed yet.
 
         Added replicas must be in sync. If a replica with all committed records (one of `whole`) is removed, enough

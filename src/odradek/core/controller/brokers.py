@@ -106,7 +106,7 @@ class Brokers:
             and existing is not None
             and existing.epoch == registration.previous_broker_epoch
         )
-        if self._state.elr_enabled and not was_clean:
+        if self._state.is_elr_enabled and not was_clean:
             return [*self._elections.after_unclean_shutdown(registration.broker_id)]
         return [*self._elections.remove_broker(registration.broker_id)]
 
@@ -172,7 +172,7 @@ class Brokers:
             )
         leads = self._state.index.leads_any_partition(broker.id)
         if current is BrokerControlState.CONTROLLED_SHUTDOWN:
-            others = ((one.id, one.epoch) for one in self._unfenced() if not one.in_controlled_shutdown)
+            others = ((one.id, one.epoch) for one in self._unfenced_brokers() if not one.in_controlled_shutdown)
             may_stop = not leads and self._sessions.have_applied_shutdown(broker.id, others)
             return BrokerControlState.SHUTDOWN_NOW if may_stop else BrokerControlState.CONTROLLED_SHUTDOWN
         if heartbeat.want_fence:
@@ -195,14 +195,14 @@ class Brokers:
 
     def next_expiry(self) -> float | None:
         """When the next session of an unfenced broker expires. None: there is none."""
-        return min((self._session_end(broker) for broker in self._unfenced()), default=None)
+        return min((self._session_end(broker) for broker in self._unfenced_brokers()), default=None)
 
     def expire_one(self, now: float) -> ControllerResult[int | None]:
         """Fences the broker whose session expired first, and returns its ID. None: no session has expired.
 
         Only one: the next one must see the partition changes of this one.
         """
-        expired = min(self._unfenced(), key=self._session_end, default=None)
+        expired = min(self._unfenced_brokers(), key=self._session_end, default=None)
         if expired is None or now <= self._session_end(expired):
             return ControllerResult((), None)
         return ControllerResult(tuple(self._fence(expired)), expired.id, is_atomic=False)
@@ -218,7 +218,7 @@ class Brokers:
             return ControllerResult((), False)
         return ControllerResult(tuple(self._fence(broker)), True, is_atomic=False)
 
-    def _unfenced(self) -> Iterator[BrokerImage]:
+    def _unfenced_brokers(self) -> Iterator[BrokerImage]:
         return (broker for broker in self._state.image.brokers.values() if not broker.fenced)
 
     def _session_end(self, broker: BrokerImage) -> float:

@@ -120,7 +120,7 @@ class Configs:
 
     def _check_record(self, record: ConfigRecord) -> None:
         is_broker = record.resource_type == RESOURCE_BROKER
-        if is_broker and record.name == MIN_ISR and self._state.elr_enabled:
+        if is_broker and record.name == MIN_ISR and self._state.is_elr_enabled:
             if record.resource_name:
                 raise _invalid_config("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
             if record.value is None:
@@ -154,7 +154,7 @@ class Configs:
         The ELR of a partition without a leader stays, since its members still have all committed records. Apache Kafka
         clears that too, and with it every possible leader.
         """
-        if not self._state.elr_enabled:
+        if not self._state.is_elr_enabled:
             return []
         topics = dict.fromkeys(
             record.resource_name if record.resource_type == RESOURCE_TOPIC else ALL_TOPICS

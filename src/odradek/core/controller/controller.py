@@ -219,4 +219,4 @@ class Controller:
         return self._reassignments.alter(reassignments, allow_replication_factor_change=allow_replication_factor_change)
 
     def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
-        return self._reassignments.ongoing(topics)
+        return self._reassignments.list_ongoing(topics)

@@ -104,7 +104,7 @@ class Elections:
         config = state.topic_config(topic.name)
         return Rules(
             metadata_version=state.metadata_version,
-            elr_enabled=state.elr_enabled,
+            is_elr_enabled=state.is_elr_enabled,
             min_insync_replicas=config.min_insync_replicas,
             unclean_allowed=config.unclean_leader_election_enable,
         )

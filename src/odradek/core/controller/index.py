@@ -83,7 +83,7 @@ class ClusterIndex:
         """Topics with partitions whose leader is not the preferred one."""
         return self._led_by_another.topics()
 
-    def topics_reassigned(self) -> tuple[UUID, ...]:
+    def reassigned_topics(self) -> tuple[UUID, ...]:
         """Topics with reassignments in progress."""
         return self._reassigned.topics()
 

@@ -31,7 +31,7 @@ class Rules(NamedTuple):
     """The settings for all partitions of a topic."""
 
     metadata_version: int
-    elr_enabled: bool
+    is_elr_enabled: bool
     min_insync_replicas: int
     """As configured; the number of replicas is the upper limit."""
     unclean_allowed: bool
@@ -75,7 +75,7 @@ class PartitionChange:
             isr = (leader,)
             # By the current minimum: if the new leader alone satisfies it, there is no ELR.
             elr = () if is_lossy else self._eligible(replicas, isr)
-        if not isr and not self.rules.elr_enabled:
+        if not isr and not self.rules.is_elr_enabled:
             # Without ELR, only the last ISR shows which replicas may lead again.
             isr = before.isr
         assert leader == NO_LEADER or leader in isr, f"leader {leader} is not in the ISR {isr}"
@@ -126,7 +126,7 @@ class PartitionChange:
             return None
         now = Assignment.of(before)
         wanted = self.assignment or now
-        target = wanted.completed(self.isr, self._whole(), self.rules.min_insync_replicas) or wanted
+        target = wanted.try_complete(self.isr, self._whole(), self.rules.min_insync_replicas) or wanted
         return None if target == now else target
 
     def _whole(self) -> set[int]:
@@ -135,7 +135,7 @@ class PartitionChange:
 
     def _eligible(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> tuple[int, ...]:
         rules = self.rules
-        if not rules.elr_enabled or len(isr) >= min(rules.min_insync_replicas, len(replicas)):
+        if not rules.is_elr_enabled or len(isr) >= min(rules.min_insync_replicas, len(replicas)):
             return ()
         return tuple(sorted(self._whole().intersection(replicas).difference(isr)))
 
@@ -147,7 +147,7 @@ class PartitionChange:
             if replica in valid and can_lead(replica):
                 return replica, False
         last_known = self.before.last_known_elr
-        if self.rules.elr_enabled and not valid and len(last_known) == 1 and can_lead(last_known[0]):
+        if self.rules.is_elr_enabled and not valid and len(last_known) == 1 and can_lead(last_known[0]):
             return last_known[0], True
         if self.election is Election.UNCLEAN:
             for replica in replicas:
@@ -177,7 +177,7 @@ class PartitionChange:
 
     def _last_known_leader(self, replicas: tuple[int, ...], leader_change: int) -> tuple[int, ...] | None:
         before = self.before
-        if not self.rules.elr_enabled:
+        if not self.rules.is_elr_enabled:
             return None
         if leader_change == NO_LEADER and not before.last_known_elr and before.leader in replicas:
             return (before.leader,)

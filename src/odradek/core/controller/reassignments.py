@@ -31,10 +31,10 @@ class Reassignments:
                 results.append(error)
         return ControllerResult(tuple(draft.records), results)
 
-    def ongoing(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
+    def list_ongoing(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
         image = self._state.image
         if topics is None:
-            reassigned = (image.topics_by_id[topic_id] for topic_id in self._state.index.topics_reassigned())
+            reassigned = (image.topics_by_id[topic_id] for topic_id in self._state.index.reassigned_topics())
             found = [_ongoing_of(topic, tuple(topic.partitions)) for topic in reassigned]
         else:
             named = ((image.topics_by_name.get(name), indexes) for name, indexes in topics)
@@ -44,10 +44,10 @@ class Reassignments:
     def _alter_one(self, wanted: Reassignment, allow_replication_factor_change: bool, draft: Draft) -> None:
         topic = self._state.image.topics_by_name.get(wanted.topic)
         if topic is None:
-            raise _unknown(f"Unable to find a topic named {wanted.topic}.")
+            raise _not_found_error(f"Unable to find a topic named {wanted.topic}.")
         partition = draft.partition(topic, wanted.partition)
         if partition is None:
-            raise _unknown(f"Unable to find partition {wanted.topic}:{wanted.partition}.")
+            raise _not_found_error(f"Unable to find partition {wanted.topic}:{wanted.partition}.")
         change = self._elections.change(topic, wanted.partition, partition)
         now = Assignment.of(partition)
         if wanted.replicas is None:
@@ -79,7 +79,7 @@ class Reassignments:
                 f"Unable to revert partition assignment for {topic.name}:{change.partition_id} because it would "
                 "require an unclean leader election.",
             )
-        if not change.rules.elr_enabled:
+        if not change.rules.is_elr_enabled:
             # Without ELR the ISR must not be empty, so it needs a replica that can lead now or later.
             change.isr = (next(filter(change.can_lead, original.replicas), original.replicas[0]),)
 
@@ -101,5 +101,5 @@ def _ongoing_of(topic: TopicImage, indexes: Sequence[int]) -> TopicReassignments
     return TopicReassignments(topic.name, partitions)
 
 
-def _unknown(message: str) -> KafkaError:
+def _not_found_error(message: str) -> KafkaError:
     return KafkaError(ErrorCode.unknown_topic_or_partition, message)

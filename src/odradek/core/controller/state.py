@@ -31,7 +31,7 @@ class ControllerState:
         return self.image.features.metadata_version
 
     @property
-    def elr_enabled(self) -> bool:
+    def is_elr_enabled(self) -> bool:
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS) >= 1
 
     @property

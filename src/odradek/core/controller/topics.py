@@ -128,9 +128,9 @@ class Topics:
         replication_factor = (
             config.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
         )
-        return self._placed(count, replication_factor)
+        return self._place_partitions(count, replication_factor)
 
-    def _placed(self, count: int, replication_factor: int) -> list[_PlacedPartition]:
+    def _place_partitions(self, count: int, replication_factor: int) -> list[_PlacedPartition]:
         try:
             assignments = Placement(self._usable_brokers(), self._state.random).place(count, replication_factor)
         except KafkaError as error:
@@ -184,7 +184,7 @@ class Topics:
             raise KafkaError(ErrorCode.unknown_server_error)
         replication_factor = len(topic.partitions[0].replicas)
         if request.assignments is None:
-            placed = self._placed(additional, replication_factor)
+            placed = self._place_partitions(additional, replication_factor)
         else:
             placed = [
                 self._checked_assignment(count + number, replicas, replication_factor)

@@ -191,7 +191,7 @@ class ConsumerGroup:
             self.subscriptions.match(resolved.topics)
 
     @property
-    def last_resolved(self) -> ResolvedRegex | None:
+    def last_resolved_regex(self) -> ResolvedRegex | None:
         """All expressions are resolved together."""
         return next(iter(self.resolved.values()), None)
 

@@ -85,7 +85,7 @@ class ConsumerRegexes:
     def _refresh_if_due(
         self, group: ConsumerGroup, old: str | None, new: str | None, now_ms: int, *, is_new: bool
     ) -> None:
-        last = group.last_resolved
+        last = group.last_resolved_regex
         if group.group_id in self._pending or (
             last is not None and now_ms <= last.timestamp_ms + MIN_REFRESH_INTERVAL_MS
         ):

@@ -54,7 +54,7 @@ def replay_consumer(groups: Groups, key: ConsumerKey, record: GroupRecord) -> No
             group.assignment_epoch = value.assignment_epoch
             group.assignment_timestamp_ms = value.assignment_timestamp
         case ConsumerGroupTargetAssignmentMemberKey(), ConsumerGroupTargetAssignmentMemberValue():
-            of_topics = {_known(one.topic_id): frozenset(one.partitions) for one in value.topic_partitions}
+            of_topics = {_topic_id_or_zero(one.topic_id): frozenset(one.partitions) for one in value.topic_partitions}
             group.target[key.member_id] = {topic_id: of_topics[topic_id] for topic_id in uuids_in_hash_order(of_topics)}
         case ConsumerGroupMemberMetadataKey(), ConsumerGroupMemberMetadataValue():
             group.put_member(_with_subscription(_member(group, key.member_id), value))
@@ -120,12 +120,12 @@ def _partitions(topics: tuple[CurrentPartitions, ...], member_epoch: int) -> Par
     """Records of earlier releases have no assignment epochs; the member epoch is used instead."""
     since = max(member_epoch, 0)
     return {
-        _known(one.topic_id): dict(zip(one.partitions, one.assignment_epochs, strict=True))
+        _topic_id_or_zero(one.topic_id): dict(zip(one.partitions, one.assignment_epochs, strict=True))
         if one.assignment_epochs is not None and len(one.assignment_epochs) == len(one.partitions)
         else dict.fromkeys(one.partitions, since)
         for one in topics
     }
 
 
-def _known(topic_id: UUID | None) -> UUID:
+def _topic_id_or_zero(topic_id: UUID | None) -> UUID:
     return UUID(int=0) if topic_id is None else topic_id

@@ -47,7 +47,7 @@ def read_metadata_batch(data: bytes, header: BatchHeader) -> MetadataBatch:
         messages = map(decode_control, decode_batch(data, header))
         control = tuple(one for one in messages if one is not None and not isinstance(one, EndTransactionMarker))
     else:
-        records = tuple(_decoded(value, header) for value in read_values(data, header))
+        records = tuple(_decode_record(value, header) for value in read_values(data, header))
     return MetadataBatch(
         last_offset=header.last_offset,
         epoch=header.leader_epoch,
@@ -58,7 +58,7 @@ def read_metadata_batch(data: bytes, header: BatchHeader) -> MetadataBatch:
     )
 
 
-def _decoded(value: bytes | None, header: BatchHeader) -> MetadataRecord:
+def _decode_record(value: bytes | None, header: BatchHeader) -> MetadataRecord:
     if value is None:
         raise UnreadableRecord(f"a metadata record of the batch at offset {header.base_offset} has no value")
     return decode(value)

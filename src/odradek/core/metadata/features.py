@@ -86,7 +86,7 @@ def default_levels(metadata_version: int) -> dict[str, int]:
     return levels
 
 
-def metadata_version_named(text: str) -> MetadataVersion | None:
+def find_metadata_version(text: str) -> MetadataVersion | None:
     """`4.3-IV0`, or `4.3`/`4.3.1` for the last of a release. None: unknown."""
     release = "-".join([".".join(text.split("-")[0].split(".")[:2]), *text.split("-")[1:]])
     found = None

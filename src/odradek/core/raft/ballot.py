@@ -19,16 +19,16 @@ class Ballot:
             self._votes[node_id] = granted or self._votes.get(node_id, False)
 
     @property
-    def granting(self) -> tuple[int, ...]:
+    def granting_voters(self) -> tuple[int, ...]:
         return tuple(sorted(node_id for node_id, granted in self._votes.items() if granted))
 
     @property
-    def unrecorded(self) -> tuple[ReplicaKey, ...]:
+    def unrecorded_voters(self) -> tuple[ReplicaKey, ...]:
         return tuple(key for node_id, key in self._keys.items() if node_id not in self._votes)
 
     @property
     def is_won(self) -> bool:
-        return len(self.granting) >= self._majority
+        return len(self.granting_voters) >= self._majority
 
     @property
     def is_lost(self) -> bool:
@@ -37,4 +37,4 @@ class Ballot:
     def is_lost_without(self, unreachable_ids: AbstractSet[int]) -> bool:
         """Whether it cannot be won any more if these voters do not respond."""
         expected = [node_id for node_id in self._keys if node_id not in self._votes and node_id not in unreachable_ids]
-        return len(self.granting) + len(expected) < self._majority
+        return len(self.granting_voters) + len(expected) < self._majority

@@ -94,7 +94,7 @@ def _advance(replica: Replica) -> None:
         replica.become_candidate()
         role = replica.role
     if isinstance(role, Candidate) and role.ballot.is_won:
-        leadership.begin(replica, role.ballot.granting)
+        leadership.begin(replica, role.ballot.granting_voters)
     elif isinstance(role, Candidate) and dead_leader.cannot_win(replica, role.ballot):
         role.election_deadline_ms = min(role.election_deadline_ms, dead_leader.retry_deadline_ms(replica))
     elif isinstance(role, Prospective) and (role.ballot.is_lost or dead_leader.cannot_win(replica, role.ballot)):
@@ -132,7 +132,7 @@ def _send_vote_requests(replica: Replica, role: Prospective | Candidate) -> None
     # Only synced records are claimed. A vote granted for more would outlive a crash that loses the rest, and the
     # candidate could be elected without committed records.
     claim = replica.log.synced_end
-    for voter in role.ballot.unrecorded:
+    for voter in role.ballot.unrecorded_voters:
         request = VoteRequest(
             cluster_id=replica.identity.cluster_id,
             voter=voter,

@@ -159,7 +159,7 @@ class Replica:
         """False while a request is in flight or in backoff; the replica then wakes when that ends."""
         is_ready = self.requests.is_ready(destination, self.now_ms)
         if is_ready:
-            correlation_id = self.requests.sent(destination, self.now_ms, timeout_ms)
+            correlation_id = self.requests.record_send(destination, self.now_ms, timeout_ms)
             self.emit(Send(destination, endpoints, correlation_id, message))
         self.wake_at(self.requests.ready_at_ms(destination, self.now_ms))
         return is_ready

@@ -45,7 +45,7 @@ class Requests:
         self._in_flight = {node: waiting for node, waiting in self._in_flight.items() if waiting.deadline_ms > now_ms}
         return max((waiting.deadline_ms for waiting in self._in_flight.values()), default=None)
 
-    def sent(self, destination: int, now_ms: int, timeout_ms: int | None = None) -> int:
+    def record_send(self, destination: int, now_ms: int, timeout_ms: int | None = None) -> int:
         self._last_correlation_id += 1
         self._backoffs.pop(destination, None)
         deadline_ms = now_ms + (self._request_timeout_ms if timeout_ms is None else timeout_ms)

@@ -27,7 +27,7 @@ class SnapshotPolicy:
             return False
         return now_ms - self.changed_at_ms >= self.max_interval_ms
 
-    def taken(self) -> None:
+    def on_snapshot(self) -> None:
         self.bytes_since = 0
         self.changed_at_ms = None
 

@@ -45,7 +45,7 @@ class SampledRate:
         samples[-1].last_event_at = now
 
     def per_second(self, now: float) -> float:
-        return self._rate_of(self._retained(now), now)
+        return self._rate_of(self._retained_samples(now), now)
 
     def _rate_of(self, samples: list[_Sample], now: float) -> float:
         if not samples:
@@ -54,7 +54,7 @@ class SampledRate:
 
     def falls_to(self, limit: float, now: float) -> float:
         """When the rate falls to the limit if nothing more is counted."""
-        samples = self._retained(now)
+        samples = self._retained_samples(now)
         if self._rate_of(samples, now) <= limit:
             return now
         # Windows that expire before that only make it earlier; at the latest all windows have expired.
@@ -63,7 +63,7 @@ class SampledRate:
             return all_expired_at
         return min(all_expired_at, samples[0].began_at + _total(samples) / limit)
 
-    def _retained(self, now: float) -> list[_Sample]:
+    def _retained_samples(self, now: float) -> list[_Sample]:
         retained_since = now - self._window_count * self._window_seconds
         return [sample for sample in list(self._samples) if sample.last_event_at > retained_since]
 

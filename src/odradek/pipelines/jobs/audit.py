@@ -68,9 +68,9 @@ class TableAudit:
         self._range: Final = TopicRange(cluster, settings.topic, skip_lost=True)
         if settings.dead_letters is not None:
             TopicRange(cluster, settings.dead_letters, skip_lost=False).layout()
-        self._bound(state)
+        self._set_range(state)
 
-    def _bound(self, state: JobState) -> None:
+    def _set_range(self, state: JobState) -> None:
         """Set the range that the job has read: from its start to the end of the last committed batch."""
         done = self._table.last_batch(self._settings.name)
         began = state.first()
@@ -108,7 +108,7 @@ class TableAudit:
             "xor",
         ).cache()
         try:
-            return self._findings(judged, self._removed(spark))
+            return self._findings(judged, self._count_removed(spark))
         finally:
             judged.unpersist()
 
@@ -168,7 +168,7 @@ class TableAudit:
                 named.setdefault(partition, {}).setdefault(fault, []).append(row.offset)
         return Findings(partitions=tuple(partitions), named=named, removed_rows=removed)
 
-    def _removed(self, spark: "SparkSession") -> int:
+    def _count_removed(self, spark: "SparkSession") -> int:
         files = self._files(spark)
         if files is None or all(offset == 0 for _, offset in self._start.partitions()):
             return 0
@@ -249,7 +249,7 @@ def _hash_records(columns: str, values: Values, version: str) -> Tasks:
             hashes = [0] * batch.num_rows
             for index, found in zip(decoded.good, row_hashes([*good.columns, *decoded.arrays]), strict=True):
                 hashes[index] = found
-            yield _hashed(batch.column("partition"), batch.column("offset"), hashes)
+            yield _hash_batch(batch.column("partition"), batch.column("offset"), hashes)
 
     return task
 
@@ -259,11 +259,11 @@ def _hash_rows(names: tuple[str, ...], version: str) -> Tasks:
         check_version(version)
         for batch in batches:
             hashes = row_hashes([batch.column(name) for name in names])
-            yield _hashed(batch.column("_partition"), batch.column("_offset"), hashes)
+            yield _hash_batch(batch.column("_partition"), batch.column("_offset"), hashes)
 
     return task
 
 
-def _hashed(partitions: Any, offsets: Any, hashes: list[int]) -> Any:
+def _hash_batch(partitions: Any, offsets: Any, hashes: list[int]) -> Any:
     arrays = [partitions.cast(pa.int32()), offsets.cast(pa.int64()), pa.array(hashes, pa.int64())]
     return pa.RecordBatch.from_arrays(arrays, schema=_HASHED_ARROW)

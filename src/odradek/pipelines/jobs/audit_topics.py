@@ -123,13 +123,13 @@ def compare_topics(left: "tuple[str, DataFrame]", right: "tuple[str, DataFrame]"
     """Compare two topics, given by name and rows of partition, offset and hash. The rows are read several times."""
     from pyspark.sql import functions as F
 
-    def counted(rows: "DataFrame", prefix: str) -> "DataFrame":
+    def count_copies(rows: "DataFrame", prefix: str) -> "DataFrame":
         return rows.groupBy("hash").agg(
             F.count("*").alias(f"{prefix}copies"),
             F.min(F.struct("partition", "offset")).alias(f"{prefix}first"),
         )
 
-    both = counted(left[1], "").join(counted(right[1], "found_"), "hash", "full_outer").na.fill(0)
+    both = count_copies(left[1], "").join(count_copies(right[1], "found_"), "hash", "full_outer").na.fill(0)
     wrong = both.where("copies != found_copies")
     missing, double = wrong.selectExpr(
         "coalesce(sum(greatest(copies - found_copies, 0)), 0)",

@@ -40,7 +40,7 @@ _NESTED: Final = ("record", "error", "map", "array")
 def avro_fields(schema: Schema) -> ReadFields:
     """Return a reader for the schema. Both may raise Undecodable."""
     reader = AvroReader(schema)
-    top = _defined(reader.parsed, reader.named)
+    top = _resolve(reader.parsed, reader.named)
     if not isinstance(top, dict) or top.get("type") not in ("record", "error"):
         raise Undecodable("its Avro schema is not a record")
     types = {one["name"]: _column_type(one["type"], reader.named) for one in top["fields"]}
@@ -49,7 +49,7 @@ def avro_fields(schema: Schema) -> ReadFields:
 
 def _column_type(schema: Any, named: Mapping[str, Any]) -> Any | None:
     """Return None if the field is always null. Nested values stay JSON text, so that their schema may change."""
-    schema = _defined(schema, named)
+    schema = _resolve(schema, named)
     if isinstance(schema, list):
         found: Any = None
         for one in schema:
@@ -70,12 +70,12 @@ def _column_type(schema: Any, named: Mapping[str, Any]) -> Any | None:
     return _SIMPLE.get(kind)
 
 
-def _defined(schema: Any, named: Mapping[str, Any]) -> Any:
+def _resolve(schema: Any, named: Mapping[str, Any]) -> Any:
     return named[schema] if isinstance(schema, str) and schema in named else schema
 
 
 def _nests(schema: Any, named: Mapping[str, Any]) -> bool:
-    schema = _defined(schema, named)
+    schema = _resolve(schema, named)
     if isinstance(schema, list):
         return any(_nests(one, named) for one in schema)
     return isinstance(schema, dict) and schema["type"] in _NESTED

@@ -74,7 +74,7 @@ def parse_columns(text: str) -> Any:
 
 
 def columns_text(columns: Any) -> str:
-    return ", ".join(f"{_quoted(field.name)} {type_text(field.type)}" for field in columns)
+    return ", ".join(f"{_quote(field.name)} {type_text(field.type)}" for field in columns)
 
 
 def type_text(type_: Any) -> str:
@@ -82,7 +82,7 @@ def type_text(type_: Any) -> str:
         return f"array<{type_text(type_.value_type)}>"
     if pa.types.is_struct(type_):
         fields = (type_.field(number) for number in range(type_.num_fields))
-        return f"struct<{', '.join(f'{_quoted(field.name)}: {type_text(field.type)}' for field in fields)}>"
+        return f"struct<{', '.join(f'{_quote(field.name)}: {type_text(field.type)}' for field in fields)}>"
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
     name = _NAMES.get(type_)
@@ -146,7 +146,7 @@ def fillable_columns(table: Any | None) -> Any:
     return found
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if re.fullmatch(r"[^\W\d]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 

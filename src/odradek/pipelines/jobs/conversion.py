@@ -32,13 +32,13 @@ def converter(type_: Any) -> Callable[[Any], Any]:
         raise TypeError(f"Column type {type_} is not supported.")
     name = type_text(type_)
 
-    def checked(value: Any) -> Any:
+    def convert_checked(value: Any) -> Any:
         try:
             return convert(value)
         except (ValueError, InvalidOperation):
             raise ValueError(f"{shorten_json(value)} is not a {name}") from None
 
-    return checked
+    return convert_checked
 
 
 def _list_converter(type_: Any) -> Callable[[Any], Any]:

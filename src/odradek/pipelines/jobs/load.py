@@ -140,7 +140,7 @@ class LoadJob:
         if self._settings.value is not None:
             value = _as_bytes(rows, self._settings.value)
         else:
-            value = F.to_json(F.struct(*(F.col(_quoted(name)) for name in fields)))
+            value = F.to_json(F.struct(*(F.col(_quote(name)) for name in fields)))
         return rows.select(*chosen, value.alias("value"))
 
     def _lines(self, spark: "SparkSession", files: tuple[str, ...]) -> "DataFrame":
@@ -161,11 +161,11 @@ def _as_bytes(rows: "DataFrame", name: str) -> "Column":
     from pyspark.sql import functions as F
 
     kind = rows.schema[name].dataType.typeName()
-    column = F.col(_quoted(name))
+    column = F.col(_quote(name))
     if kind in ("binary", "string"):
         return column
     return F.to_json(column) if kind in ("struct", "array", "map") else column.cast("string")
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

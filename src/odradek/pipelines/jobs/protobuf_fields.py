@@ -86,7 +86,7 @@ def _one(field: Any) -> tuple[Any, Callable[[Any], Any] | None]:
     if field.cpp_type == kinds.CPPTYPE_MESSAGE:
         name = field.message_type.full_name
         if name in _WRAPPERS:
-            return _one(field.message_type.fields_by_name["value"])[0], _wrapped
+            return _one(field.message_type.fields_by_name["value"])[0], _unwrap
         return (ORIGIN.field("_timestamp").type, _time) if name == _TIMESTAMP else (pa.string(), None)
     if field.cpp_type == kinds.CPPTYPE_ENUM:
         names = {one.number: one.name for one in field.enum_type.values}
@@ -110,7 +110,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _wrapped(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     return value.value
 
 

@@ -11,7 +11,7 @@ _SIGN = 1 << 63
 
 def row_hashes(columns: Sequence[Any]) -> list[int]:
     """Return signed 64-bit hashes, as Spark has no unsigned type. Equal rows have equal hashes."""
-    return [_signed(xxhash.xxh3_64_intdigest(repr(row).encode(errors="surrogatepass"))) for row in _rows(columns)]
+    return [_to_signed(xxhash.xxh3_64_intdigest(repr(row).encode(errors="surrogatepass"))) for row in _rows(columns)]
 
 
 def _rows(columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -23,5 +23,5 @@ def _plain(column: Any) -> Any:
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
-def _signed(number: int) -> int:
+def _to_signed(number: int) -> int:
     return number - 2 * _SIGN if number >= _SIGN else number

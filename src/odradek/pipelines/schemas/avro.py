@@ -17,8 +17,8 @@ class AvroReader:
         self.named: Final[dict[str, Any]] = {}
         try:
             for one in schema.references:
-                fastavro.parse_schema(_unparsed(one.text), named_schemas=self.named)
-            self.parsed: Final = fastavro.parse_schema(_unparsed(schema.text), named_schemas=self.named)
+                fastavro.parse_schema(_load_json(one.text), named_schemas=self.named)
+            self.parsed: Final = fastavro.parse_schema(_load_json(schema.text), named_schemas=self.named)
             self._bytes_max: Final = AvroBounds(self.parsed, self.named).payload_bytes_max
         except (ValueError, TypeError, KeyError, RecursionError, fastavro.schema.SchemaParseException) as error:
             raise Undecodable(f"invalid Avro schema: {error}") from None
@@ -39,7 +39,7 @@ class AvroReader:
         return found
 
 
-def _unparsed(text: str) -> Any:
+def _load_json(text: str) -> Any:
     return json.loads(text, object_hook=_without_marks)
 
 

@@ -53,11 +53,11 @@ class AvroBounds:
             case list():
                 return self._union([self._cost(one) for one in schema])
             case {"type": "array", "items": items}:
-                return self._repeated(self._cost(items))
+                return self._repeated_cost(self._cost(items))
             case {"type": "map", "values": values}:
                 found = self._cost(values)
                 # The key takes at least one byte.
-                return self._repeated(_Cost(found.depth, found.surplus + _OF_A_BYTE.surplus))
+                return self._repeated_cost(_Cost(found.depth, found.surplus + _OF_A_BYTE.surplus))
             case {"type": "record" | "error", "name": str(name)}:
                 return self._cost_of_name(name, schema)
         return _OF_A_BYTE
@@ -68,11 +68,11 @@ class AvroBounds:
             return _Cost(0, 0)
         if name not in self._known:
             self._open.add(name)
-            self._known[name] = self._cost_defined(self._named[name] if schema is None else schema)
+            self._known[name] = self._defined_cost(self._named[name] if schema is None else schema)
             self._open.discard(name)
         return self._known[name]
 
-    def _cost_defined(self, schema: Any) -> _Cost:
+    def _defined_cost(self, schema: Any) -> _Cost:
         match schema:
             case {"type": "record" | "error", "fields": fields}:
                 costs = [self._cost(one["type"]) for one in fields]
@@ -86,7 +86,7 @@ class AvroBounds:
         depth = 1 + max((one.depth for one in costs), default=0)
         return _Cost(depth, max((one.surplus for one in costs), default=0) + _OF_A_BYTE.surplus)
 
-    def _repeated(self, item: _Cost) -> _Cost:
+    def _repeated_cost(self, item: _Cost) -> _Cost:
         """The item count takes a few bytes, however large it is, so items must take bytes themselves."""
         if item.surplus > 0:
             raise Undecodable("its Avro schema has an array whose items take almost no bytes")
@@ -104,7 +104,7 @@ def _reject_endless(named: Mapping[str, Any]) -> None:
         if name in done:
             return
         way.append(name)
-        for held in _held(named[name]):
+        for held in _field_types(named[name]):
             if held in named:
                 visit(held)
         way.pop()
@@ -114,7 +114,7 @@ def _reject_endless(named: Mapping[str, Any]) -> None:
         visit(name)
 
 
-def _held(schema: Any) -> Iterator[str]:
+def _field_types(schema: Any) -> Iterator[str]:
     """Yield the named types of a record's fields, except those inside unions, arrays and maps."""
     for one in schema.get("fields", ()) if isinstance(schema, dict) else ():
         match one["type"]:

@@ -130,7 +130,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         client=client_options(options),
         topics=_topics(options) if given == ["subscribe"] else (),
         pattern=_pattern(options) if given == ["subscribepattern"] else None,
-        assigned=_assigned(options) if given == ["assign"] else (),
+        assigned=_parse_assignment(options) if given == ["assign"] else (),
         start=_start(options, streaming),
         end=Bound(LATEST, {}) if streaming else _end(options),
         fail_on_data_loss=_flag(options, "failondataloss", True),
@@ -197,7 +197,7 @@ def _pattern(options: Mapping[str, str]) -> str:
     return pattern
 
 
-def _assigned(options: Mapping[str, str]) -> tuple[TopicPartition, ...]:
+def _parse_assignment(options: Mapping[str, str]) -> tuple[TopicPartition, ...]:
     form = _json(options, "assign")
     try:
         return tuple(sorted({TopicPartition(topic, int(one)) for topic, ones in form.items() for one in ones}))

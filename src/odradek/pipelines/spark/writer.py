@@ -77,7 +77,7 @@ class TopicRows:
         # Imports numba, which the driver does not need.
         from odradek.pipelines.spark.columns import has_headers, merge_batches, send_columns
 
-        compression = Compression.named(self._compression)
+        compression = Compression.from_name(self._compression)
         producer = Producer(cluster, compression=compression, transaction=transaction)
         for batch in merge_batches(batches):
             if has_headers(batch):

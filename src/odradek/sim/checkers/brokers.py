@@ -154,7 +154,7 @@ def check_expired_sessions(history: QuorumHistory, settings: QuorumSettings) -> 
         ends_at = sent.seconds + _BUSY_SECONDS
         if quiet_links.lasts(frozenset({names[sent.broker_id], sent.controller}), sent.seconds, ends_at):
             insort(beats[sent.controller, sent.broker_id, sent.broker_epoch], sent.seconds)
-    for broker_id, broker_epoch, begin, end in _serving(history):
+    for broker_id, broker_epoch, begin, end in _unfenced_periods(history):
         for (leader, _), times in sorted(commit_times.items()):
             if names[broker_id] == leader:
                 continue
@@ -181,7 +181,7 @@ def _has_one(times: Sequence[float], first: float, last: float) -> bool:
     return place < len(times) and times[place] <= last
 
 
-def _serving(history: QuorumHistory) -> Iterator[tuple[int, int, float, float]]:
+def _unfenced_periods(history: QuorumHistory) -> Iterator[tuple[int, int, float, float]]:
     """Brokers, by id and epoch, with when the log says that they are not fenced."""
     since: dict[int, tuple[int, float]] = {}
     for one in history.committed:

@@ -52,7 +52,7 @@ def check_high_watermarks(history: QuorumHistory) -> Iterator[Violation]:
         if one.offset <= committed_end:
             continue
         committed_end = one.offset
-        assignment = _best_held(one)
+        assignment = _find_holders(one)
         names = assignment | one.covering
         if not any(len(names & voters) > len(voters) // 2 for voters in (one.voters, one.former_voters)):
             what = f"{one.leader} reports {one.offset} as its high watermark, which only {sorted(names)} have"
@@ -63,7 +63,7 @@ def check_high_watermarks(history: QuorumHistory) -> Iterator[Violation]:
                 yield Violation(OWN_EPOCH, what, one.seconds)
 
 
-def _best_held(sent: HighWatermarkSent) -> frozenset[str]:
+def _find_holders(sent: HighWatermarkSent) -> frozenset[str]:
     """The nodes whose batch at the high watermark equals the leader's. While the leader has not written it, the
     largest set of nodes with equal batches."""
     having: dict[LogBatch, set[str]] = defaultdict(set)
@@ -84,7 +84,7 @@ def check_stays(history: QuorumHistory) -> Iterator[Violation]:
         if isinstance(step, Damage):
             had[step.node] = 0
         elif isinstance(step, HighWatermarkSent):
-            for name in _best_held(step) | step.covering:
+            for name in _find_holders(step) | step.covering:
                 had[name] = max(had[name], step.offset)
         elif step.end_offset < had[step.node] and step.node not in sent:
             sent.add(step.node)

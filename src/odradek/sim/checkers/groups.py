@@ -37,7 +37,7 @@ def check_groups(history: GroupHistory, replacements: Replacements) -> Iterator[
         commits[commit.group, commit.partition].append(commit)
     for view in history.views:
         may_be_old = replacements.is_replaced(view.coordinator, view.group, view.ended)
-        yield from _explained(view, commits[view.group, view.partition], may_be_old=may_be_old)
+        yield from _check_view(view, commits[view.group, view.partition], may_be_old=may_be_old)
 
 
 def _one_owner(history: GroupHistory) -> Iterator[Violation]:
@@ -92,7 +92,7 @@ def _check_replaced(history: GroupHistory) -> Iterator[Violation]:
                 break
 
 
-def _explained(view: CommitView, commits: Sequence[Commit], *, may_be_old: bool) -> Iterator[Violation]:
+def _check_view(view: CommitView, commits: Sequence[Commit], *, may_be_old: bool) -> Iterator[Violation]:
     # The commits that the coordinator must have applied.
     before = [] if may_be_old else [one for one in commits if one.ended is not None and one.ended < view.began]
     if view.offset == NO_OFFSET:

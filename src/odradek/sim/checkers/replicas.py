@@ -80,7 +80,7 @@ def check_metadata_log(
             if newcomers.difference(after.isr):
                 what = f"record {one.offset}: {name} changes from {before} to {after}"
                 yield Violation(MOVED, what, seconds)
-            wrong = _wrong_election(before, after, _returning(records[place:]))
+            wrong = _wrong_election(before, after, _find_returning_broker(records[place:]))
             if wrong is not None:
                 yield Violation(ELIGIBLE_LEADER, f"record {one.offset}: {name} {wrong}", seconds)
         if isinstance(record, RegisterBrokerRecord) and one.offset in returns:
@@ -105,7 +105,7 @@ def _wrong_states(model: ClusterModel, changed: _Key | None) -> Iterator[str]:
             yield f"{model.name(key)} has a leader that is not in sync: {state}"
 
 
-def _returning(records: Sequence[CommittedRecord]) -> int | None:
+def _find_returning_broker(records: Sequence[CommittedRecord]) -> int | None:
     """The broker that registers after these partition changes; it may have lost records."""
     for one in records:
         if isinstance(one.record, RegisterBrokerRecord):
@@ -346,14 +346,14 @@ def check_copies(history: ReplicaHistory, states: _States, seen: History) -> Ite
                 yield Violation(ALL_SYNCED, f"{copies.partition}: {what}", copies.seconds)
                 return
         for broker_id in sorted({*state.isr, *state.elr} - doubtful):
-            missing = _missing(copies.logs.get(broker_id, ()), due)
+            missing = _find_missing(copies.logs.get(broker_id, ()), due)
             if missing is not None:
                 what = f"broker {broker_id} lacks {missing.send} at {missing.offset}: {state}"
                 yield Violation(HAS_EVERYTHING, f"{copies.partition}: {what}", copies.seconds)
                 return
 
 
-def _missing(log: Sequence[StoredBatch], due: Sequence[_Acknowledged]) -> _Acknowledged | None:
+def _find_missing(log: Sequence[StoredBatch], due: Sequence[_Acknowledged]) -> _Acknowledged | None:
     held = {(batch.base_offset, batch.checksum) for batch in log}
     start_offset = log[0].base_offset if log else 0
     return next((one for one in due if one.offset >= start_offset and (one.offset, one.checksum) not in held), None)

@@ -59,7 +59,7 @@ class Inspector:
             for partition in topic.partitions:
                 is_whole = len(partition.isr_nodes) == len(partition.replica_nodes) == self._replication_factor
                 if not is_whole or partition.leader_id < 0:
-                    return f"{topic.name}-{partition.partition_index}: {_placed(partition)}"
+                    return f"{topic.name}-{partition.partition_index}: {_describe_placement(partition)}"
         return ""
 
     # ---- the quorum
@@ -112,7 +112,7 @@ class Inspector:
 
         response = await self._client.send_request(connection, ApiKey.DESCRIBE_TOPIC_PARTITIONS, build)
         return {
-            f"described {topic.name}-{partition.partition_index}": _described(partition)
+            f"described {topic.name}-{partition.partition_index}": _describe_partition(partition)
             for topic in response.topics
             for partition in topic.partitions
         }
@@ -143,10 +143,10 @@ def _facts_of_metadata(response: Message) -> Iterator[tuple[str, str]]:
     for topic in response.topics:
         yield f"topic {topic.name}", f"{topic.topic_id}, {topic.error_code.name}"
         for partition in topic.partitions:
-            yield f"partition {topic.name}-{partition.partition_index}", _placed(partition)
+            yield f"partition {topic.name}-{partition.partition_index}", _describe_placement(partition)
 
 
-def _placed(partition: Message) -> str:
+def _describe_placement(partition: Message) -> str:
     return (
         f"{partition.error_code.name}, leader {partition.leader_id} of epoch {partition.leader_epoch}, "
         f"replicas {list(partition.replica_nodes)}, in sync {list(partition.isr_nodes)}, "
@@ -154,9 +154,9 @@ def _placed(partition: Message) -> str:
     )
 
 
-def _described(partition: Message) -> str:
+def _describe_partition(partition: Message) -> str:
     return (
-        f"{_placed(partition)}, eligible {list(partition.eligible_leader_replicas or ())}, "
+        f"{_describe_placement(partition)}, eligible {list(partition.eligible_leader_replicas or ())}, "
         f"known before {list(partition.last_known_elr or ())}"
     )
 

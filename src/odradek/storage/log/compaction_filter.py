@@ -78,7 +78,7 @@ class BatchFilter:
         sets_horizon = retention.kept_tombstones > 0 and horizon_ms is None
         if retention.kept_records == header.record_count and not sets_horizon:
             return Kept(data, header, header.record_count)
-        return self._rebuilt(data, retention, sets_horizon)
+        return self._rebuild(data, retention, sets_horizon)
 
     def _keep_control(self, header: BatchHeader, data: memoryview) -> Kept | None:
         is_empty = self._transactions.is_empty_marker(header, data)
@@ -93,7 +93,7 @@ class BatchFilter:
             for row in range(columns.count):
                 columns.flags[row] = 1
             retention.add(columns)
-        return self._rebuilt(data, retention, sets_horizon=True)
+        return self._rebuild(data, retention, sets_horizon=True)
 
     def _empty_batch(self, header: BatchHeader) -> Kept | None:
         """An empty batch if its offsets or its producer's last sequence have to be retained, otherwise nothing."""
@@ -110,7 +110,7 @@ class BatchFilter:
             return header.last_offset == last_write.data_offset
         return header.is_control and header.producer_epoch == last_write.epoch
 
-    def _rebuilt(self, original: memoryview, retention: Retention, sets_horizon: bool) -> Kept:
+    def _rebuild(self, original: memoryview, retention: Retention, sets_horizon: bool) -> Kept:
         """A batch of the retained records with the same offsets, sequence numbers and compression."""
         header = parse_header(original)
         if not header.timestamp_type_is_append:

@@ -245,7 +245,7 @@ class Partition:
         now = monotonic()
         if now - before >= SLOW_SECONDS or self._append_latency.is_slow:
             self._append_latency.observe(now - before, now)
-        self._published(appended, data, batches, now)
+        self._publish(appended, data, batches, now)
         return appended
 
     async def append_exclusively(
@@ -258,7 +258,7 @@ class Partition:
     ) -> Appended:
         epoch = self.leader_epoch
 
-        def timed() -> tuple[Appended, float]:
+        def append_timed() -> tuple[Appended, float]:
             # Roles change between jobs, never during one: the epoch may have ended while this job was queued.
             self.check_leader()
             if self.leader_epoch != epoch:
@@ -281,9 +281,9 @@ class Partition:
             appended, seconds = result
             now = self._clock.monotonic()
             self._append_latency.observe(seconds, now)
-            self._published(appended, data, batches, now)
+            self._publish(appended, data, batches, now)
 
-        return (await self.run_exclusively(timed, publish))[0]
+        return (await self.run_exclusively(append_timed, publish))[0]
 
     @property
     def is_busy(self) -> bool:
@@ -317,7 +317,7 @@ class Partition:
                     done.set_result(result)
         self._busy = False
 
-    def _published(self, appended: Appended, data: memoryview, batches: list[BatchHeader], now: float) -> None:
+    def _publish(self, appended: Appended, data: memoryview, batches: list[BatchHeader], now: float) -> None:
         traffic = self.traffic
         traffic.appends += 1
         if appended.duplicate:
@@ -344,7 +344,7 @@ class Partition:
 
     # replication
 
-    def follower_fetched(self, fetch: FollowerFetch, fetch_offset: int, log_start_offset: int) -> None:
+    def on_follower_fetch(self, fetch: FollowerFetch, fetch_offset: int, log_start_offset: int) -> None:
         """A follower has everything before this offset. Raises KafkaError if the broker is not a follower."""
         replication = self.leader_state
         if replication is None:
@@ -422,9 +422,9 @@ class Partition:
         no longer lead, or lead again in another epoch, in which case the appended records may have been truncated.
         """
         if self.unavailable is not None:
-            return DeferredResponse.completed(self.unavailable)
+            return DeferredResponse.from_result(self.unavailable)
         if not self.is_leader or self.leader_epoch != leader_epoch:
-            return DeferredResponse.completed(ErrorCode.not_leader_or_follower)
+            return DeferredResponse.from_result(ErrorCode.not_leader_or_follower)
         replication = self.leader_state
         if replication is not None:
             code = replication.acks_all_result(end_offset)
@@ -432,7 +432,7 @@ class Partition:
             # A single replica commits as soon as it is written, or synced if the topic's config requires that.
             code = ErrorCode.none if self.high_watermark >= end_offset else None
         if code is not None:
-            return DeferredResponse.completed(code)
+            return DeferredResponse.from_result(code)
         deferred = DeferredResponse()
         self._uncommitted_count += 1
         heappush(self._uncommitted, (end_offset, self._uncommitted_count, deferred))

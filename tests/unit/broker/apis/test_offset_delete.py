@@ -23,7 +23,7 @@ class _Groups:
             TopicErrors(topic.topic, tuple(PartitionError(index, ErrorCode.none) for index in topic.partitions))
             for topic in command.topics
         )
-        return DeferredResponse.completed(DeleteOffsetsResponse(ErrorCode.none, topics))
+        return DeferredResponse.from_result(DeleteOffsetsResponse(ErrorCode.none, topics))
 
 
 def delete(broker: FakeBroker, *indexes: int) -> list[tuple[int, ErrorCode]]:

@@ -256,7 +256,7 @@ class Broker:
 
     def replicate(self) -> None:
         """The follower fetches everything."""
-        self.partition.follower_fetched(FOLLOWER, self.log.log_end_offset, 0)
+        self.partition.on_follower_fetch(FOLLOWER, self.log.log_end_offset, 0)
 
     def submit(self, command: Command) -> DeferredResponse:
         return self.runtime.coordinator(0).submit(command)

@@ -73,27 +73,27 @@ class TestCompleted:
     def test_completes_when_added_replicas_are_in_sync(
         self, start: tuple[int, ...], target: tuple[int, ...], isr: tuple[int, ...], is_complete: bool
     ) -> None:
-        completed = Assignment(start).towards(target).completed(isr, isr, 1)
+        completed = Assignment(start).towards(target).try_complete(isr, isr, 1)
         assert completed == (Assignment(target) if is_complete else None)
 
     def test_replica_needed_for_min_isr_is_not_removed(self) -> None:
         way = Assignment((1, 2, 3)).towards((4, 2, 3))
-        assert way.completed((1, 4), (1, 4), 2) is None
-        assert way.completed((1, 3, 4), (1, 3), 2) == Assignment((4, 2, 3))
-        assert way.completed((1, 4), (1, 4), 1) == Assignment((4, 2, 3))
+        assert way.try_complete((1, 4), (1, 4), 2) is None
+        assert way.try_complete((1, 3, 4), (1, 3), 2) == Assignment((4, 2, 3))
+        assert way.try_complete((1, 4), (1, 4), 1) == Assignment((4, 2, 3))
 
     def test_eligible_replica_is_not_removed(self) -> None:
         way = Assignment((1, 2)).towards((4, 2))
-        assert way.completed((4,), (1, 4), 2) is None
-        assert way.completed((4,), (1, 2, 4), 2) is None
-        assert way.completed((4, 2), (1, 2, 4), 2) == Assignment((4, 2))
+        assert way.try_complete((4,), (1, 4), 2) is None
+        assert way.try_complete((4,), (1, 2, 4), 2) is None
+        assert way.try_complete((4, 2), (1, 2, 4), 2) == Assignment((4, 2))
 
     def test_replica_without_committed_records_may_be_removed(self) -> None:
         way = Assignment((1, 2)).towards((4, 2))
-        assert way.completed((4,), (2, 4), 2) == Assignment((4, 2))
+        assert way.try_complete((4,), (2, 4), 2) == Assignment((4, 2))
 
     def test_min_isr_is_limited_by_the_number_of_replicas(self) -> None:
-        assert Assignment((1, 2, 3)).towards((1,)).completed((1, 2, 3), (1, 2, 3), 2) == Assignment((1,))
+        assert Assignment((1, 2, 3)).towards((1,)).try_complete((1, 2, 3), (1, 2, 3), 2) == Assignment((1,))
 
     def test_unmet_min_isr_does_not_block_added_replicas(self) -> None:
-        assert Assignment((1, 2, 3)).towards((1, 2, 3, 4)).completed((1, 4), (1, 2), 3) == Assignment((1, 2, 3, 4))
+        assert Assignment((1, 2, 3)).towards((1, 2, 3, 4)).try_complete((1, 4), (1, 2), 3) == Assignment((1, 2, 3, 4))

@@ -4,7 +4,7 @@ from odradek.core.metadata.features import (
     METADATA_VERSIONS,
     SUPPORTED_FEATURES,
     default_levels,
-    metadata_version_named,
+    find_metadata_version,
     metadata_version_of_level,
 )
 from odradek.core.metadata.record_versions import version_to_write
@@ -17,7 +17,7 @@ def test_levels_and_names_match() -> None:
     assert METADATA_VERSIONS[-1] == (30, "4.3-IV0", True)
     for version in METADATA_VERSIONS:
         assert metadata_version_of_level(version.level) is version
-        assert metadata_version_named(version.name) == version
+        assert find_metadata_version(version.name) == version
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_levels_and_names_match() -> None:
     [("4.3", 30), ("4.3.1", 30), ("4.0", 25), ("4.0.0-IV1", 23), ("3.3", 7), ("5.0", None), ("", None)],
 )
 def test_releases_by_name(text: str, level: int | None) -> None:
-    found = metadata_version_named(text)
+    found = find_metadata_version(text)
     assert (None if found is None else found.level) == level
 
 

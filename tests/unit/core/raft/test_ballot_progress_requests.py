@@ -45,7 +45,7 @@ def test_votes_of_other_nodes_do_not_count() -> None:
     for stranger in (0, 4, -1):
         ballot.record(stranger, True)
     assert not ballot.is_won
-    assert Ballot(voters(2), 1).granting == ()
+    assert Ballot(voters(2), 1).granting_voters == ()
 
 
 def test_granted_vote_cannot_be_revoked() -> None:
@@ -53,7 +53,7 @@ def test_granted_vote_cannot_be_revoked() -> None:
     ballot.record(2, True)
     ballot.record(2, False)
     assert ballot.is_won
-    assert [key.node_id for key in ballot.unrecorded] == [3]
+    assert [key.node_id for key in ballot.unrecorded_voters] == [3]
 
 
 def test_ballot_is_lost_without_unreachable_voters() -> None:
@@ -143,11 +143,11 @@ def test_observers_are_bounded() -> None:
 
 def test_request_in_flight_times_out() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
-    first = requests.sent(2, 0)
+    first = requests.record_send(2, 0)
     assert not requests.is_ready(2, 99)
     assert requests.is_ready(3, 0)
     assert (requests.busy_until_ms(99), requests.has_timed_out(2, 100)) == (100, True)
-    second = requests.sent(2, 100)
+    second = requests.record_send(2, 100)
     assert not requests.complete(2, first)
     assert not requests.complete(3, second)
     assert requests.complete(2, second)
@@ -156,7 +156,7 @@ def test_request_in_flight_times_out() -> None:
 
 def test_failure_is_followed_by_a_backoff() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
-    assert requests.complete(2, requests.sent(2, 0))
+    assert requests.complete(2, requests.record_send(2, 0))
     requests.back_off(2, 5)
     assert (requests.is_ready(2, 24), requests.is_in_backoff(2, 24)) == (False, True)
     assert (requests.is_ready(2, 25), requests.is_in_backoff(2, 25)) == (True, False)
@@ -166,6 +166,6 @@ def test_failure_is_followed_by_a_backoff() -> None:
 
 def test_late_response_is_ignored_after_a_new_request() -> None:
     requests = Requests(request_timeout_ms=100, retry_backoff_ms=20)
-    late = requests.sent(2, 0)
+    late = requests.record_send(2, 0)
     assert requests.busy_until_ms(100) is None
     assert not requests.complete(2, late)

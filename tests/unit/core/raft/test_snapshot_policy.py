@@ -8,7 +8,7 @@ def test_due_by_bytes() -> None:
     assert not policy.is_due(10**9)
     policy.note(1, now_ms=0)
     assert policy.is_due(0)
-    policy.taken()
+    policy.on_snapshot()
     assert not policy.is_due(10**9)
 
 
@@ -19,7 +19,7 @@ def test_due_by_time_only_after_a_change() -> None:
     policy.note(1, now_ms=5900)
     assert not policy.is_due(5999)
     assert policy.is_due(6000)
-    policy.taken()
+    policy.on_snapshot()
     assert not policy.is_due(10**9)
 
 

@@ -386,9 +386,9 @@ def find(seeds: int = 400) -> bool:
 @pytest.mark.tier("proof")
 def test_planted_bug_unchecked_finished_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Either look would do: a task's saves the work, the driver's is the one that counts."""
-    monkeypatch.setattr(task, "last_finished", lambda state: -1)
-    original = driver.last_finished
-    monkeypatch.setattr(driver, "last_finished", lambda state: original(state) - isinstance(state, driver.Begun))
+    monkeypatch.setattr(task, "last_finished_batch", lambda state: -1)
+    original = driver.last_finished_batch
+    monkeypatch.setattr(driver, "last_finished_batch", lambda state: original(state) - isinstance(state, driver.Begun))
     assert find()
 
 

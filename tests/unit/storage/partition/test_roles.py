@@ -178,12 +178,12 @@ def test_delete_records_waits_for_all_live_replicas(tmp_path: Path) -> None:
         partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2), alive=(2,)))
         for _ in range(3):
             fixture.append()
-        partition.follower_fetched(FollowerFetch(2, -1), 3, 0)
+        partition.on_follower_fetch(FollowerFetch(2, -1), 3, 0)
         partition.log.advance_log_start(2)
         first, all_of_it = (asyncio.ensure_future(partition.wait_for_deletion(offset)) for offset in (1, 2))
         await asyncio.sleep(0)
         assert not first.done()
-        partition.follower_fetched(FollowerFetch(2, -1), 3, 1)
+        partition.on_follower_fetch(FollowerFetch(2, -1), 3, 1)
         assert await first == 1
         assert not all_of_it.done()
         partition.become_follower(2, 2, follower_state(partition, 2))
@@ -248,7 +248,7 @@ def test_pending_commit_completes_after_flush_messages_changes(tmp_path: Path) -
         partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
         fixture.append()
         partition.sync_if_needed()
-        partition.follower_fetched(FollowerFetch(2, -1), 1, 0)
+        partition.on_follower_fetch(FollowerFetch(2, -1), 1, 0)
         waiting = asyncio.ensure_future(partition.wait_for_commit(1, 1))
         partition.update_config(TopicConfig.resolve({"flush.messages": "1000"}))
         assert await asyncio.wait_for(waiting, 20) is ErrorCode.none

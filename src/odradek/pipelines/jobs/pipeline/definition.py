@@ -119,19 +119,19 @@ class _Reader:
 
     def pipeline(self, form: object) -> Pipeline | None:
         top = self._mapping(form, "the file")
-        self._known(top, _TOP, "")
+        self._check_keys(top, _TOP, "")
         name = self._text(top, "name", "") or ""
         if name and not _PIPELINE_NAME.fullmatch(name):
             self._wrong("name", f"{name!r} is invalid, use only the characters a-z A-Z 0-9 _ -")
-        sources = [self._source(*one) for one in self._named(top, "sources")]
+        sources = [self._source(*one) for one in self._named_entries(top, "sources")]
         views = [source.name for source in sources]
         transformations = {}
-        for key, one in self._named(top, "transformations"):
+        for key, one in self._named_entries(top, "transformations"):
             transformations[key] = self._transformation(key, one, views)
             views.append(key)
         for repeated in sorted({one for one in views if views.count(one) > 1}):
             self._wrong(f"transformations.{repeated}", "a source has the same name")
-        sinks = [self._sink(key, one, views) for key, one in self._named(top, "sinks")]
+        sinks = [self._sink(key, one, views) for key, one in self._named_entries(top, "sinks")]
         if not sources:
             self._wrong("sources", "at least one is required")
         if not sinks:
@@ -153,7 +153,7 @@ class _Reader:
     def _source(self, name: str, form: object) -> Source:
         where = f"sources.{name}"
         one = self._mapping(form, where)
-        self._known(one, _SOURCE, where)
+        self._check_keys(one, _SOURCE, where)
         schema = self._text(one, "schema", where, needed=False)
         if schema is not None:
             try:
@@ -203,7 +203,7 @@ class _Reader:
     def _sink(self, name: str, form: object, views: list[str]) -> Sink:
         where = f"sinks.{name}"
         one = self._mapping(form, where)
-        self._known(one, _SINK, where)
+        self._check_keys(one, _SINK, where)
         view = self._text(one, "from", where) or ""
         if view and view not in views:
             meant = nearest(view, views)
@@ -249,7 +249,7 @@ class _Reader:
 
     def _function(self, form: object, where: str, views: list[str]) -> str | PythonFunction:
         one = self._mapping(form, where)
-        self._known(one, _FUNCTION, where)
+        self._check_keys(one, _FUNCTION, where)
         named = one.get("from")
         given = [named] if isinstance(named, str) else named
         if not isinstance(given, list) or not given or not all(isinstance(each, str) for each in given):
@@ -278,7 +278,7 @@ class _Reader:
             return None
         return f"{found[1]} {_UNITS[found[2]]}"
 
-    def _named(self, top: Mapping[str, Any], key: str) -> Iterable[tuple[str, object]]:
+    def _named_entries(self, top: Mapping[str, Any], key: str) -> Iterable[tuple[str, object]]:
         form = top.get(key)
         if form is None:
             return
@@ -294,7 +294,7 @@ class _Reader:
         self._wrong(where, "must be a mapping of names to values")
         return {}
 
-    def _known(self, form: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    def _check_keys(self, form: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
         for key in form:
             if key not in known:
                 meant = nearest(key, known)

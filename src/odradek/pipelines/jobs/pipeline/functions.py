@@ -37,7 +37,7 @@ def find_function(text: str, views: tuple[str, ...], directory: Path) -> PythonF
     if parts is None:
         raise ValueError(f"{text!r} does not have the form file.py:function or module:function")
     file = _file(parts[1], directory)
-    found = _definition(_parsed(file), parts[2], file)
+    found = _definition(_parse_file(file), parts[2], file)
     _check_arguments(found, len(views), file)
     return PythonFunction(file=file, name=parts[2], views=views)
 
@@ -93,7 +93,7 @@ def _file(named: str, directory: Path) -> Path:
     return file
 
 
-def _parsed(file: Path) -> ast.Module:
+def _parse_file(file: Path) -> ast.Module:
     try:
         if file.stat().st_size > _FILE_BYTES_MAX:
             raise ValueError(f"larger than {_FILE_BYTES_MAX:,} bytes")

@@ -53,12 +53,12 @@ class PipelineQueries:
         for source in self._pipeline.sources:
             self._view(source, self._spark.readStream.schema(self._schema(source)).parquet(str(empty)))
         columns = {}
-        for name, view in self._transformed():
+        for name, view in self._create_views():
             columns[name] = view.schema.simpleString()
         for sink in self._pipeline.sinks:
             view = self._spark.table(sink.view)
             rows = _records(view, sink) if sink.topic is not None else view
-            with _named(f"sinks.{sink.name}"):
+            with _prefix_errors(f"sinks.{sink.name}"):
                 writer = rows.writeStream.format("noop").outputMode(sink.mode).trigger(availableNow=True)
                 writer.option("checkpointLocation", str(work / sink.name)).start().awaitTermination()
         return columns
@@ -68,7 +68,7 @@ class PipelineQueries:
         streams = {source.name: self._stream(source) for source in self._pipeline.sources}
         for source in self._pipeline.sources:
             self._view(source, streams[source.name])
-        for _ in self._transformed():
+        for _ in self._create_views():
             pass
         for sink in self._pipeline.sinks:
             yield sink.name, partial(self._start_sink, sink)
@@ -76,11 +76,11 @@ class PipelineQueries:
             if source.schema is not None and self._pipeline.dead_letters is not None:
                 yield f"{source.name}.dead_letters", partial(self._start_letters, source, streams[source.name])
 
-    def _transformed(self) -> "Iterator[tuple[str, DataFrame]]":
+    def _create_views(self) -> "Iterator[tuple[str, DataFrame]]":
         """Create the views in order and yield them."""
         functions = load_functions(self._pipeline.transformations)
         for name, one in self._pipeline.transformations.items():
-            with _named(f"transformations.{name}"):
+            with _prefix_errors(f"transformations.{name}"):
                 view = self._spark.sql(one) if isinstance(one, str) else self._call(name, one, functions[name])
                 view.createOrReplaceTempView(name)
             yield name, view
@@ -122,7 +122,7 @@ class PipelineQueries:
         if source.schema is not None:
             view = view.where("_error IS NULL").drop(*LETTER_COLUMNS)
         if source.watermark is not None:
-            with _named(f"sources.{source.name}.watermark"):
+            with _prefix_errors(f"sources.{source.name}.watermark"):
                 view = view.withWatermark(*source.watermark)
         view.createOrReplaceTempView(source.name)
 
@@ -188,7 +188,7 @@ class PipelineQueries:
 
 
 @contextmanager
-def _named(part: str) -> Iterator[None]:
+def _prefix_errors(part: str) -> Iterator[None]:
     """Prefix Spark's errors with the part of the file that they concern."""
     from pyspark.errors import PySparkException
 

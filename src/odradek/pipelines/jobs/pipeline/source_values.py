@@ -73,7 +73,7 @@ def read_values(
     elif registry is not None:
         raise UserError("schema_registry requires values: registry")
     try:
-        schemas = given_schemas(of_kind, [_placed(one, directory) for one in files], message)
+        schemas = given_schemas(of_kind, [_resolve_path(one, directory) for one in files], message)
         # Validates the URL.
         open_registry(of_kind, registry, has_files=bool(files))
     except UserError as error:
@@ -82,7 +82,7 @@ def read_values(
     return SourceValues(kind=of_kind, schemas=schemas, registry=registry)
 
 
-def _placed(file: str, directory: Path) -> str:
+def _resolve_path(file: str, directory: Path) -> str:
     parts = _WITH_ID.fullmatch(file)
     assert parts is not None
     return f"{parts[1] or ''}{directory / parts[2]}"

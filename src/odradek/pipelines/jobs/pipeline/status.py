@@ -85,7 +85,7 @@ class QueryWatch:
         for report in news:
             self._records += int(_total(report, "numInputRows"))
             letters = (report.get("observedMetrics") or {}).get(DEAD_LETTERS_METRIC)
-            self._dead_letters += 0 if letters is None else _observed(letters)
+            self._dead_letters += 0 if letters is None else _metric_value(letters)
         if reports:
             last = reports[-1]
             self._seen = last["batchId"]
@@ -108,7 +108,7 @@ def _total(report: Mapping[str, Any], figure: str) -> float:
     return sum(source.get(figure) or 0 for source in report.get("sources") or ()) if found is None else found
 
 
-def _observed(row: Mapping[str, Any]) -> int:
+def _metric_value(row: Mapping[str, Any]) -> int:
     """Return the value of a metric. With Connect, a row has a schema and values."""
     return int(row["values"][0] if "schema" in row else row["rows"])
 

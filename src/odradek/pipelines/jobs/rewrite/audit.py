@@ -115,7 +115,7 @@ class RewriteAudit:
         history = RewriteHistory(cluster, state, name)
         self._rows: Final = RewrittenRows(cluster, bootstrap, source, rules, history.target.partitions, skip_lost=True)
         read = TopicRange(cluster, source, skip_lost=True)
-        first, reached = state.first(), history.reached()[0]
+        first, reached = state.first(), history.find_progress()[0]
         assert first is not None
         self._start: Final = read.next(first)
         began = dict(first.partitions())
@@ -131,7 +131,7 @@ class RewriteAudit:
         self._target_end: Final = limit_batch(self._target_start, ends, _NO_LIMIT)
 
     def run(self, spark: "SparkSession") -> RewriteFindings:
-        expected, found = self._expected(spark).cache(), self._found(spark).cache()
+        expected, found = self._expected_records(spark).cache(), self._found_records(spark).cache()
         try:
             records = compare_topics((self._source, expected), (self._target, found))
             count, disorders = _disorder(expected, found)
@@ -140,7 +140,7 @@ class RewriteAudit:
             found.unpersist()
         return RewriteFindings(records=records, disordered=count, disorders=disorders, removed_offsets=self._removed)
 
-    def _expected(self, spark: "SparkSession") -> "DataFrame":
+    def _expected_records(self, spark: "SparkSession") -> "DataFrame":
         """Return the expected records, with the source's partition and offset."""
         if self._end is None:
             return spark.createDataFrame([], _HASHED)
@@ -148,7 +148,7 @@ class RewriteAudit:
         task = _hash_task(odradek.__version__, "source_partition", "source_offset")
         return made.mapInArrow(task, _HASHED)
 
-    def _found(self, spark: "SparkSession") -> "DataFrame":
+    def _found_records(self, spark: "SparkSession") -> "DataFrame":
         if self._target_end is None:
             return spark.createDataFrame([], _HASHED)
         options = source_options(self._brokers, self._target_start, self._target_end)

@@ -12,7 +12,7 @@ from odradek.pipelines.jobs.atomic_files import write_atomically
 from odradek.pipelines.jobs.rewrite.target import TargetTopic
 from odradek.pipelines.jobs.state import JobState, Plan
 from odradek.pipelines.spark.exactly_once.names import task_id_prefix
-from odradek.pipelines.spark.exactly_once.states import NO_BATCH, last_finished
+from odradek.pipelines.spark.exactly_once.states import NO_BATCH, last_finished_batch
 from odradek.pipelines.spark.options import DEFAULT_DECISION_TOPIC
 from odradek.pipelines.spark.sink.decision_log import DecisionLog
 from odradek.pipelines.spark.topic_offsets import Positions
@@ -31,20 +31,20 @@ class RewriteHistory:
         self.sink: Final = sink_name(name, self.id)
         self.target: Final = TargetTopic(known["target"], known["target_id"], int(known["partitions"]))
 
-    def done(self) -> int:
+    def last_batch(self) -> int:
         """Return the last committed batch."""
         log = DecisionLog(self._cluster, DEFAULT_DECISION_TOPIC, self.sink)
         try:
-            return last_finished(log.read())
+            return last_finished_batch(log.read())
         except UnknownTopic:
             return NO_BATCH
 
-    def reached(self) -> tuple[Positions, Plan | None]:
+    def find_progress(self) -> tuple[Positions, Plan | None]:
         """Return the offsets that the target has reached, and the batch that is planned but not finished.
 
         Raises UserError if plans and sink do not match.
         """
-        done, last = self.done(), self._state.last_plan()
+        done, last = self.last_batch(), self._state.last_plan()
         planned = NO_BATCH if last is None else last.batch
         if planned == done:
             return (self._state.first() or Positions()) if last is None else last.end, None
@@ -66,7 +66,7 @@ class RewriteHistory:
         if not self._ends_file.is_file():
             return None
         form = json.loads(self._ends_file.read_text())
-        if form["batch"] != self.done():
+        if form["batch"] != self.last_batch():
             return None
         return {TopicPartition(self.target.name, int(number)): offset for number, offset in form["ends"].items()}
 

@@ -168,7 +168,7 @@ class RewriteJob:
     def _resume(self) -> None:
         history = RewriteHistory(self._cluster, self._state, self._settings.name)
         self._new_target.check_same(history.target)
-        self._reached, self._interrupted = history.reached()
+        self._reached, self._interrupted = history.find_progress()
         if self._interrupted is not None:
             # Raises UserError if its records have been deleted in the meantime.
             self._range.next(self._interrupted.start)

@@ -37,7 +37,7 @@ def table_copies(roots: Iterable[Path], erased: ErasedKeys) -> list[TableCopies]
     """Find tables below the roots that contain erased keys."""
     found = []
     for table in dict.fromkeys(one for root in roots for one in _tables(root)):
-        listed = _listed(table)
+        listed = _list_files(table)
         counts = {file: _count(file, erased) for file in sorted(table.rglob("*.parquet"))}
         records = sum(counts.values())
         if records:
@@ -64,7 +64,7 @@ def _tables(root: Path) -> Iterator[Path]:
         directories.sort()
 
 
-def _listed(table: Path) -> set[str] | None:
+def _list_files(table: Path) -> set[str] | None:
     """Return None if the table has no log: then all files are part of it."""
     if (table / "_delta_log").is_dir():
         return set(open_table(TableFormat.DELTA, table).files())

@@ -90,7 +90,7 @@ def _more_partitions(partition_count: int, keys: Sequence[HotKey], unevenness: f
     begin = f"The largest partition has {unevenness:.1f} times the mean because several hot keys share it"
     for multiple in _MULTIPLES:
         count = partition_count * multiple
-        expected = _expected(keys, count)
+        expected = _estimate_unevenness(keys, count)
         if expected < _UNEVEN:
             return (
                 f"{begin}. With {count} partitions, expect {expected:.1f} times the mean. Keys then move to other "
@@ -99,7 +99,7 @@ def _more_partitions(partition_count: int, keys: Sequence[HotKey], unevenness: f
     return f"{begin}. More partitions would not separate these keys."
 
 
-def _expected(keys: Sequence[HotKey], partition_count: int) -> float:
+def _estimate_unevenness(keys: Sequence[HotKey], partition_count: int) -> float:
     """Estimate the unevenness if these keys are placed by Java clients and the rest is uniform."""
     shares = [0.0] * partition_count
     for one in keys:

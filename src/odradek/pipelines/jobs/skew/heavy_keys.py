@@ -57,8 +57,8 @@ class HeavyKeys:
 def _short(keys: Any) -> Any:
     if pc.max(pc.binary_length(keys)).as_py() <= KEY_BYTES_MAX:
         return keys
-    return pa.array([_hashed(one) if len(one) > KEY_BYTES_MAX else one for one in keys.to_pylist()], pa.binary())
+    return pa.array([_shorten_key(one) if len(one) > KEY_BYTES_MAX else one for one in keys.to_pylist()], pa.binary())
 
 
-def _hashed(key: bytes) -> bytes:
+def _shorten_key(key: bytes) -> bytes:
     return key[:_SHOWN_BYTES] + b"..." + xxhash.xxh3_128_hexdigest(key).encode()

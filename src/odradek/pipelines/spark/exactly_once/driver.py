@@ -29,7 +29,7 @@ from odradek.pipelines.spark.exactly_once.states import (
     Producer,
     State,
     Transactions,
-    last_finished,
+    last_finished_batch,
 )
 
 
@@ -61,7 +61,7 @@ def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
     begun = Begun(
         number=1 if state is None else state.number + 1,
         query=None if state is None else state.query,
-        after=last_finished(state),
+        after=last_finished_batch(state),
         pool=state.pool if isinstance(state, Finished) else (),
     )
     # Before aborting anything: this write fails if another driver has taken over since the state was read.
@@ -78,7 +78,7 @@ def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reu
     """
     sink = generation.sink
     state: State | None = yield from retry_until_known(ReadState(sink))
-    if last_finished(state) >= batch:
+    if last_finished_batch(state) >= batch:
         return
     if state is None or state.number != generation.number:
         raise Superseded(f"Another driver has taken over sink {sink}.")
@@ -144,7 +144,7 @@ def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
         following = yield from retry_until_known(EndTransaction(*winner, True))
     except (EndedDifferently, Fenced) as error:
         # If another driver has taken over, it may have reused the ID. The state shows whether it has.
-        if last_finished((yield from retry_until_known(ReadState(sink)))) >= batch:
+        if last_finished_batch((yield from retry_until_known(ReadState(sink)))) >= batch:
             raise Superseded(f"Another driver has taken over sink {sink}.") from error
         raise BatchLost(batch, winner.transactional_id) from error
     return Prepared(winner.transactional_id, following)

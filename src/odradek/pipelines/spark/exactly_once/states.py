@@ -62,7 +62,7 @@ _STATES: dict[str, type[State]] = {"begun": Begun, "decided": Decided, "finished
 _LISTS = ("pool", "winners")
 
 
-def last_finished(state: State | None) -> int:
+def last_finished_batch(state: State | None) -> int:
     """Return the last batch that is visible."""
     match state:
         case None:
@@ -92,9 +92,9 @@ def from_json(data: bytes) -> State:
         ) from error
     for name in _LISTS:
         if name in values:
-            values[name] = tuple(map(_prepared, values[name]))
+            values[name] = tuple(map(_parse_prepared, values[name]))
     return kind(**values)
 
 
-def _prepared(form: Any) -> Prepared:
+def _parse_prepared(form: Any) -> Prepared:
     return Prepared(form[0], Producer(*form[1]))

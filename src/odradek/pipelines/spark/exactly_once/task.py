@@ -14,7 +14,7 @@ from odradek.pipelines.spark.exactly_once.requests import (
     WriteRows,
     retry_until_known,
 )
-from odradek.pipelines.spark.exactly_once.states import Begun, Decided, Prepared, Producer, State, last_finished
+from odradek.pipelines.spark.exactly_once.states import Begun, Decided, Prepared, Producer, State, last_finished_batch
 
 
 def write_batch(generation: Generation, batch: int, query: str, attempt: int, *, has_rows: bool) -> Steps[Report]:
@@ -29,7 +29,7 @@ def write_batch(generation: Generation, batch: int, query: str, attempt: int, *,
             f"Sink {sink} belongs to another query, {state.query}. Choose another kafka.transactional.id, or use that "
             "query's checkpoint."
         )
-    if last_finished(state) >= batch or (isinstance(state, Decided) and state.batch == batch):
+    if last_finished_batch(state) >= batch or (isinstance(state, Decided) and state.batch == batch):
         return Report(None, query)
     if not isinstance(state, Begun) or state.number != generation.number:
         raise Superseded(f"Another driver has taken over sink {sink}.")
