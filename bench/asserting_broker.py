@@ -24,12 +24,16 @@ LOCAL: Final = "<locals>"
 def _functions_of(module: ModuleType) -> Iterator[tuple[str, ExchangedFunction]]:
     file = str(module.__file__)
     text = Path(file).read_text()
-    both = (codes_in(compile(text, file, "exec", optimize=level)) for level in (0, 1))
-    for asserting, plain in zip(*both, strict=True):
-        name = asserting.co_qualname
+    asserting, plain = (
+        {(one.co_qualname, one.co_firstlineno): one for one in codes_in(compile(text, file, "exec", optimize=level))}
+        for level in (0, 1)
+    )
+    for (name, line), code in asserting.items():
         # A nested function is exchanged with the function that defines it.
-        if asserting != plain and name != "<module>" and LOCAL not in name and not _is_class_body(asserting.co_names):
-            yield f"{module.__name__}.{name}", ExchangedFunction(find_function(module, name), asserting, plain)
+        if name == "<module>" or LOCAL in name or _is_class_body(code.co_names):
+            continue
+        if code != plain[name, line]:
+            yield f"{module.__name__}.{name}", ExchangedFunction(find_function(module, name), code, plain[name, line])
 
 
 def _is_class_body(names: tuple[str, ...]) -> bool:

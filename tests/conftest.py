@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import components
+from tests import components, freed_clients
 from tests.cluster.networks import find_namespaces
 from tests.kafka.apache_kafka import kafka_libs, kafka_streams_libs
 from tests.tiers.folders import folder_of, is_deterministic, lane_of
+
+freed_clients.install()
 
 pytest_plugins = ["tests.tiers.selection", "tests.tiers.summary", "tests.tiers.flaky", "pytester"]
 

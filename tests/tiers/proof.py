@@ -1,10 +1,12 @@
 """`make proof`: every test, the long runs, and a report of them in proof-report.md. It takes two to three hours.
 
-Steps run one after the other, each with its output in proof-logs/. A step that fails does not stop the others. The long
+Steps run one after the other, each with its output in proof-logs/. A step that fails does not stop the others. A step
+that passed at the same commit before does not run again, so an interrupted proof continues where it stopped. The long
 runs are as long as fits into that time; `make sim`, `make chaos` and the others run longer.
 """
 
 import argparse
+import json
 import os
 import platform
 import shlex
@@ -22,6 +24,7 @@ from tests.tiers.summary import Summary, read_summary
 REPORT: Final = Path("proof-report.md")
 LOGS: Final = Path("proof-logs")
 TAIL_LINES: Final = 15
+UNKNOWN: Final = "unknown"
 PYTHON: Final = (sys.executable, "-m")
 
 
@@ -84,6 +87,39 @@ class Result:
         return self.status == 0
 
 
+class Results:
+    """The results of the steps at one commit, kept in files."""
+
+    def __init__(self, logs: Path, commit: str) -> None:
+        self._logs: Final = logs
+        self._commit: Final = commit
+
+    def save(self, result: Result) -> None:
+        kept = {"commit": self._commit, "status": result.status, "seconds": result.seconds}
+        self._file(result.step).write_text(json.dumps(kept))
+
+    def load(self) -> list[Result]:
+        """In the order of the steps. Nothing is known about a working tree with changes."""
+        if self._commit.endswith(("dirty", UNKNOWN)):
+            return []
+        return [result for step in STEPS if (result := self._load(step)) is not None]
+
+    def _load(self, step: Step) -> Result | None:
+        file = self._file(step)
+        kept = json.loads(file.read_text()) if file.exists() else {}
+        if kept.get("commit") != self._commit:
+            return None
+        return Result(step, kept["status"], kept["seconds"], *_output_of(step, self._logs))
+
+    def _file(self, step: Step) -> Path:
+        return self._logs / f"{step.name}.result.json"
+
+
+def _output_of(step: Step, logs: Path) -> tuple[Path, Summary | None]:
+    summary = logs / f"{step.name}.json"
+    return logs / f"{step.name}.log", read_summary(summary) if summary.exists() else None
+
+
 def choose(names: str) -> list[Step]:
     """The steps of a list such as `sim,chaos`; all of them if it is empty. Raises SystemExit for an unknown name."""
     wanted = [name for name in names.replace(",", " ").split() if name]
@@ -109,8 +145,7 @@ def run_step(step: Step, logs: Path) -> Result:
             stderr=subprocess.STDOUT,
             check=False,
         ).returncode
-    found = read_summary(summary) if summary.exists() else None
-    return Result(step, status, time.monotonic() - start, log, found)
+    return Result(step, status, time.monotonic() - start, *_output_of(step, logs))
 
 
 def report(results: Sequence[Result], started_at: datetime) -> str:
@@ -118,7 +153,7 @@ def report(results: Sequence[Result], started_at: datetime) -> str:
     lines = [
         "# Proof report",
         "",
-        f"Commit {_commit()}, started {started_at:%Y-%m-%d %H:%M} UTC, Python {platform.python_version()}, "
+        f"Commit {find_commit()}, started {started_at:%Y-%m-%d %H:%M} UTC, Python {platform.python_version()}, "
         f"{os.cpu_count()} processors.",
         f"{len(results) - len(failed)} of {len(results)} steps passed"
         + (f"; failed: {', '.join(failed)}." if failed else "."),
@@ -174,15 +209,16 @@ def _last_line(text: str) -> str:
     return errors[0] if errors else next(iter(text.splitlines()), "")
 
 
-def _commit() -> str:
+def find_commit() -> str:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    return result.stdout.strip() or "unknown"
+    return result.stdout.strip() or UNKNOWN
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make proof", description=__doc__)
     parser.add_argument("--only", default="", help=f"some steps, as sim,chaos: {', '.join(s.name for s in STEPS)}")
+    parser.add_argument("--again", action="store_true", help="also run steps that passed at this commit before")
     parser.add_argument("--list", action="store_true", help="list the steps")
     options = parser.parse_args()
     steps = choose(options.only)
@@ -191,17 +227,31 @@ def main() -> int:
             print(f"{step.name:18} {step.shows}")
         return 0
     started_at = datetime.now(UTC)
-    results: list[Result] = []
+    kept = Results(LOGS, find_commit())
+    earlier = {result.step.name: result for result in kept.load()}
+    if options.again:
+        earlier = {name: result for name, result in earlier.items() if name not in {step.name for step in steps}}
+    results = dict(earlier)
     for step in steps:
+        if step.name in earlier and earlier[step.name].passed:
+            print(f"{step.name}: passed before, at this commit")
+            continue
         print(f"{step.name}: {step.shows}; output in {LOGS / step.name}.log", flush=True)
-        results.append(run_step(step, LOGS))
+        results[step.name] = result = run_step(step, LOGS)
+        kept.save(result)
         print(
-            f"{step.name}: {'passed' if results[-1].passed else 'FAILED'} after {results[-1].seconds / 60:.1f} minutes"
+            f"{step.name}: {'passed' if result.passed else 'FAILED'} after {result.seconds / 60:.1f} minutes",
+            flush=True,
         )
         # After each step: a run that is interrupted leaves the report of what it did.
-        REPORT.write_text(report(results, started_at))
+        REPORT.write_text(report(_in_order(results), started_at))
+    REPORT.write_text(report(_in_order(results), started_at))
     print(f"report: {REPORT}")
-    return 0 if all(result.passed for result in results) else 1
+    return 0 if all(result.passed for result in results.values()) else 1
+
+
+def _in_order(results: dict[str, Result]) -> list[Result]:
+    return [results[step.name] for step in STEPS if step.name in results]
 
 
 if __name__ == "__main__":

@@ -50,6 +50,34 @@ def test_the_exit_status_is_zero_if_all_steps_pass(tmp_path: Path, monkeypatch: 
     assert "Not run: other." in (tmp_path / "proof-report.md").read_text()
 
 
+def run_proof(monkeypatch: pytest.MonkeyPatch, commit: str, *arguments: str) -> int:
+    monkeypatch.setattr(proof, "find_commit", lambda: commit)
+    monkeypatch.setattr(sys, "argv", ["make proof", *arguments])
+    return proof.main()
+
+
+def test_a_step_that_passed_at_this_commit_does_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = "file = open('{0}', 'a'); file.write('x'); file.close()"
+    steps = (
+        python_step("good", count.format("good")),
+        python_step("bad", count.format("bad") + "; raise SystemExit(1)"),
+    )
+    monkeypatch.setattr(proof, "STEPS", steps)
+    monkeypatch.chdir(tmp_path)
+    for commit, arguments, status, good, bad in (
+        ("a", ("--only", "good"), 0, "x", ""),
+        ("a", (), 1, "x", "x"),
+        ("a", ("--only", "bad"), 1, "x", "xx"),
+        ("a", ("--only", "good", "--again"), 1, "xx", "xx"),
+        ("b", ("--only", "good"), 0, "xxx", "xx"),
+        ("b-dirty", ("--only", "good"), 0, "xxxx", "xx"),
+        ("b-dirty", ("--only", "good"), 0, "xxxxx", "xx"),
+    ):
+        assert run_proof(monkeypatch, commit, *arguments) == status
+        assert [Path(name).read_text() if Path(name).exists() else "" for name in ("good", "bad")] == [good, bad]
+    assert "1 of 1 steps passed" in (tmp_path / "proof-report.md").read_text()
+
+
 def test_the_report_lists_counts_failures_and_flaky_tests(tmp_path: Path) -> None:
     summary = Summary(
         seconds=90.0,
