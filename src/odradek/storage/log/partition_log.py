@@ -6,9 +6,11 @@ class reads records only in transaction markers. After an OSError the log is unc
 error.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from threading import Lock
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -79,7 +81,10 @@ class PartitionLog:
         # The log never had a record, so its files need not be synced.
         self._is_pristine = loaded.had_no_files or is_empty_as_left
         self.truncation_count = 0
-        """Incremented when a truncation begins and when it ends: a read that spans a change must be repeated."""
+        """Incremented when a truncation begins and when it ends: it is odd meanwhile. A read that overlaps a truncation
+        must be repeated."""
+        # Held during a truncation.
+        self._truncation: Final = Lock()
         # Whether the directory, its name and its topic ID are synced.
         self._is_directory_synced = loaded.untouched and not is_empty_as_left
         self.producers: ProducerState = loaded.producers
@@ -333,16 +338,23 @@ class PartitionLog:
                 if self._is_renamed:
                     # The directory was renamed: the partition is deleted, or was moved to another log dir.
                     raise KafkaError(ErrorCode.not_leader_or_follower) from None
-                if self.segments is segments and self.truncation_count == truncation_count:
+                if self.segments is segments and self._was_stable_since(truncation_count):
                     raise
                 # Retention or compaction replaced the segment; the next attempt reads the new list.
             except CorruptBatch:
-                if self.truncation_count == truncation_count:
+                if self._was_stable_since(truncation_count):
                     raise
             else:
                 # Otherwise the bytes may have been truncated and overwritten meanwhile.
-                if self.truncation_count == truncation_count:
+                if self._was_stable_since(truncation_count):
                     return found
+            with self._truncation:
+                # The next attempt starts after the truncation.
+                pass
+
+    def _was_stable_since(self, truncation_count: int) -> bool:
+        """Whether no truncation was running then, and none has started since."""
+        return truncation_count % 2 == 0 and self.truncation_count == truncation_count
 
     def read_cached(
         self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
@@ -356,7 +368,7 @@ class PartitionLog:
         except (FileNotFoundError, CorruptBatch):
             # `read` handles these errors.
             return None
-        return found if self.truncation_count == truncation_count else None
+        return found if self._was_stable_since(truncation_count) else None
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
         log_end_offset = self.log_end_offset
@@ -424,7 +436,7 @@ class PartitionLog:
             try:
                 self._durability.flush(segments, self.directory, target)
             except FileNotFoundError:
-                if self.segments is segments and self.truncation_count == truncation_count:
+                if self.segments is segments and self._was_stable_since(truncation_count):
                     raise
                 # Retention or a truncation removed a segment: sync the remaining ones.
             else:
@@ -445,44 +457,52 @@ class PartitionLog:
             self.truncate_fully_to(offset, now_ms)
             return True
         kept = [segment for segment in segments if segment.base_offset <= offset]
-        self.truncation_count += 1
-        # Before files are renamed: a reader that misses a file then finds the new segment list.
-        self.segments = kept
-        self._active = kept[-1]
-        self._changed = True
-        if len(kept) < len(segments):
-            self._mark_segments_deleted(segments[len(kept) :], now_ms)
-            self._disk.sync_dir(self.directory)
-        self._active.truncate_to(offset, now_ms)
-        self._active.sync()
-        self._active.log.note_end(offset)
-        self.log_end_offset = offset
-        self._durability.on_truncation(offset, self._active)
-        self.log_start_offset = min(self.log_start_offset, offset)
-        self._assert_start_within_log()
-        self.epochs.truncate_from_end(offset)
-        # Readers use the old state meanwhile: it may contain too many open transactions, never too few.
-        producers = self.producers.copy()
-        rebuild_producers(producers, kept, self.log_start_offset, offset, now_ms)
-        self.producers = producers
-        self.truncation_count += 1
+        with self._change_in_place():
+            # Before files are renamed: a reader that misses a file then finds the new segment list.
+            self.segments = kept
+            self._active = kept[-1]
+            self._changed = True
+            if len(kept) < len(segments):
+                self._mark_segments_deleted(segments[len(kept) :], now_ms)
+                self._disk.sync_dir(self.directory)
+            self._active.truncate_to(offset, now_ms)
+            self._active.sync()
+            self._active.log.note_end(offset)
+            self.log_end_offset = offset
+            self._durability.on_truncation(offset, self._active)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self._assert_start_within_log()
+            self.epochs.truncate_from_end(offset)
+            # Readers use the old state meanwhile: it may contain too many open transactions, never too few.
+            producers = self.producers.copy()
+            rebuild_producers(producers, kept, self.log_start_offset, offset, now_ms)
+            self.producers = producers
         return True
 
     def truncate_fully_to(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """Deletes all segments and restarts the log at `offset`."""
-        self.truncation_count += 1
-        self._mark_segments_deleted(self.segments, now_ms)
-        segment = Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)
-        self.segments = [segment]
-        self._active = segment
-        self._is_pristine = False
-        self.log_end_offset = offset
-        self._durability.on_truncation(offset, self._active)
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self.epochs.clear()
-        self.producers.restart_at(offset)
-        self.producers.take_snapshot(sync=False)
-        self.truncation_count += 1
+        with self._change_in_place():
+            self._mark_segments_deleted(self.segments, now_ms)
+            segment = Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)
+            self.segments = [segment]
+            self._active = segment
+            self._is_pristine = False
+            self.log_end_offset = offset
+            self._durability.on_truncation(offset, self._active)
+            self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            self.epochs.clear()
+            self.producers.restart_at(offset)
+            self.producers.take_snapshot(sync=False)
+
+    @contextmanager
+    def _change_in_place(self) -> Iterator[None]:
+        """Readers that overlap with this repeat their read."""
+        with self._truncation:
+            self.truncation_count += 1
+            try:
+                yield
+            finally:
+                self.truncation_count += 1
 
     def advance_log_start(self, offset: int) -> bool:
         """Hides the records below; `delete_old_segments` deletes whole segments later. False if nothing changes."""

@@ -4,23 +4,29 @@ Where a call marks the moment of the race, the other thread's work runs within i
 """
 
 import random
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.host.disk import HostDisk, HostFile
 from odradek.records.batch import check_crc, parse_batches
-from odradek.storage.log.batch_file import _cache_position
+from odradek.storage.log.batch_file import BatchFile, _cache_position
 from odradek.storage.log.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offsets
 from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.durability import Durability
 from odradek.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.storage.log.log_dir import LogDir
+from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.producer_snapshots import ProducerSnapshots
 from odradek.storage.log.producer_state import ProducerState
+from odradek.storage.log.reading import LogRead
+from odradek.storage.log.segment import Segment
 from odradek.storage.log.verification import Verifications
 from tests.unit.storage.log.log_support import NAME, NOW_MS, LogBox, batch, config, read_all
 from tests.unit.storage.log.test_threads import beside
@@ -103,6 +109,70 @@ def test_read_during_a_truncation_returns_whole_batches(tmp_path: Path, monkeypa
     found = log.read(0, 1 << 20, end_offset_exclusive=5)
     assert meanwhile.work is None
     assert [header.base_offset for header in parse_batches(found.data)] == list(range(5))
+
+
+class ReadDuringTruncation:
+    """A reader that starts while a truncation runs, and finds its file changed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, log: PartitionLog, owner: type, method: str) -> None:
+        """`method` changes the file, or its name."""
+        self._log = log
+        self._reads_file, self._file_has_changed, self._attempt_ended = (threading.Event() for _ in range(3))
+        self._pool = ThreadPoolExecutor(1)
+        self._result: Future[LogRead] | None = None
+        change, read = getattr(owner, method), HostFile.read
+
+        def change_beside_reader(own: Any, *given: Any) -> None:
+            if self._result is None:
+                self._result = self._pool.submit(self._read)
+                assert self._reads_file.wait(60)
+            change(own, *given)
+            self._file_has_changed.set()
+            # The reader ends its first attempt before the truncation ends, unless it waits for that.
+            self._attempt_ended.wait(0.2)
+
+        def read_changed_file(own: HostFile, position: int, size: int) -> bytes:
+            if threading.current_thread() is not threading.main_thread() and own.path.endswith(".log"):
+                self._reads_file.set()
+                assert self._file_has_changed.wait(60)
+            return read(own, position, size)
+
+        monkeypatch.setattr(owner, method, change_beside_reader)
+        monkeypatch.setattr(HostFile, "read", read_changed_file)
+
+    def _read(self) -> LogRead:
+        try:
+            return self._log.read(0, 2000, end_offset_exclusive=10)
+        finally:
+            self._attempt_ended.set()
+
+    def result(self) -> LogRead:
+        assert self._result is not None
+        with self._pool:
+            return self._result.result(60)
+
+
+def ten_batches(tmp_path: Path) -> PartitionLog:
+    box = LogBox(tmp_path)
+    for _ in range(10):
+        box.append(batch(1, size=300))
+    return box.log
+
+
+def test_read_that_starts_during_a_truncation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ten_batches(tmp_path)
+    reader = ReadDuringTruncation(monkeypatch, log, BatchFile, "truncate")
+    log.truncate_to(2, NOW_MS)
+    assert [header.base_offset for header in parse_batches(reader.result().data)] == [0, 1]
+
+
+def test_read_that_starts_while_the_log_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ten_batches(tmp_path)
+    reader = ReadDuringTruncation(monkeypatch, log, Segment, "rename_mark")
+    log.truncate_fully_to(50, NOW_MS)
+    with pytest.raises(KafkaError) as raised:
+        reader.result()
+    assert raised.value.code is ErrorCode.offset_out_of_range
 
 
 def test_last_stable_offset_during_a_truncation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
