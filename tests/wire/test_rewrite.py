@@ -124,7 +124,7 @@ def test_rewrite_to_more_partitions_survives_crashes_until_the_switch(
     assert [one.value for one in retention[rewriting.settings.target]] == ["-1"], "made like its source"
 
     known = RewriteHistory(cluster, rewriting.state, "copy")
-    assert known.done() == 3 and sum((known.ends() or {}).values()) > 330
+    assert known.last_batch() == 3 and sum((known.ends() or {}).values()) > 330
     Admin(cluster).create_partitions(rewriting.settings.target, 6)
     with pytest.raises(UserError, match="has 6 partitions, but the job started with 5"):
         rewriting.run()
