@@ -74,7 +74,7 @@ class LogCopy:
             copy.truncate_fully_to(source.log_start_offset, now_ms)
         found = self._read(copy.log_end_offset, min(CHUNK_BYTES, copy.config.segment_bytes))
         if found is None:
-            # The log start advanced between check and read: the next step starts there.
+            # The log start advanced between check and read, or the log is being truncated: the next step starts there.
             return Progress(0, caught_up=False)
         if found.data:
             self._append(found.data, now_ms)
@@ -108,7 +108,7 @@ class LogCopy:
         except OSError as error:
             raise SourceUnreadable(error) from error
         except KafkaError as error:
-            if error.code is not ErrorCode.offset_out_of_range:
+            if error.code not in (ErrorCode.offset_out_of_range, ErrorCode.offset_not_available):
                 raise
             return None
 

@@ -9,8 +9,7 @@ error.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from threading import Lock
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -83,8 +82,6 @@ class PartitionLog:
         self.truncation_count = 0
         """Incremented when a truncation begins and when it ends: it is odd meanwhile. A read that overlaps a truncation
         must be repeated."""
-        # Held during a truncation.
-        self._truncation: Final = Lock()
         # Whether the directory, its name and its topic ID are synced.
         self._is_directory_synced = loaded.untouched and not is_empty_as_left
         self.producers: ProducerState = loaded.producers
@@ -348,9 +345,9 @@ class PartitionLog:
                 # Otherwise the bytes may have been truncated and overwritten meanwhile.
                 if self._was_stable_since(truncation_count):
                     return found
-            with self._truncation:
-                # The next attempt starts after the truncation.
-                pass
+            if self.truncation_count % 2:
+                # Waiting could take as long as a sync: the client retries.
+                raise KafkaError(ErrorCode.offset_not_available, f"{self.topic_partition} is being truncated")
 
     def _was_stable_since(self, truncation_count: int) -> bool:
         """Whether no truncation was running then, and none has started since."""
@@ -496,13 +493,12 @@ class PartitionLog:
 
     @contextmanager
     def _change_in_place(self) -> Iterator[None]:
-        """Readers that overlap with this repeat their read."""
-        with self._truncation:
+        """Reads that overlap with this are repeated, or fail."""
+        self.truncation_count += 1
+        try:
+            yield
+        finally:
             self.truncation_count += 1
-            try:
-                yield
-            finally:
-                self.truncation_count += 1
 
     def advance_log_start(self, offset: int) -> bool:
         """Hides the records below; `delete_old_segments` deletes whole segments later. False if nothing changes."""
