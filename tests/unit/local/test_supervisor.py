@@ -107,6 +107,11 @@ def test_an_exit_before_all_are_ready_stops_the_others(tmp_path: Path) -> None:
     assert not any(files.pid.exists() for files in nodes)
 
 
+def killed_nodes(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The reports of killed nodes. On a slow computer, others say that a node is still starting."""
+    return [line for line in capsys.readouterr().err.splitlines() if " was killed by " in line]
+
+
 def test_a_later_exit_leaves_the_other_nodes_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [node(tmp_path, READY_THEN_WAIT, number) for number in (1, 2, 3)]
     first_pid: list[int] = []
@@ -121,7 +126,7 @@ def test_a_later_exit_leaves_the_other_nodes_running(tmp_path: Path, capsys: pyt
         stop_me()
 
     run(nodes, on_ready)
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = killed_nodes(capsys)
     assert line.startswith("Node 2 was killed by SIGKILL")
     assert line.endswith(f"Restart the node with `odradek start {nodes[1].properties}`.")
     assert not is_alive(first_pid[0])
@@ -137,7 +142,7 @@ def test_the_exit_of_the_last_node_ends_the_supervisor(tmp_path: Path, capsys: p
 
     with pytest.raises(NodeExited, match="Node 2 was killed by SIGKILL"):
         run(nodes, on_ready)
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = killed_nodes(capsys)
     assert line.startswith("Node 1 was killed by SIGKILL")
 
 
