@@ -4,6 +4,7 @@ the number of pages.
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -81,18 +82,19 @@ class Watch:
         self._probe.follow({})
 
     async def _run(self) -> None:
-        while time.monotonic() - self._touched_at_s < UNWATCHED_S:
+        is_watched = True
+        while is_watched:
             self._hurry.clear()
             began_s = time.monotonic()
             await self._refresh()
             self._renewed.set()
             is_missing_one = self.snapshot is not None and self.snapshot.unresponsive
             pause_s = max(MISSING_INTERVAL_S if is_missing_one else INTERVAL_S, _SHARE * (time.monotonic() - began_s))
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._hurry.wait()
-            except TimeoutError:
-                continue
+            # Whoever asked to hurry waits for a snapshot, however long ago that was on a busy machine.
+            is_watched = self._hurry.is_set() or time.monotonic() - self._touched_at_s < UNWATCHED_S
         self._probe.follow({})
 
     def _on_probe_change(self) -> None:

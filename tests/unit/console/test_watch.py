@@ -83,11 +83,28 @@ def test_unwatched_cluster_is_not_queried_and_stale_snapshot_is_not_shown(
     async def watch() -> None:
         watched = Watch(cast(Gateway, gateway))
         await watched.wait_for_next_snapshot()
-        await asyncio.sleep(0.1)
-        calls = gateway.calls
-        await asyncio.sleep(0.1)
-        assert gateway.calls == calls
+        assert watched._task is not None
+        await watched._task
+        assert gateway.calls == 1
         assert watched.touch() is None
+        await watched.close()
+
+    asyncio.run(watch())
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_waiting_page_gets_a_snapshot_even_if_the_loop_is_late(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    """The loop resumes after the page that waits counts as closed."""
+
+    async def watch() -> None:
+        watched = Watch(cast(Gateway, gateway))
+        if not is_first:
+            await watched.wait_for_next_snapshot()
+        monkeypatch.setattr(watch_module, "UNWATCHED_S", 0.0)
+        async with asyncio.timeout(30):
+            assert await watched.wait_for_next_snapshot() is not None
         await watched.close()
 
     asyncio.run(watch())
