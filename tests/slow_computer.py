@@ -9,9 +9,11 @@ and then for two; loops of nodes in threads of a test stall in the same way. Tes
 import asyncio
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator
@@ -29,6 +31,10 @@ LONG_ONES: Final = 0.05
 STOPPED_MAX: Final = 3
 LOOK_S: Final = 0.02
 FAMILY_S: Final = 0.4
+FROZEN: Final = "ODRADEK_FROZEN"
+"""The environment variable with a directory. It has a file for each process that a test has stopped with SIGSTOP: only
+the test may wake it.
+"""
 
 _CHANCE: Final = random.Random()
 
@@ -58,9 +64,27 @@ async def _beside_stalls(work: Coroutine[Any, Any, Any]) -> Any:
     return await work
 
 
+_send_signal: Final = subprocess.Popen.send_signal
+
+
+def send_signal_and_mark(process: subprocess.Popen[Any], number: int) -> None:
+    if number == signal.SIGSTOP:
+        _mark(process.pid).touch()
+    elif number in (signal.SIGCONT, signal.SIGKILL):
+        _mark(process.pid).unlink(missing_ok=True)
+    _send_signal(process, number)
+
+
+def _mark(process: int) -> Path:
+    return Path(os.environ[FROZEN]) / str(process)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     asyncio.Runner.run = run_with_stalls  # type: ignore[method-assign]
+    subprocess.Popen.send_signal = send_signal_and_mark  # type: ignore[method-assign]
     if not hasattr(config, "workerinput"):
+        os.environ[FROZEN] = directory = tempfile.mkdtemp(prefix="odradek-frozen-")
+        config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
         command = [sys.executable, "-m", "tests.slow_computer", str(os.getpid())]
         config.add_cleanup(subprocess.Popen(command).terminate)
 
@@ -81,7 +105,6 @@ def _descendants(ancestor: int) -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             state, parent = stat.read_text().rsplit(") ", 1)[1].split()[:2]
-            # A process that the test itself has stopped must not be woken.
             if state not in "TtZ":
                 children[int(parent)].append(int(stat.parent.name))
     found = [ancestor]
@@ -95,6 +118,14 @@ def _signal(process: int, number: signal.Signals) -> None:
         os.kill(process, number)
 
 
+def _wake(process: int) -> None:
+    """Wakes it unless a test has stopped it too, even if that happens right now."""
+    if not _mark(process).exists():
+        _signal(process, signal.SIGCONT)
+        if _mark(process).exists():
+            _signal(process, signal.SIGSTOP)
+
+
 def stop_now_and_then(ancestor: int) -> None:
     wake_at: dict[int, float] = {}
     family: list[int] = []
@@ -106,16 +137,16 @@ def stop_now_and_then(ancestor: int) -> None:
                 family, looked_at = list(_descendants(ancestor)), now
             for process in [one for one, at in wake_at.items() if at <= now]:
                 del wake_at[process]
-                _signal(process, signal.SIGCONT)
+                _wake(process)
             if family and len(wake_at) < STOPPED_MAX and _CHANCE.random() < PAUSES_PER_S * LOOK_S:
                 process = _CHANCE.choice(family)
-                if process not in wake_at:
+                if process not in wake_at and not _mark(process).exists():
                     wake_at[process] = now + _seconds()
                     _signal(process, signal.SIGSTOP)
             time.sleep(LOOK_S)
     finally:
         for process in wake_at:
-            _signal(process, signal.SIGCONT)
+            _wake(process)
 
 
 if __name__ == "__main__":

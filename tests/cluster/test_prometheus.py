@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests import components
@@ -172,8 +172,10 @@ def test_alerts_fire_when_a_broker_is_killed_and_resolve_when_it_restarts(
 @pytest.mark.usefixtures("load")
 def test_every_dashboard_panel_has_data(cluster: tuple[RealCluster, dict[int, int]], prometheus: Prometheus) -> None:
     # Cause an error, because errors have a panel too.
-    refused = AdminClient({"bootstrap.servers": cluster[0].bootstrap}).create_topics([NewTopic(TOPIC, 3)])[TOPIC]
-    assert refused.exception(60) is not None
+    admin = AdminClient({"bootstrap.servers": cluster[0].bootstrap})
+    refused = admin.create_topics([NewTopic(TOPIC, 3)])[TOPIC].exception(60)
+    assert isinstance(refused, KafkaException)
+    assert refused.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     variables = {f"${one['name']}": ".*" for one in dashboard.get("templating", {}).get("list", [])}
 
