@@ -112,6 +112,14 @@ class TamperedFile:
         self._disk.touch("read_cached", self._path)
         return self._file.read_cached(position, size)
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        self._disk.touch("read_into", self._path)
+        return self._file.read_into(position, buffer)
+
+    def read_cached_into(self, position: int, buffer: memoryview) -> int:
+        self._disk.touch("read_cached_into", self._path)
+        return self._file.read_cached_into(position, buffer)
+
     def size(self) -> int:
         return self._file.size()
 

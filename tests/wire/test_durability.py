@@ -339,7 +339,7 @@ def drop_from_cache(path: Path) -> None:
 
 
 def test_cold_reads_run_in_a_thread(node: HostedNode, disk: TamperedDisk) -> None:
-    readers: dict[str, set[str]] = {"read": set(), "read_cached": set()}
+    readers: dict[str, set[str]] = {"read_into": set(), "read_cached_into": set()}
 
     def note(operation: str, path: str) -> None:
         if operation in readers and path.endswith(LOG_FILE):
@@ -352,19 +352,19 @@ def test_cold_reads_run_in_a_thread(node: HostedNode, disk: TamperedDisk) -> Non
             produce(connection, TOPIC, value)
         disk.interfere = note
         assert fetch(connection, TOPIC).values == values
-        assert (readers["read"], readers["read_cached"]) == (set(), {THREAD_NAME})
+        assert (readers["read_into"], readers["read_cached_into"]) == (set(), {THREAD_NAME})
         drop_from_cache(node.log_dirs[0] / LOG_FILE)
         for name in readers.values():
             name.clear()
         # A thread makes the first read, which warms the page cache again.
         assert fetch(connection, TOPIC).values == values
-        assert readers["read"]
-        assert THREAD_NAME not in readers["read"]
+        assert readers["read_into"]
+        assert THREAD_NAME not in readers["read_into"]
 
 
 def test_slow_cold_read_does_not_stall_the_event_loop(node: HostedNode, disk: TamperedDisk) -> None:
     def slow(operation: str, path: str) -> None:
-        if operation == "read" and path.endswith(LOG_FILE):
+        if operation in ("read", "read_into") and path.endswith(LOG_FILE):
             time.sleep(0.5)
 
     values = filled_values(10, 100_000)

@@ -44,6 +44,12 @@ class DiskFile(Protocol):
     def read_cached(self, position: int, size: int) -> bytes | None:
         """As `read`, but None if that would block."""
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Fills the buffer and returns the number of bytes, fewer only at the end of the file. May block."""
+
+    def read_cached_into(self, position: int, buffer: memoryview) -> int:
+        """As `read_into`, but only up to the first byte that would block: 0 if that is the first one."""
+
     def size(self) -> int: ...
 
     def truncate(self, size: int) -> None: ...

@@ -155,6 +155,29 @@ class HostFile:
             if pooled:
                 pool.append(scratch)
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        descriptor = self._open_descriptor()
+        filled = os.preadv(descriptor.number, (buffer,), position)
+        while 0 < filled < len(buffer):
+            count = os.preadv(descriptor.number, (buffer[filled:],), position + filled)
+            if not count:
+                break
+            filled += count
+        return filled
+
+    def read_cached_into(self, position: int, buffer: memoryview) -> int:
+        no_wait = self._no_wait
+        if self._device not in no_wait.unsupported_devices:
+            try:
+                return os.preadv(self._open_descriptor().number, (buffer,), position, _NO_WAIT)
+            except BlockingIOError:
+                return 0
+            except OSError as error:
+                if error.errno not in _NO_WAIT_UNKNOWN:
+                    raise
+                no_wait.unsupported_devices.add(self._device)
+        return self.read_into(position, buffer) if no_wait.device_is_memory(self._device) else 0
+
     def _read_memory_only(self, position: int, size: int) -> bytes | None:
         return self.read(position, size) if self._no_wait.device_is_memory(self._device) else None
 

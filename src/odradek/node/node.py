@@ -55,7 +55,7 @@ class Node:
         self._random: Final = random
         self._executor: Final = executor
         self._periodic: Final = Periodic()
-        self._listeners: Final = NodeListeners(config, clock, self._periodic)
+        self._listeners: Final = NodeListeners(config, clock, executor, self._periodic)
         self._directories: NodeDirectories | None = None
         self._quorum: Quorum | None = None
         self._controller_node: ControllerNode | None = None

@@ -3,7 +3,8 @@
 Kafka's rule holds: a connection handles its next request only after the response to the previous one. Produce and
 OffsetCommit are the exception: the broker appends further requests of the same API while earlier ones wait for
 replicas, so that followers fetch larger batches. Other requests wait in a bounded queue; when it is full, the
-connection stops reading the socket.
+connection stops reading the socket. A response whose records are in files is sent in chunks, and then the next request
+is handled.
 A connection handles a few requests at a time, then lets other connections take their turn.
 """
 
@@ -20,10 +21,12 @@ from odradek.base.deferred import DeferredResponse
 from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
+from odradek.server.response_sender import ResponseSender, Streaming
 from odradek.wire.error_codes import error_codes
 from odradek.wire.framing import FrameReader
 from odradek.wire.headers import RequestHeader, read_request_header, skip_tagged_fields
 from odradek.wire.schemas import Schema, SerialError
+from odradek.wire.streamed_response import StreamedResponse
 
 logger = logging.getLogger(__name__)
 
@@ -118,9 +121,13 @@ class ClientConnection(asyncio.Protocol):
         limits: ConnectionLimits,
         listener_name: str,
         request_bytes_max: int,
+        streaming: Streaming,
         *,
         on_connect: Callable[[str], None] | None = None,
     ) -> None:
+        self._streaming: Final = streaming
+        # None until the first streamed response.
+        self._sender: ResponseSender | None = None
         self._on_connect: Final = on_connect
         self._dispatcher: Final = dispatcher
         self._limits: Final = limits
@@ -216,6 +223,9 @@ class ClientConnection(asyncio.Protocol):
         self._pending.clear()
         if self._end_timer is not None:
             self._end_timer.cancel()
+        if self._sender is not None:
+            self._sender.stop()
+            self._sender = None
         self._limits.release(self)
         self._is_closed = True
         logger.debug("Connection from %s closed by %s", self.peer, "this node" if self.was_closed_here else "client")
@@ -263,7 +273,10 @@ class ClientConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_blocked = False
         self.last_active = self._monotonic()
-        self._handle_waiting()
+        if self._sender is not None and self._sender.is_sending:
+            self._sender.on_drained()
+        else:
+            self._handle_waiting()
 
     def close(self) -> None:
         if self._transport is not None:
@@ -515,10 +528,41 @@ class ClientConnection(asyncio.Protocol):
         elif self._pending:
             completed = DeferredResponse.from_result(response)
             self._pending.append(_PendingResponse(context, self._correlation_id, completed))
+        elif response.__class__ is StreamedResponse:
+            self._stream(response, context)
         else:
             parts = _body(response, context)
             size = sum(map(len, parts))
             self._send([_head(context, self._correlation_id, size), *parts], size)
+
+    def _stream(self, response: StreamedResponse, context: RequestContext) -> None:
+        """Sends a response in chunks. The next request is handled when the last one has left."""
+        transport = self._transport
+        if transport is None:
+            return
+        if self._buffered:
+            transport.write(b"".join(self._buffered))
+            self._buffered.clear()
+        if self._sender is None:
+            self._sender = ResponseSender(
+                transport,
+                self._streaming,
+                self._monotonic,
+                on_sent=self._on_streamed,
+                on_failure=self._on_stream_failure,
+            )
+        self._handling = True
+        self._sender.send([_head(context, self._correlation_id, response.size), *response.parts])
+
+    def _on_streamed(self) -> None:
+        self._handling = False
+        self.last_active = self._monotonic()
+        self._schedule_next_turn()
+
+    def _on_stream_failure(self, reason: str) -> None:
+        """The client waits for bytes that cannot follow."""
+        logger.info("Closing connection from %s: cannot send the rest of a response: %s", self.peer, reason)
+        self.abort()
 
     def _send(self, parts: list[bytes], size: int) -> None:
         """Writes a response of that size after the buffered ones, or buffers it too."""

@@ -7,21 +7,23 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from odradek.base.ports import Clock
+from odradek.base.ports import Clock, Executor
 from odradek.config.listeners import Listener as Address
 from odradek.config.node_config import NodeConfig
 from odradek.server.connection import Dispatcher
 from odradek.server.limits import NodeConnectionLimits, limits_by_address, limits_by_name
 from odradek.server.periodic import Periodic
 from odradek.server.reachability import Reachability
+from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener
 
 CLOSE_IDLE_INTERVAL_MS: Final = 10_000
 
 
 class NodeListeners:
-    def __init__(self, config: NodeConfig, clock: Clock, periodic: Periodic) -> None:
+    def __init__(self, config: NodeConfig, clock: Clock, executor: Executor, periodic: Periodic) -> None:
         self._config: Final = config
+        self._streaming: Final = Streaming(executor)
         self._periodic: Final = periodic
         privileged = config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
         self._client_limits: Final = _limits(config, clock, privileged)
@@ -44,6 +46,7 @@ class NodeListeners:
             address.host,
             address.port,
             limits,
+            self._streaming,
             request_bytes_max=config.socket_request_max_bytes,
             backlog=config.socket_listen_backlog_size,
             send_buffer_bytes=config.socket_send_buffer_bytes,

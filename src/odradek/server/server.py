@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from odradek.server.connection import ClientConnection, ConnectionLimits, Dispatcher
+from odradek.server.response_sender import Streaming
 
 
 class ListenError(Exception):
@@ -20,6 +21,7 @@ class Listener:
         host: str,
         port: int,
         limits: ConnectionLimits,
+        streaming: Streaming,
         *,
         request_bytes_max: int,
         backlog: int,
@@ -31,6 +33,7 @@ class Listener:
         self.port = port
         self._dispatcher: Dispatcher | None = None
         self._limits: Final = limits
+        self._streaming: Final = streaming
         self._request_bytes_max: Final = request_bytes_max
         self._backlog: Final = backlog
         self._buffer_options: Final = (
@@ -77,7 +80,12 @@ class Listener:
     def _new_connection(self) -> ClientConnection:
         assert self._dispatcher is not None
         return ClientConnection(
-            self._dispatcher, self._limits, self.name, self._request_bytes_max, on_connect=self._on_client
+            self._dispatcher,
+            self._limits,
+            self.name,
+            self._request_bytes_max,
+            self._streaming,
+            on_connect=self._on_client,
         )
 
     def _explain(self, error: OSError) -> str:

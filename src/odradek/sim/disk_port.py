@@ -268,6 +268,16 @@ class VirtualFile:
         node = self._enter("read", "read")
         return None if self._port.is_cold() else node.cached.read(position, size)
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        data = self.read(position, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def read_cached_into(self, position: int, buffer: memoryview) -> int:
+        data = self.read_cached(position, len(buffer)) or b""
+        buffer[: len(data)] = data
+        return len(data)
+
     def size(self) -> int:
         return self._enter("size of", "read").cached.size
 

@@ -177,10 +177,10 @@ def _serve_without_leading(sound: Any) -> Any:
 
 
 def _read_to_the_end(sound: Any) -> Any:
-    def read_cached(log: PartitionLog, offset: int, max_bytes: int, **limits: Any) -> Any:
+    def find_cached_batches(log: PartitionLog, offset: int, max_bytes: int, **limits: Any) -> Any:
         return sound(log, offset, max_bytes, **(limits | {"end_offset_exclusive": log.log_end_offset}))
 
-    return read_cached
+    return find_cached_batches
 
 
 # ---- followers
@@ -383,7 +383,7 @@ REPLICATION_BUGS: Final = (
         "read-above-high-watermark",
         "consumers read above the high watermark",
         PartitionLog,
-        "read_cached",
+        "find_cached_batches",
         _read_to_the_end,
     ),
     _bug(

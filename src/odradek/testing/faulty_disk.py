@@ -156,6 +156,14 @@ class FaultyFile:
         self._disk.check()
         return self._file.read_cached(position, size)
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        self._disk.wait_for_device()
+        return self._file.read_into(position, buffer)
+
+    def read_cached_into(self, position: int, buffer: memoryview) -> int:
+        self._disk.check()
+        return self._file.read_cached_into(position, buffer)
+
     def size(self) -> int:
         return self._file.size()
 

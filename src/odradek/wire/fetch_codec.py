@@ -1,4 +1,5 @@
-"""Hand-written codec for Fetch responses: a list of buffers, so that record batches are not copied.
+"""Hand-written codec for Fetch responses: a list of parts, so that record batches are not copied. Those that are still
+in files are read while the response is sent.
 
 Versions 4 to 18; 12 and later are flexible, 13 and later identify topics by ID.
 """
@@ -11,6 +12,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.core.replication.epochs import EpochEnd
 from odradek.wire.headers import write_unsigned_varint
+from odradek.wire.streamed_response import Part, StreamedResponse
 
 FIRST_FLEXIBLE: Final = 12
 FIRST_WITH_TOPIC_ID: Final = 13
@@ -61,7 +63,7 @@ class FetchedPartition(NamedTuple):
     # None: the client reads uncommitted records, and needs no aborted transactions.
     aborted: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = NO_PREFERRED_REPLICA
-    records: bytes = b""
+    records: Part = b""
     diverging: EpochEnd | None = None
     current_leader: CurrentLeader | None = None
 
@@ -80,7 +82,7 @@ def write_fetch_response(
     session_id: int = 0,
     throttle_ms: int = 0,
     leaders: Sequence[LeaderEndpoint] = (),
-) -> list[bytes]:
+) -> "list[bytes] | StreamedResponse":
     flexible = version >= FIRST_FLEXIBLE
     if version >= FIRST_WITH_TOPIC_ID and len(topics) == 1 and len(topics[0].partitions) == 1:
         ((_, topic_id, (only,)),) = topics
@@ -96,7 +98,7 @@ def write_fetch_response(
                 session_id=session_id,
                 has_aborted=only.aborted is not None,
             )
-    parts: list[bytes] = []
+    parts: list[Part] = []
     out = bytearray(_I32.pack(throttle_ms))
     if version >= FIRST_WITH_SESSIONS:
         out += _SESSION.pack(error, session_id)
@@ -121,7 +123,7 @@ def write_fetch_response(
     if flexible:
         out += _leader_tags(leaders) if version >= FIRST_WITH_LEADER_HINTS else b"\0"
     parts.append(bytes(out))
-    return parts
+    return _as_response(parts)
 
 
 def write_one_partition(
@@ -130,11 +132,11 @@ def write_one_partition(
     high_watermark: int,
     last_stable_offset: int,
     log_start_offset: int,
-    records: bytes,
+    records: Part,
     *,
     session_id: int,
     has_aborted: bool,
-) -> list[bytes]:
+) -> "list[bytes] | StreamedResponse":
     """The most frequent response, in version 13 or later: one partition, no error, no aborted transactions."""
     aborted = 1 if has_aborted else 0
     head = _ONE_PARTITION.pack(
@@ -142,7 +144,12 @@ def write_one_partition(
         *(high_watermark, last_stable_offset, log_start_offset, aborted, NO_PREFERRED_REPLICA),
     )
     # After the records: no tagged fields of the partition, of the topic, of the response.
-    return [head + write_unsigned_varint(len(records) + 1), records, b"\0\0\0"]
+    return _as_response([head + write_unsigned_varint(len(records) + 1), records, b"\0\0\0"])
+
+
+def _as_response(parts: list[Part]) -> "list[bytes] | StreamedResponse":
+    in_memory = [part for part in parts if part.__class__ is bytes]
+    return in_memory if len(in_memory) == len(parts) else StreamedResponse(parts)
 
 
 def _partition_tags(partition: FetchedPartition) -> bytes:

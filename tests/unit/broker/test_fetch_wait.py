@@ -75,8 +75,8 @@ def test_append_during_a_threaded_read_is_returned(broker: FakeBroker, monkeypat
             return result
 
     async def scenario() -> None:
-        # The first read finds nothing in the page cache.
-        monkeypatch.setattr(PartitionLog, "read_cached", lambda *_, **__: None)
+        # The first search finds nothing in the page cache.
+        monkeypatch.setattr(PartitionLog, "find_cached_batches", lambda *_, **__: None)
         poll = begin_fetch(broker)
         broker.executor = Threads()
         assert values(await asyncio.wait_for(poll, 20)) == 1

@@ -11,6 +11,7 @@ from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerCh
 from odradek.server.context import RequestContext
 from odradek.server.dispatch import ApiDispatcher
 from odradek.server.limits import NodeConnectionLimits
+from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener
 from odradek.sim.computer import Computer, Ports
 from odradek.sim.world import World
@@ -127,7 +128,9 @@ class Stage:
             limits = self.limits[name] = NodeConnectionLimits(
                 ports.clock, connections_max=100, per_address_max=100, per_address_overrides={}, idle_ms_max=-1
             )
-            listener = Listener("CONTROLLER", name, PORT, limits, request_bytes_max=1 << 20, backlog=10)
+            listener = Listener(
+                "CONTROLLER", name, PORT, limits, Streaming(ports.executor), request_bytes_max=1 << 20, backlog=10
+            )
             await listener.bind()
             await listener.serve(RecordingDispatcher(node, self.requests[name]))
             await asyncio.Event().wait()

@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from odradek.base.deferred import DeferredResponse
+from odradek.host.executor import ThreadExecutor
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.server.connection import (
     PENDING_RESPONSES_MAX,
@@ -23,6 +24,7 @@ from odradek.server.connection import (
 )
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.server.limits import NodeConnectionLimits
+from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener, ListenError
 from odradek.wire.headers import RequestHeader
 from odradek.wire.schemas import Schema, schema
@@ -108,11 +110,13 @@ class Harness:
             idle_ms_max=1000,
             waiting_max=WAITING_CONNECTIONS_MAX,
         )
+        self.streaming = Streaming(ThreadExecutor(1))
         self.listener = Listener(
             "PLAINTEXT",
             "127.0.0.1",
             0,
             self.limits,
+            self.streaming,
             request_bytes_max=REQUEST_BYTES_MAX,
             backlog=10,
         )
@@ -176,7 +180,9 @@ def test_disconnect_before_the_handler_runs_leaves_no_coroutine_unawaited(
             return None
 
     async def scenario(harness: Harness) -> None:
-        connection = ClientConnection(harness.dispatcher, harness.limits, "PLAINTEXT", REQUEST_BYTES_MAX)
+        connection = ClientConnection(
+            harness.dispatcher, harness.limits, "PLAINTEXT", REQUEST_BYTES_MAX, harness.streaming
+        )
         connection.connection_made(Gone())
         connection.data_received(request(2, 1))
         connection.connection_lost(None)
@@ -494,7 +500,9 @@ def test_requests_before_an_invalid_frame_get_responses(run: Callable[[Scenario]
 def test_little_is_read_behind_a_pending_request(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.per_address_max = 100
-        listener = Listener("LARGE", "127.0.0.1", 0, harness.limits, request_bytes_max=100 << 20, backlog=10)
+        listener = Listener(
+            "LARGE", "127.0.0.1", 0, harness.limits, harness.streaming, request_bytes_max=100 << 20, backlog=10
+        )
         await listener.bind()
         await listener.serve(harness.dispatcher)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -570,6 +578,7 @@ def test_port_in_use_is_reported(run: Callable[[Scenario], None]) -> None:
             "127.0.0.1",
             harness.listener.port,
             harness.limits,
+            harness.streaming,
             request_bytes_max=1,
             backlog=1,
         )

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.host.executor import ThreadExecutor
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import ConnectionPort
 from odradek.server.dispatch import ApiDispatcher
 from odradek.server.limits import NodeConnectionLimits
 from odradek.server.peer import Disconnected, NotServed, Peer
+from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener
 from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
@@ -35,7 +37,15 @@ class Controller:
         self.limits = NodeConnectionLimits(
             LoopClock(), connections_max=100, per_address_max=100, per_address_overrides={}, idle_ms_max=-1
         )
-        self.listener = Listener("CONTROLLER", "localhost", 0, self.limits, request_bytes_max=1 << 20, backlog=10)
+        self.listener = Listener(
+            "CONTROLLER",
+            "localhost",
+            0,
+            self.limits,
+            Streaming(ThreadExecutor(1)),
+            request_bytes_max=1 << 20,
+            backlog=10,
+        )
         self.peers: list[Peer] = []
 
     async def __aenter__(self) -> "Controller":

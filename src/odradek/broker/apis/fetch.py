@@ -1,6 +1,7 @@
 """Fetch, versions 4 to 18: records to consumers and followers, with incremental sessions (KIP-227) and long polls.
 
-Records are read from the page cache on the event loop, or in a thread if the disk is needed.
+Records are found on the event loop, or in a thread if the disk is needed. Few bytes are read at once; more are read
+from their files while the response is sent.
 A follower reads up to the log end, and its Fetch acknowledges everything before its offset. `fetch_reading.py` decides
 what a reader may read of each partition.
 Differences from Kafka: none known.
@@ -20,10 +21,10 @@ from odradek.broker.apis.fetch_reading import (
     UnreadTargets,
     diverging_of,
     find,
+    find_cached,
     find_unread,
+    find_waiting,
     read_all,
-    read_cached,
-    read_waiting,
     reader_of,
 )
 from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
@@ -42,8 +43,11 @@ from odradek.wire.fetch_codec import (
     write_one_partition,
 )
 from odradek.wire.schemas import Message
+from odradek.wire.streamed_response import StreamedResponse
 
 LEAST_PAUSE_SECONDS: Final = 0.001
+# A client that waits gets a batch of up to this size from memory, before it is read from its file.
+FRESH_BYTES_MAX: Final = 64 << 10
 # Kafka counts only unexpected errors as failed fetches, not these.
 EXPECTED_REFUSALS: Final = frozenset(
     (
@@ -72,7 +76,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     except KafkaError as error:
         return _reject(error.code, context)
     unread = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
-    found = read_all(fetch, reader, context, broker, read_cached, unread)
+    found = read_all(fetch, reader, context, broker, find_cached, unread)
     if not found.uncached and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
         return _respond(fetch, found, reader, context, broker)
     if not fetch.targets:
@@ -82,7 +86,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     return poll
 
 
-def _reject(code: ErrorCode, context: RequestContext) -> list[bytes]:
+def _reject(code: ErrorCode, context: RequestContext) -> "list[bytes] | StreamedResponse":
     context.meter.count_errors((code,))
     return write_fetch_response([], context.version, error=code)
 
@@ -134,7 +138,7 @@ class _LongPoll(DeferredResponse):
             elif self._is_unchanged:
                 self.complete(_respond(self._fetch, NOTHING, self._reader, self._context, self._broker))
             else:
-                self._respond_or_wait(self._read_cached())
+                self._respond_or_wait(self._find_cached())
         except Exception as error:  # noqa: BLE001 - a reader's error must not fail the append
             self.fail(error)
 
@@ -145,10 +149,10 @@ class _LongPoll(DeferredResponse):
         return wait is not None and self._unchanged_revision == wait.revision
 
     def _respond_or_wait(self, found: Found) -> None:
-        """Responds, or reads from the disk in a thread, or waits."""
+        """Responds, or searches on the disk in a thread, or waits."""
         while True:
             if found.uncached:
-                self._reading = asyncio.ensure_future(self._read_in_thread())
+                self._reading = asyncio.ensure_future(self._find_in_thread())
                 return
             remaining = self._deadline - self._broker.clock.monotonic()
             if _is_enough(self._fetch, found, self._reader) or remaining <= 0:
@@ -173,23 +177,23 @@ class _LongPoll(DeferredResponse):
                     and not self._reader.rack
                 )
                 self._only = partitions[0] if is_simple else None
-                # The records are read again later: they must not stay in memory while the client waits.
+                # The records are found again later: they must neither stay in memory nor keep files open meanwhile.
                 self._wait = wait
                 is_unchanged = follows and self._fetch.incremental and not found.results and not found.is_throttled_now
                 self._unchanged_revision = found.revision if is_unchanged else NEVER
                 wait.begin(min(remaining, self._throttled_seconds()) if found.is_throttled_now else remaining)
                 return
             # The partition changed since it was read.
-            found = self._read_cached()
+            found = self._find_cached()
 
     def _throttled_seconds(self) -> float:
         now = self._broker.clock.monotonic()
         return max(LEAST_PAUSE_SECONDS, self._broker.leader_throttle.frees_at(now) - now)
 
-    def _read_cached(self) -> Found:
-        return read_all(self._fetch, self._reader, self._context, self._broker, read_cached)
+    def _find_cached(self) -> Found:
+        return read_all(self._fetch, self._reader, self._context, self._broker, find_cached)
 
-    def _respond_with_fresh(self) -> list[bytes] | None:
+    def _respond_with_fresh(self) -> "list[bytes] | StreamedResponse | None":
         """Responds with the batch whose append woke this Fetch, if it is all that was requested, as in most cases."""
         partition = self._only
         fresh = None if partition is None else partition.fresh
@@ -204,7 +208,7 @@ class _LongPoll(DeferredResponse):
             or partition.log.last_stable_offset(end) != end
             or target.leader_epoch not in (NO_EPOCH, partition.leader_epoch)
             or target.last_fetched_epoch >= 0
-            or len(fresh.data) < self._reader.min_bytes
+            or not self._reader.min_bytes <= len(fresh.data) <= FRESH_BYTES_MAX
             or not partition.is_leader
         ):
             return None
@@ -226,10 +230,10 @@ class _LongPoll(DeferredResponse):
             has_aborted=self._reader.committed_only,
         )
 
-    async def _read_in_thread(self) -> None:
+    async def _find_in_thread(self) -> None:
         try:
             found = await self._broker.executor.run(
-                lambda: read_all(self._fetch, self._reader, self._context, self._broker, read_waiting)
+                lambda: read_all(self._fetch, self._reader, self._context, self._broker, find_waiting)
             )
             if not self.is_done:
                 self._respond_or_wait(found)
@@ -305,7 +309,7 @@ def _key(topic: Message, partition: int, by_id: bool) -> PartitionKey:
 
 def _respond(
     fetch: FetchContext, found: Found, reader: Reader, context: RequestContext, broker: BrokerPort
-) -> list[bytes]:
+) -> "list[bytes] | StreamedResponse":
     for log_dir, error in found.broken_disks:
         broker.fail_log_dir(log_dir, error)
     if found.throttled_bytes:

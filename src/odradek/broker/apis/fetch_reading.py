@@ -5,6 +5,8 @@ from any replica. It must not know sessions or waiting.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -16,8 +18,10 @@ from odradek.core.replication.epochs import EpochEnd, divergence
 from odradek.core.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.core.replication.read_replica import preferred_read_replica
 from odradek.core.replication.throttle import names_replica
+from odradek.records.batch import CorruptBatch
 from odradek.server.context import RequestContext
-from odradek.storage.log.reading import LogRead
+from odradek.storage.log.file_range import RangeEnded
+from odradek.storage.log.reading import LogRange
 from odradek.storage.partition.partition import FollowerFetch, Partition
 from odradek.wire.fetch_codec import (
     FIRST_WITH_LEADER_HINTS,
@@ -27,9 +31,10 @@ from odradek.wire.fetch_codec import (
     FetchedPartition,
 )
 from odradek.wire.schemas import Message
+from odradek.wire.streamed_response import Part, StreamedRecords
 
-# More than this is read in a thread, even from the page cache: copying it would block the event loop.
-ON_LOOP_BYTES_MAX: Final = 8 << 20
+# Of a response: records that are read at once. The others are read while the response is sent.
+READ_AHEAD_BYTES_MAX: Final = 16 << 10
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 FIRST_FROM_FOLLOWERS: Final = 11
@@ -58,7 +63,7 @@ class Found(NamedTuple):
     bytes: int
     # Respond without waiting: there is an error or a preferred read replica.
     is_urgent: bool
-    # Some records are not in the page cache, or there are too many: read in a thread.
+    # An index or a batch header is not in the page cache: search in a thread.
     uncached: bool = False
     broken_disks: tuple[tuple[str, OSError], ...] = ()
     # The sum of the partitions' revisions before they were read: see `FetchWait`.
@@ -71,7 +76,7 @@ class Found(NamedTuple):
 
 UNCACHED: Final = Found([], 0, is_urgent=False, uncached=True)
 
-Read = Callable[[Partition, int, int, int, bool], LogRead | None]
+Find = Callable[[Partition, int, int, int, bool], LogRange | None]
 
 
 def reader_of(request: Message, version: int, broker: BrokerPort) -> Reader:
@@ -104,10 +109,10 @@ def read_all(
     reader: Reader,
     context: RequestContext,
     broker: BrokerPort,
-    read: Read,
+    find_batches: Find,
     unread: "UnreadTargets | None" = None,
 ) -> Found:
-    """Reads the partitions in the session's order up to the byte limit; the first batch is returned at any size.
+    """Finds records in the session's order up to the byte limit; the first batch is returned at any size.
 
     Most of a follower's partitions are unchanged and not read; `unread` avoids checking them twice.
     """
@@ -116,6 +121,7 @@ def read_all(
     results: list[tuple[FetchTarget, FetchedPartition]] = []
     broken: list[tuple[str, OSError]] = []
     left = reader.max_bytes
+    read_ahead = READ_AHEAD_BYTES_MAX
     total = throttled_bytes = 0
     revision = unread.revision_of_others
     is_urgent = is_throttled_now = False
@@ -139,17 +145,22 @@ def read_all(
             if is_throttled and _is_throttled_now(partition, reader, broker):
                 # Everything except the records.
                 is_throttled_now = True
-                fetched = _read_partition(partition, target, 0, False, reader, read)
+                fetched = _read_partition(partition, target, 0, False, reader, broker, find_batches, 0)
             elif preferred is None:
-                fetched = _read_partition(partition, target, min(target.max_bytes, left), total == 0, reader, read)
+                max_bytes = min(target.max_bytes, left)
+                fetched = _read_partition(
+                    partition, target, max_bytes, total == 0, reader, broker, find_batches, read_ahead
+                )
             else:
                 is_urgent = True
                 fetched = _without_records(partition, target, preferred_read_replica=preferred)
             if fetched is None:
                 return UNCACHED
             if follows:
-                # During a read in a thread another leader may have overwritten the records.
+                # During a search in a thread another leader may have overwritten the records.
                 partition.check_leader(leader_epoch)
+            if fetched.records.__class__ is bytes:
+                read_ahead -= len(fetched.records)
             if is_throttled:
                 throttled_bytes += len(fetched.records)
         except KafkaError as error:
@@ -169,8 +180,6 @@ def read_all(
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
-        if total > ON_LOOP_BYTES_MAX and read is read_cached:
-            return UNCACHED
     return Found(results, total, is_urgent, False, tuple(broken), revision, throttled_bytes, is_throttled_now)
 
 
@@ -260,26 +269,28 @@ def diverging_of(partition: Partition, target: FetchTarget) -> EpochEnd | None:
     return divergence(partition.log, target.fetch_offset, target.last_fetched_epoch)
 
 
-def read_cached(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
-    on_loop_bytes = min(max_bytes, ON_LOOP_BYTES_MAX)
-    found = partition.log.read_cached(offset, on_loop_bytes, end_offset_exclusive=end, min_one_message=min_one)
-    if on_loop_bytes < max_bytes and found is not None and found.next_offset < end:
-        # There are more cached records than the event loop may copy.
-        return None
-    return found
+def find_cached(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRange | None:
+    return partition.log.find_cached_batches(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
 
 
-def read_waiting(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
-    return partition.log.read(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
+def find_waiting(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRange | None:
+    return partition.log.find_batches(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
 
 
 def _read_partition(
-    partition: Partition, target: FetchTarget, max_bytes: int, min_one: bool, reader: Reader, read: Read
+    partition: Partition,
+    target: FetchTarget,
+    max_bytes: int,
+    min_one: bool,
+    reader: Reader,
+    broker: BrokerPort,
+    find_batches: Find,
+    read_ahead: int,
 ) -> FetchedPartition | None:
     if max_bytes < 0:
         # Like Kafka for a negative size.
         raise KafkaError(ErrorCode.unknown_server_error)
-    last_stable = partition.last_stable_offset
+    last_stable, log_dir = partition.last_stable_offset, partition.log_dir
     if reader.follower is not None:
         partition.check_follower(reader.follower)
     diverging = diverging_of(partition, target)
@@ -289,7 +300,7 @@ def _read_partition(
         end = partition.log.log_end_offset
     else:
         end = last_stable if reader.committed_only else partition.high_watermark
-    found = read(partition, target.fetch_offset, max_bytes, end, min_one)
+    found = find_batches(partition, target.fetch_offset, max_bytes, end, min_one)
     if found is None:
         return None
     has_aborted = reader.committed_only and reader.follower is None
@@ -302,8 +313,22 @@ def _read_partition(
         partition.log.log_start_offset,
         aborted,
         -1,
-        found.data,
+        _records_of(found, read_ahead, partial(broker.fail_log_dir, log_dir)),
     )
+
+
+def _records_of(found: LogRange, read_ahead: int, on_error: Callable[[OSError], None]) -> Part:
+    """Reads up to `read_ahead` bytes at once if they are in the page cache."""
+    batches = found.batches
+    if batches is None:
+        return b""
+    if len(batches) <= read_ahead:
+        # If the log has just been truncated, sending fails for the same reason.
+        with suppress(CorruptBatch, RangeEnded):
+            data = batches.read(cached=True)
+            if data is not None:
+                return data
+    return StreamedRecords(batches, on_error)
 
 
 def _without_records(

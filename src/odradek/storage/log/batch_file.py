@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from odradek.base.ports import Disk, DiskFile
 from odradek.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, CorruptBatch, parse_header
+from odradek.storage.log.file_range import Extent
 from odradek.storage.log.index_file import WouldWait
 from odradek.storage.log.lazy_file import LazyFile
 
@@ -30,7 +31,7 @@ class WholeBatches(NamedTuple):
 
 
 class BatchFile:
-    __slots__ = ("_ends", "_file", "_reader_places", "size", "used")
+    __slots__ = ("_ends", "_file", "_reader_places", "extent", "size", "used")
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
         self._file = LazyFile(disk, path)
@@ -41,6 +42,7 @@ class BatchFile:
         # From base offsets to the positions of batches, also of the batch that will be appended next.
         self._ends: dict[int, int] = {}
         self._reader_places: dict[int, int] = {}
+        self.extent = Extent()
 
     @property
     def path(self) -> str:
@@ -93,6 +95,7 @@ class BatchFile:
         # A concurrent reader may still add a truncated position to the old dictionary, not to this one.
         self._reader_places = {}
         self.size = min(self.size, size)
+        self.extent = self.extent.truncate(size)
         if self.file().size() != size:
             self.file().truncate(size)
 
@@ -106,6 +109,10 @@ class BatchFile:
         if data is None:
             raise WouldWait
         return data
+
+    def end_ranges(self) -> None:
+        """The file is gone: readers that still send ranges of it must not keep its space."""
+        self.extent = self.extent.truncate(0)
 
     def known_position(self, offset: int) -> int | None:
         position = self._reader_places.get(offset)

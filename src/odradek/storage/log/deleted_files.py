@@ -2,9 +2,16 @@
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from odradek.base.ports import Disk
+
+
+class _Deleted(NamedTuple):
+    remove_at_ms: int
+    path: str
+    on_remove: Callable[[], None] | None
 
 
 class DeletedFiles:
@@ -13,22 +20,25 @@ class DeletedFiles:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         # Entries are popped and appended one by one, because other threads may add to it meanwhile.
-        self._waiting: deque[tuple[int, str]] = deque()
+        self._waiting: deque[_Deleted] = deque()
 
-    def add(self, path: str, remove_at_ms: int) -> None:
-        self._waiting.append((remove_at_ms, path))
+    def add(self, path: str, remove_at_ms: int, on_remove: Callable[[], None] | None = None) -> None:
+        """`on_remove` is called before the file is removed, in any thread."""
+        self._waiting.append(_Deleted(remove_at_ms, path, on_remove))
 
     def take_due(self, now_ms: int) -> list[str]:
         """The files whose delay has passed; the caller removes them."""
         due: list[str] = []
-        for remove_at_ms, path in self._pop_all():
-            if remove_at_ms <= now_ms:
-                due.append(path)
-            else:
-                self._waiting.append((remove_at_ms, path))
+        for deleted in self._pop_all():
+            if deleted.remove_at_ms > now_ms:
+                self._waiting.append(deleted)
+                continue
+            due.append(deleted.path)
+            if deleted.on_remove is not None:
+                deleted.on_remove()
         return due
 
-    def _pop_all(self) -> Iterator[tuple[int, str]]:
+    def _pop_all(self) -> Iterator[_Deleted]:
         """Pops every entry that is present now."""
         for _ in range(len(self._waiting)):
             try:
@@ -44,5 +54,5 @@ class DeletedFiles:
 
     def move_to(self, directory: str) -> None:
         """The directory was renamed."""
-        for remove_at_ms, path in self._pop_all():
-            self._waiting.append((remove_at_ms, f"{directory}/{path.rpartition('/')[2]}"))
+        for deleted in self._pop_all():
+            self._waiting.append(deleted._replace(path=f"{directory}/{deleted.path.rpartition('/')[2]}"))

@@ -367,7 +367,7 @@ class LogDirs:
         log.is_deleted = True
         log.move_to(log_dir.file(marked))
         log.release_files()
-        self._deleted_files.add(log.directory, now_ms + log.config.file_delete_delay_ms)
+        self._deleted_files.add(log.directory, now_ms + log.config.file_delete_delay_ms, log.end_ranges)
 
     def remove_deleted(self, now_ms: int) -> list[DirFailure]:
         """Removes files and directories whose delay has passed."""

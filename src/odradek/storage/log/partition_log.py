@@ -1,6 +1,6 @@
 """One partition's log: segments, producer state and leader epochs, in Kafka's file formats, through the Disk port.
 
-One writer at a time; `read`, `read_cached` and `flush` may run in other threads meanwhile. It never reads the clock and
+One writer at a time; reads, searches and `flush` may run in other threads meanwhile. It never reads the clock and
 starts no threads: blocking I/O runs in the caller's thread. Callers validate batches (CRC, size, timestamps); this
 class reads records only in transaction markers. After an OSError the log is unchanged, and the caller handles the
 error.
@@ -20,13 +20,14 @@ from odradek.records.batch import BatchHeader, CorruptBatch, patch_offset_and_ep
 from odradek.storage.log import names, reading, retention
 from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.durability import Durability
+from odradek.storage.log.file_range import RangeEnded
 from odradek.storage.log.index_file import WouldWait
 from odradek.storage.log.leader_epochs import LeaderEpochs
 from odradek.storage.log.partition_metadata import agree_on_topic_id, sync_identity, write_topic_id
 from odradek.storage.log.producer_batch_lookup import precedes_known_batches, restore_batches
 from odradek.storage.log.producer_entry import SequencedBatch
 from odradek.storage.log.producer_state import Origin, ProducerState, StagedProducers
-from odradek.storage.log.reading import LogRead
+from odradek.storage.log.reading import LogRange, LogRead
 from odradek.storage.log.recovery import LoadedLog, LogLoader, Progress, rebuild_producers
 from odradek.storage.log.segment import Segment, TimestampedOffset
 from odradek.storage.log.segment_swap import finish_swap, mark_swapped
@@ -322,7 +323,17 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True) -> LogRead:
         """Whole batches from the one that contains `offset` on, below the end offset. May block on the disk."""
         return self._retry_on_change(
-            lambda: self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False),
+            lambda: self._find(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False).read(
+                cached=False
+            ),
+        )
+
+    def find_batches(
+        self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
+    ) -> LogRange:
+        """Finds what `read` returns, without reading it. May block on the disk."""
+        return self._retry_on_change(
+            lambda: self._find(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False),
         )
 
     def _retry_on_change(self, look: Callable[[], T]) -> T:
@@ -338,7 +349,7 @@ class PartitionLog:
                 if self.segments is segments and self._was_stable_since(truncation_count):
                     raise
                 # Retention or compaction replaced the segment; the next attempt reads the new list.
-            except CorruptBatch:
+            except (CorruptBatch, RangeEnded):
                 if self._was_stable_since(truncation_count):
                     raise
             else:
@@ -357,23 +368,35 @@ class PartitionLog:
         self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
     ) -> LogRead | None:
         """Like `read`, but None if that would block on the disk."""
+        found = self.find_cached_batches(
+            offset, max_bytes, end_offset_exclusive=end_offset_exclusive, min_one_message=min_one_message
+        )
+        try:
+            return None if found is None else found.read(cached=True)
+        except (WouldWait, RangeEnded, CorruptBatch):
+            return None
+
+    def find_cached_batches(
+        self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
+    ) -> LogRange | None:
+        """Like `find_batches`, but None if that would block on the disk. The batches themselves may be cold."""
         truncation_count = self.truncation_count
         try:
-            found = self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
+            found = self._find(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
         except WouldWait:
             return None
         except (FileNotFoundError, CorruptBatch):
-            # `read` handles these errors.
+            # The methods that may block handle these errors.
             return None
         return found if self._was_stable_since(truncation_count) else None
 
-    def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
+    def _find(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRange:
         log_end_offset = self.log_end_offset
         if offset < self.log_start_offset or offset > log_end_offset:
             self._raise_out_of_range(offset)
         if end_offset > log_end_offset:
             end_offset = log_end_offset
-        return reading.read_batches(
+        return reading.find_batches(
             self.segments, offset, max_bytes, end_offset, min_one_message=min_one_message, cached=cached
         )
 
@@ -544,7 +567,8 @@ class PartitionLog:
         for segment in segments:
             segment.rename_mark(names.DELETED_SUFFIX)
             for suffix in names.SEGMENT_SUFFIXES:
-                self._deleted_files.add(segment.path(suffix), remove_at_ms)
+                on_remove = segment.log.end_ranges if suffix == names.LOG_SUFFIX else None
+                self._deleted_files.add(segment.path(suffix), remove_at_ms, on_remove)
             if segment.base_offset not in kept:
                 snapshot = self.producers.snapshots.mark_deleted(segment.base_offset)
                 if snapshot is not None:
@@ -619,7 +643,13 @@ class PartitionLog:
             self._changed = False
         self.release_files()
 
+    def end_ranges(self) -> None:
+        """The files are gone: see `BatchFile.end_ranges`."""
+        for segment in self.segments:
+            segment.log.end_ranges()
+
     def delete(self) -> None:
         """Removes the partition's directory and its contents."""
+        self.end_ranges()
         self.release_files()
         self._disk.remove_tree(self.directory)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from odradek.storage.log.file_range import FileRange
+from odradek.storage.log.index_file import WouldWait
 from odradek.storage.log.names import OFFSET_MAX
 from odradek.storage.log.segment import Segment, TimestampedOffset
 from odradek.storage.log.transaction_index import AbortedTransaction
@@ -32,30 +34,55 @@ def floor_slot(segments: Sequence[Segment], offset: int) -> int:
     return max(0, bisect_right(segments, offset, key=base_offset_of) - 1)
 
 
-def read_batches(
+class LogRange(NamedTuple):
+    """Whole batches of one segment that were found, but not read."""
+
+    # None if there are no batches.
+    batches: FileRange | None
+    # As in LogRead.
+    next_offset: int
+    segment_base_offset: int
+    position: int
+
+    @property
+    def size(self) -> int:
+        return 0 if self.batches is None else len(self.batches)
+
+    def read(self, *, cached: bool) -> LogRead:
+        """Raises WouldWait if `cached` and a page is not in the page cache, and RangeEnded."""
+        data = b"" if self.batches is None else self.batches.read(cached=cached)
+        if data is None:
+            raise WouldWait
+        return LogRead(data, self.next_offset, self.segment_base_offset, self.position)
+
+
+def find_batches(
     segments: Sequence[Segment], offset: int, max_bytes: int, end_offset: int, *, min_one_message: bool, cached: bool
-) -> LogRead:
+) -> LogRange:
     """Whole batches of one segment, from the one that contains `offset` on, below `end_offset`.
 
-    Raises WouldWait if `cached` and a page is not in the page cache.
+    Raises WouldWait if `cached` and a page that is needed to find them is not in the page cache.
     """
     slot = floor_slot(segments, offset)
     while offset < end_offset and slot < len(segments):
         segment = segments[slot]
         slot += 1
+        extent = segment.log.extent
         limit_offset = segments[slot].base_offset if slot < len(segments) else OFFSET_MAX
         if end_offset >= limit_offset:
             end_position = segment.size
         else:
             limit_offset = end_offset
             end_position = segment.position_of(end_offset, cached=cached)
-        found = segment.read(offset, max_bytes, end_position, min_one_message=min_one_message, cached=cached)
+        found = segment.find_batches(offset, max_bytes, end_position, min_one_message=min_one_message, cached=cached)
         if found is not None:
             next_offset = limit_offset if found.next_offset < 0 else found.next_offset
-            return LogRead(found.data, next_offset, segment.base_offset, found.position)
+            position, size, _ = found
+            batches = FileRange(segment.log.file(), extent, position, size) if size else None
+            return LogRange(batches, next_offset, segment.base_offset, position)
     # No batch, or only offsets whose records were removed.
     last = segments[-1]
-    return LogRead(b"", offset if offset > end_offset else end_offset, last.base_offset, last.size)
+    return LogRange(None, offset if offset > end_offset else end_offset, last.base_offset, last.size)
 
 
 def find_timestamp(segments: Sequence[Segment], timestamp: int, from_offset: int) -> TimestampedOffset | None:

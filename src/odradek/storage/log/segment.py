@@ -20,10 +20,12 @@ from odradek.storage.log.time_index import TimeIndex, TimestampOffset
 from odradek.storage.log.transaction_index import TransactionIndex
 
 
-class SegmentRead(NamedTuple):
-    data: bytes
+class FoundBatches(NamedTuple):
+    """Whole batches in a segment."""
+
     position: int
-    # The offset after the data; -1 if the data reaches the requested end.
+    size: int
+    # The offset after them; -1 if they reach the requested end.
     next_offset: int = -1
 
 
@@ -283,12 +285,12 @@ class Segment:
             position = self.find(offset, cached=cached)
         return self.log.size if position is None else position
 
-    def read(
+    def find_batches(
         self, offset: int, max_bytes: int, end_position: int, *, min_one_message: bool, cached: bool
-    ) -> SegmentRead | None:
+    ) -> FoundBatches | None:
         """Whole batches from the first that ends at or after `offset`, up to `end_position`, the start of a batch.
 
-        None if the segment ends before `offset`. With `min_one_message` the first batch is returned even if it is
+        None if the segment ends before `offset`. With `min_one_message` the first batch is found even if it is
         longer than `max_bytes`.
         """
         log = self.log
@@ -298,13 +300,13 @@ class Segment:
             if start is None:
                 return None
         if start >= end_position:
-            return SegmentRead(b"", start) if start < log.size else None
+            return FoundBatches(start, 0) if start < log.size else None
         if end_position - start <= max_bytes:
-            return SegmentRead(log.read(start, end_position - start, cached), start)
+            return FoundBatches(start, end_position - start)
         limit = start + max_bytes
         walk_from = max(start, self.offset_index.lookup_position(limit, cached=cached).position)
         end, next_offset = log.fit(start, walk_from, limit, end_position, min_one_message, cached)
-        return SegmentRead(log.read(start, end - start, cached), start, next_offset)
+        return FoundBatches(start, end - start, next_offset)
 
     def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """See BatchFile.batches."""

@@ -5,12 +5,12 @@ import asyncio
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
 from odradek.broker.apis import fetch as fetch_api
-from odradek.broker.apis.fetch_reading import Found, Reader, read_all, read_waiting
+from odradek.broker.apis.fetch_reading import Found, Reader, find_waiting, read_all
 from odradek.broker.fetch_sessions import FetchContext, FetchTarget, PartitionKey
 from odradek.core.replication.follower import FollowerState
 from odradek.records.batch import parse_batches
 from odradek.server.context import RequestContext
-from odradek.storage.log.reading import LogRead
+from odradek.storage.log.reading import LogRange
 from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import FollowerFetch, Partition
 from odradek.wire.schemas import schema
@@ -52,9 +52,9 @@ def test_fetch_does_not_return_records_of_a_later_leader(broker: FakeBroker) -> 
             data = batch(TestRecord(b"other"), base_offset=offset, leader_epoch=2)
             assert await partition.replicate(2, data, parse_batches(data))
 
-    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRange | None:
         asyncio.run(another_leads())
-        return read_waiting(partition, offset, max_bytes, end, min_one)
+        return find_waiting(partition, offset, max_bytes, end, min_one)
 
     target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 2, 1 << 20, 1, 1, 0, topic="orders")
     fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
@@ -69,7 +69,7 @@ def test_disk_failure_of_a_read_is_reported_for_the_old_log_dir(broker: FakeBrok
     assert partition is not None
     first, second = broker.directories
 
-    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRange | None:
         partition.relocate(partition.log, second, AppendLatency())
         raise OSError(5, "Input/output error")
 
@@ -90,7 +90,7 @@ def test_returning_follower_learns_the_log_start_immediately(broker: FakeBroker)
         target = FetchTarget(key, 3, 1 << 20, 1, -1, log_start_offset, topic="orders")
         target.sent_log_start_offset = sent
         read = read_all(
-            FetchContext(None, [target], incremental=False, uses_topic_ids=False), reader, CONTEXT, broker, read_waiting
+            FetchContext(None, [target], incremental=False, uses_topic_ids=False), reader, CONTEXT, broker, find_waiting
         )
         return read.is_urgent, read.results[0][1].log_start_offset
 
@@ -110,7 +110,7 @@ def test_truncated_follower_learns_the_log_start_again(broker: FakeBroker) -> No
     fetch = FetchContext(None, [target], incremental=True, uses_topic_ids=False)
 
     def found() -> Found:
-        return read_all(fetch, BY_FOLLOWER, CONTEXT, broker, read_waiting)
+        return read_all(fetch, BY_FOLLOWER, CONTEXT, broker, find_waiting)
 
     diverging = found()
     assert diverging.results[0][1].diverging is not None

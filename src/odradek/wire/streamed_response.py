@@ -1,0 +1,33 @@
+"""A response whose records are still in files: they are read while it is sent."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from odradek.storage.log.file_range import FileRange
+
+
+class StreamedRecords:
+    """A range of a file, and what to do if its disk fails."""
+
+    __slots__ = ("_on_error", "range")
+
+    def __init__(self, file_range: FileRange, on_error: Callable[[OSError], None]) -> None:
+        self.range: Final = file_range
+        self._on_error: Final = on_error
+
+    def __len__(self) -> int:
+        return len(self.range)
+
+    def on_error(self, error: OSError) -> None:
+        self._on_error(error)
+
+
+Part = bytes | StreamedRecords
+
+
+class StreamedResponse:
+    __slots__ = ("parts", "size")
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts: Final = parts
+        self.size: Final = sum(map(len, parts))
