@@ -22,6 +22,7 @@ from odradek.sim.quorum_recorder import QuorumRecorder, settings_of
 from odradek.sim.replica_recorder import ReplicaRecorder
 from odradek.sim.scenarios import Scenario
 from odradek.sim.scheduler import Livelock
+from odradek.sim.small_chunks import small_chunks
 from odradek.sim.trace import Event
 from odradek.sim.triggers import Triggers
 from odradek.sim.workload import ADMIN_TOPICS, VERIFIER, Workload
@@ -55,7 +56,7 @@ def run_seed(
     seed: int, scenario: Scenario, *, only_faults: Collection[int] | None = None, keep_trace: bool = False
 ) -> Result:
     """`only_faults`: the indexes of the faults to inject; None: all."""
-    with simulated_world(seed, keep_trace=keep_trace) as world:
+    with small_chunks(), simulated_world(seed, keep_trace=keep_trace) as world:
         # No reference to the run may remain here: its objects are collected when the world ends.
         return _run_in(world, scenario, only_faults)
 
