@@ -349,7 +349,11 @@ class PartitionLog:
                 if self.segments is segments and self._was_stable_since(truncation_count):
                     raise
                 # Retention or compaction replaced the segment; the next attempt reads the new list.
-            except (CorruptBatch, RangeEnded):
+            except RangeEnded:
+                if self.segments is segments and self._was_stable_since(truncation_count):
+                    # The whole log was removed.
+                    raise KafkaError(ErrorCode.not_leader_or_follower) from None
+            except CorruptBatch:
                 if self._was_stable_since(truncation_count):
                     raise
             else:
