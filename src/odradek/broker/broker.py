@@ -34,6 +34,7 @@ from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
+from odradek.server.slices import SliceTurns
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.append_latency import AppendLatency
@@ -72,6 +73,7 @@ class Broker:
         self.clock: Final = clock
         self.random: Final = random
         self.executor: Final = executor
+        self.slice_turns: Final = SliceTurns()
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)

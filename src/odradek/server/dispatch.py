@@ -3,20 +3,22 @@
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
+from types import GeneratorType
 from typing import Any, Final
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.slices import Slices
 from odradek.instruments.request_log import REQUEST_LOG
 from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.server.connection import UnsupportedRequest
 from odradek.server.context import RequestContext, ServingPort
 from odradek.wire.apis import ApiKey, ServedApi, load_handler
-from odradek.wire.error_codes import error_codes
 from odradek.wire.headers import RequestHeader, response_header
 from odradek.wire.schemas import Message, Schema, is_large, schema
+from odradek.wire.sliced_writing import response_slices
 
-# Larger requests, apart from those with records, are decoded in a thread.
-DECODED_ON_LOOP_BYTES_MAX: Final = 32_768
+# Larger requests, apart from those with records, are decoded in slices.
+DECODED_AT_ONCE_BYTES_MAX: Final = 32_768
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -57,12 +59,14 @@ class ApiDispatcher:
         handle, read_request = handler
         if read_request is not None:
             read = read_request(frame, body, context.version)
+            if read.__class__ is GeneratorType:
+                return self._read_and_handle(handle, read, context)
             if read is not None:
                 return handle(read, context, self._port)
         # kio reads immutable buffers only.
         data = bytes(frame)
-        if len(data) > DECODED_ON_LOOP_BYTES_MAX:
-            return self._read_and_handle(handle, data, body, context)
+        if len(data) > DECODED_AT_ONCE_BYTES_MAX:
+            return self._read_and_handle(handle, context.schema.request_slices(data, body), context)
         request, _ = context.schema.read_request(data, body)
         response = handle(request, context, self._port)
         if response.__class__ is bytes or response.__class__ is list or isinstance(response, DeferredResponse):
@@ -78,14 +82,12 @@ class ApiDispatcher:
             from odradek.server.logged_requests import add_logging
 
             handle = add_logging(handle, REQUEST_LOG)
-        # Frequent requests have a decoder of their own, which returns None for unusual requests.
+        # Frequent requests have a decoder of their own. It returns None for unusual requests, slices for large ones.
         return handle, getattr(module, "read_request", None)
 
-    async def _read_and_handle(
-        self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext
-    ) -> Any:
-        """For a large request: decoding it would block the event loop."""
-        request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
+    async def _read_and_handle(self, handle: Callable[..., Any], slices: Slices[Any], context: RequestContext) -> Any:
+        """For a large request: decoding it at once would block the event loop."""
+        request = await self._port.slice_turns.run(slices)
         response = handle(request, context, self._port)
         if isinstance(response, DeferredResponse):
             response = await response.wait()
@@ -97,11 +99,9 @@ class ApiDispatcher:
         response = await awaited
         return await self._write(response, context) if is_large(response) else response
 
-    async def _write(self, response: Message, context: RequestContext) -> bytes:
-        """For a large response: encoding it would block the event loop."""
-        errors, written = await self._port.executor.run(lambda: (error_codes(response), context.schema.write(response)))
-        context.meter.count_errors(errors)
-        return written
+    async def _write(self, response: Message, context: RequestContext) -> list[bytes]:
+        """For a large response: encoding it at once would block the event loop."""
+        return await self._port.slice_turns.run(response_slices(response, context.meter.count_errors))
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """An ApiVersions request of an unknown version gets a response in version 0, with the known versions."""
