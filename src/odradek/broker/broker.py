@@ -13,6 +13,7 @@ from odradek.broker.coordinators.broker_coordinators import BrokerCoordinators
 from odradek.broker.coordinators.internal_topics import InternalTopics
 from odradek.broker.directory_assignments import DirectoryAssignments
 from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.ports import GroupsPort, TransactionsPort, UnreachableLeadersPort
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.replicas.roles import Roles
@@ -77,6 +78,7 @@ class Broker:
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
+        self.metadata_cache: Final = MetadataCache()
         self.rejected_before_creation: Final = RejectedBeforeCreation()
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)

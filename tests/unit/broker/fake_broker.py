@@ -14,6 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client
+from odradek.broker.metadata_cache import MetadataCache
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
@@ -183,6 +184,7 @@ class FakeBroker:
         self.random = random.Random(7)
         self.executor: Any = InlineExecutor()
         self.slice_turns = SliceTurns()
+        self.metadata_cache = MetadataCache()
         self.controller = NotingController()
         self.log_dir_moves = NotingMoves()
         self.log_dirs = LogDirs.open(
