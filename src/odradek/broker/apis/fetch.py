@@ -119,6 +119,13 @@ class _LongPoll(DeferredResponse):
         """`found` is the result of the first read."""
         self._respond_or_wait(found)
 
+    def on_next_request(self) -> None:
+        """A follower wants to fetch another partition, too: it must not wait for these."""
+        if self._reader.follower is not None and self._wait is not None:
+            self._deadline = self._broker.clock.monotonic()
+            self._wait.end()
+            self._on_wake()
+
     def cancel(self) -> None:
         super().cancel()
         if self._wait is not None:
