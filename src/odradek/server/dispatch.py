@@ -4,7 +4,7 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.slices import Slices
@@ -19,7 +19,17 @@ from odradek.wire.sliced_writing import response_slices
 
 # Larger requests, apart from those with records, are decoded in slices.
 DECODED_AT_ONCE_BYTES_MAX: Final = 32_768
+# Elements in all arrays of a large request, enough for 20,000 topics. Handlers that work in slices set their own
+# ELEMENTS_MAX.
+HANDLED_AT_ONCE_ELEMENTS_MAX: Final = 50_000
 _LENGTH: Final = struct.Struct(">i")
+
+
+class _Handler(NamedTuple):
+    handle: Callable[..., Any]
+    read_request: Callable[..., Any] | None
+    """Decodes a frequent request. It returns None for unusual requests, and slices for large ones."""
+    elements_max: int
 
 
 class ApiDispatcher:
@@ -29,7 +39,7 @@ class ApiDispatcher:
         self._apis: Final = apis
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
-        self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
+        self._handlers: dict[int, _Handler] = {}
         REQUEST_LOG.add_listener(self)
 
     def on_request_log_changed(self) -> None:
@@ -56,7 +66,7 @@ class ApiDispatcher:
         handler = self._handlers.get(api_key)
         if handler is None:
             handler = self._handlers[api_key] = self._load(api_key)
-        handle, read_request = handler
+        handle, read_request, elements_max = handler
         if read_request is not None:
             read = read_request(frame, body, context.version)
             if read.__class__ is GeneratorType:
@@ -66,7 +76,7 @@ class ApiDispatcher:
         # kio reads immutable buffers only.
         data = bytes(frame)
         if len(data) > DECODED_AT_ONCE_BYTES_MAX:
-            return self._read_and_handle(handle, context.schema.request_slices(data, body), context)
+            return self._read_and_handle(handle, context.schema.request_slices(data, body, elements_max), context)
         request, _ = context.schema.read_request(data, body)
         response = handle(request, context, self._port)
         if response.__class__ is bytes or response.__class__ is list or isinstance(response, DeferredResponse):
@@ -75,15 +85,15 @@ class ApiDispatcher:
             return self._await_and_write(response, context)
         return self._write(response, context) if is_large(response) else response
 
-    def _load(self, api_key: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    def _load(self, api_key: int) -> "_Handler":
         module = load_handler(self._apis[api_key])
         handle = module.handle
         if REQUEST_LOG.is_on:
             from odradek.server.logged_requests import add_logging
 
             handle = add_logging(handle, REQUEST_LOG)
-        # Frequent requests have a decoder of their own. It returns None for unusual requests, slices for large ones.
-        return handle, getattr(module, "read_request", None)
+        elements_max = getattr(module, "ELEMENTS_MAX", HANDLED_AT_ONCE_ELEMENTS_MAX)
+        return _Handler(handle, getattr(module, "read_request", None), elements_max)
 
     async def _read_and_handle(self, handle: Callable[..., Any], slices: Slices[Any], context: RequestContext) -> Any:
         """For a large request: decoding it at once would block the event loop."""

@@ -50,9 +50,9 @@ def read_forwarded_request(chosen: Schema, data: bytes, header: RequestHeader) -
     return chosen.read_request(data, _body_of(chosen, data, header))[0]
 
 
-def forwarded_request_slices(chosen: Schema, data: bytes, header: RequestHeader) -> Slices[Message]:
+def forwarded_request_slices(chosen: Schema, data: bytes, header: RequestHeader, elements_max: int) -> Slices[Message]:
     """Decodes a large request. Raises SerialError, and so do the slices."""
-    return chosen.request_slices(data, _body_of(chosen, data, header))
+    return chosen.request_slices(data, _body_of(chosen, data, header), elements_max)
 
 
 def _body_of(chosen: Schema, data: bytes, header: RequestHeader) -> int:

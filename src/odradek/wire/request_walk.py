@@ -53,7 +53,7 @@ _SIZES: Final = {
     "datetime_i64": 8,
 }
 # Enough for any frame: its bytes are the limit.
-_ANY_NUMBER: Final = 1 << 32
+ANY_NUMBER: Final = 1 << 32
 # As many numbers in an array count as one element: decoding them costs as much.
 NUMBERS_PER_ELEMENT: Final = 16
 # Of every string, in either encoding: the limit of Kafka and of records.
@@ -72,7 +72,7 @@ class TooManyElements(UnreadableMessage):
     """All arrays together have more elements than this walk allows."""
 
 
-def message_walk(message_type: Any, elements_max: int = _ANY_NUMBER) -> Callable[[bytes, int], bytes]:
+def message_walk(message_type: Any, elements_max: int = ANY_NUMBER) -> Callable[[bytes, int], bytes]:
     """A function that returns a message that kio can decode: itself, or a repaired copy. Raises UnreadableMessage.
 
     `elements_max` is the number of structures and strings in all arrays.

@@ -18,7 +18,7 @@ from kio.serial.errors import SerialError
 
 from odradek.base.message_writer import message_writer
 from odradek.base.slices import Slices
-from odradek.wire.request_walk import UnreadableMessage, message_walk
+from odradek.wire.request_walk import ANY_NUMBER, UnreadableMessage, message_walk
 from odradek.wire.sliced_reading import message_slices
 
 __all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "parts_of", "schema"]
@@ -74,12 +74,12 @@ class Schema:
             # For example a duration of more than a billion days.
             raise UnreadableMessage(str(error)) from error
 
-    def request_slices(self, data: bytes, offset: int) -> Slices[Message]:
-        """Decodes a large request. The slices raise SerialError if it is invalid."""
-        return self._request_slices(data, offset)
+    def request_slices(self, data: bytes, offset: int, elements_max: int = ANY_NUMBER) -> Slices[Message]:
+        """Decodes a large request. The slices raise SerialError if it is invalid or has too many elements."""
+        return self._request_slices(data, offset, elements_max)
 
     @cached_property
-    def _request_slices(self) -> Callable[[bytes, int], Slices[Message]]:
+    def _request_slices(self) -> Callable[[bytes, int, int], Slices[Message]]:
         return message_slices(self.request_type)
 
     def read_foreign_response(self, data: bytes, offset: int) -> Message:

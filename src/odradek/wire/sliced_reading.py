@@ -19,6 +19,7 @@ from kio.serial._parse import get_reader
 
 from odradek.base.slices import Slices
 from odradek.wire.request_walk import (
+    ANY_NUMBER,
     NUMBERS_PER_ELEMENT,
     Findings,
     Step,
@@ -41,13 +42,16 @@ from odradek.wire.request_walk import (
 SLICE_ELEMENTS: Final = 256
 
 
-def message_slices(message_type: Any, slice_elements: int = SLICE_ELEMENTS) -> Callable[[bytes, int], Slices[Any]]:
-    """A function that decodes the message at a position. The slices raise UnreadableMessage."""
+def message_slices(message_type: Any, slice_elements: int = SLICE_ELEMENTS) -> Callable[[bytes, int, int], Slices[Any]]:
+    """A function that decodes the message at a position, with a limited number of elements in all arrays.
+
+    The slices raise UnreadableMessage.
+    """
     read_entity = _entity_slices(message_type)
 
-    def read(data: bytes, position: int) -> Slices[Any]:
+    def read(data: bytes, position: int, elements_max: int = ANY_NUMBER) -> Slices[Any]:
         try:
-            message, _ = yield from read_entity(data, position, _Turn(slice_elements))
+            message, _ = yield from read_entity(data, position, _Turn(slice_elements, elements_max))
         except (IndexError, struct.error) as error:
             raise UnreadableMessage("message shorter than its fields") from error
         except ValueError as error:
@@ -61,10 +65,17 @@ def message_slices(message_type: Any, slice_elements: int = SLICE_ELEMENTS) -> C
 class _Turn:
     """How much the current slice may still decode, and what was found about the current element."""
 
-    def __init__(self, slice_elements: int) -> None:
+    def __init__(self, slice_elements: int, elements_max: int) -> None:
         self.slice_elements: Final = slice_elements
         self.left: float = slice_elements
         self.findings: Final = Findings(slice_elements)
+        self._elements_left = elements_max
+
+    def end_slice(self) -> None:
+        self._elements_left -= round(self.slice_elements - self.left)
+        if self._elements_left < 0:
+            raise TooManyElements("too many elements")
+        self.left = self.slice_elements
 
 
 # An entity or the elements of an array (None: null), and the position after it.
@@ -155,7 +166,7 @@ def _array_slices(hint: Any, kafka_type: str | None, flexible: bool, nullable: b
             position = end
             turn.left -= weight + turn.slice_elements - findings.elements_left
             if turn.left <= 0:
-                turn.left = turn.slice_elements
+                turn.end_slice()
                 yield
         return tuple(elements), position
 

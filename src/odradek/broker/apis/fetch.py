@@ -43,6 +43,9 @@ from odradek.wire.fetch_codec import (
 )
 from odradek.wire.schemas import Message
 
+# A follower of Apache Kafka names all its partitions at once. They are not handled in slices.
+ELEMENTS_MAX: Final = 200_000
+
 LEAST_PAUSE_SECONDS: Final = 0.001
 # Kafka counts only unexpected errors as failed fetches, not these.
 EXPECTED_REFUSALS: Final = frozenset(

@@ -27,13 +27,14 @@ from odradek.wire.metadata_codec import (
     write_topic,
     write_topic_end,
 )
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 K = TypeVar("K")
 
-HANDLES_ANY_SIZE: Final = True
+ELEMENTS_MAX: Final = ANY_NUMBER
 # Missing topics that one request creates. The client's next request creates more.
-CREATED_TOPICS_MAX: Final = 1000
+CREATED_TOPICS_MAX: Final = 250
 # Requested topics that are looked up before other connections are served.
 _SLICE_TOPICS: Final = 1000
 _FIRST_BY_TOPIC_ID: Final = 12

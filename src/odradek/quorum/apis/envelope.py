@@ -13,6 +13,7 @@ from kio.schema.index import api_key_map
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.dispatch import HANDLED_AT_ONCE_ELEMENTS_MAX
 from odradek.wire.apis import CONTROLLER_APIS, FORWARDABLE_APIS, load_handler
 from odradek.wire.forwarding import (
     forwarded_request_slices,
@@ -48,7 +49,9 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
     messages = _schema(header)
     try:
         if len(data) > READ_AT_ONCE_BYTES_MAX:
-            inner = await node.slice_turns.run(forwarded_request_slices(messages, data, header))
+            inner = await node.slice_turns.run(
+                forwarded_request_slices(messages, data, header, HANDLED_AT_ONCE_ELEMENTS_MAX)
+            )
         else:
             inner = read_forwarded_request(messages, data, header)
     except SerialError as error:
