@@ -70,6 +70,9 @@ class DeferredResponse:
         former = self._convert
         self._convert = convert if former is None else lambda result: convert(former(result))
 
+    def on_next_request(self) -> None:
+        """Called when another request of the client waits for this response. Long polls of followers end early."""
+
     def cancel(self) -> None:
         """Drops the receiver. Subclasses release what they hold."""
         self.is_done = True

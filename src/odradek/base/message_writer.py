@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kio.serial.errors import OutOfBoundValue
@@ -47,25 +47,49 @@ _ABSENT: Final = 0xFF
 _PRESENT: Final = 0x01
 
 
-def _entity_writer(entity_type: Any) -> Writer:
+class ArrayField(NamedTuple):
+    """Writes an array: first its length (None: null), then each element."""
+
+    name: str
+    write_length: Callable[[bytearray, int | None], None]
+    write_element: Writer
+
+
+@cache
+def entity_parts(entity_type: Any) -> Sequence[Writer | ArrayField]:
+    """The writers whose outputs, one after the other, are the encoded entity, with its arrays apart."""
     flexible: bool = entity_type.__flexible__
-    steps: list[Writer] = []
+    parts: list[Writer | ArrayField] = []
     tagged: list[tuple[int, Writer]] = []
     run: list[tuple[str, str]] = []
     for field in dataclasses.fields(entity_type):
         kafka_type = field.metadata.get("kafka_type")
+        wanted = _not_none(field.type)
         if "tag" in field.metadata:
             tagged.append((field.metadata["tag"], _tagged_field(field, flexible)))
         elif kafka_type in _FIXED and typing.get_origin(field.type) is None:
             code, below = _FIXED[kafka_type]
             run.append((field.name + below, code))
         else:
-            steps += _pack_fields(run)
+            parts += _pack_fields(run)
             run = []
-            steps.append(_field(field.name, _value(field.type, kafka_type, flexible)))
-    steps += _pack_fields(run)
+            if typing.get_origin(wanted) is tuple:
+                write_element = _value(_not_none(typing.get_args(wanted)[0]), kafka_type, flexible)
+                parts.append(ArrayField(field.name, _array_length(flexible), write_element))
+            else:
+                parts.append(_field(field.name, _value(field.type, kafka_type, flexible)))
+    parts += _pack_fields(run)
     if flexible:
-        steps.append(_tagged_fields([write for _, write in sorted(tagged, key=lambda one: one[0])]))
+        parts.append(_tagged_fields([write for _, write in sorted(tagged, key=lambda one: one[0])]))
+    return parts
+
+
+def _entity_writer(entity_type: Any) -> Writer:
+    hints = {field.name: (field.type, field.metadata.get("kafka_type")) for field in dataclasses.fields(entity_type)}
+    steps: list[Writer] = [
+        _field(part.name, _value(*hints[part.name], entity_type.__flexible__)) if isinstance(part, ArrayField) else part
+        for part in entity_parts(entity_type)
+    ]
     if len(steps) == 1:
         return steps[0]
 
@@ -247,21 +271,31 @@ def _write_null(out: bytearray, nullable: bool, null: bytes) -> None:
     out += null
 
 
+def _array_length(flexible: bool) -> Callable[[bytearray, int | None], None]:
+    def write(out: bytearray, length: int | None) -> None:
+        if length is None:
+            out += b"\0" if flexible else b"\xff\xff\xff\xff"
+        elif flexible:
+            append_unsigned_varint(out, length + 1)
+        else:
+            out += _I32.pack(length)
+
+    return write
+
+
 def _array(element_hint: Any, kafka_type: str | None, flexible: bool) -> Writer:
     # Nullability is not checked, as in kio.
     element = _not_none(element_hint)
     write_element = _value(element, kafka_type, flexible)
+    write_length = _array_length(flexible)
     code = _FIXED[kafka_type][0] if kafka_type in _FIXED and kafka_type != "error_code" else ""
 
     def write(out: bytearray, elements: Sequence[Any] | None) -> None:
         if elements is None:
-            out += b"\0" if flexible else b"\xff\xff\xff\xff"
+            write_length(out, None)
             return
         count = len(elements)
-        if flexible:
-            append_unsigned_varint(out, count + 1)
-        else:
-            out += _I32.pack(count)
+        write_length(out, count)
         if code:
             out += struct.pack(f">{count}{code}", *elements)
             return

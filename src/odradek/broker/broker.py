@@ -13,6 +13,7 @@ from odradek.broker.coordinators.broker_coordinators import BrokerCoordinators
 from odradek.broker.coordinators.internal_topics import InternalTopics
 from odradek.broker.directory_assignments import DirectoryAssignments
 from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.ports import GroupsPort, TransactionsPort, UnreachableLeadersPort
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.replicas.roles import Roles
@@ -34,6 +35,7 @@ from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
+from odradek.server.slices import SliceTurns
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.append_latency import AppendLatency
@@ -72,9 +74,11 @@ class Broker:
         self.clock: Final = clock
         self.random: Final = random
         self.executor: Final = executor
+        self.slice_turns: Final = SliceTurns()
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
+        self.metadata_cache: Final = MetadataCache()
         self.rejected_before_creation: Final = RejectedBeforeCreation()
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)

@@ -9,6 +9,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import ForwardingPort, Random
 from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.metadata_cache import MetadataCache
 from odradek.config.topic_config import TopicConfig
 from odradek.core.groups.commands import Command as GroupCommand
 from odradek.core.groups.commands import DescribedConsumerGroup, DescribedGroup, ListedGroup
@@ -129,6 +130,9 @@ class BrokerPort(NodePort, Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def metadata_cache(self) -> MetadataCache: ...
 
     @property
     def leader_throttle(self) -> ReplicationThrottle:

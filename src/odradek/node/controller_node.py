@@ -17,6 +17,7 @@ from odradek.node.dead_brokers import DeadBrokers
 from odradek.quorum.ports import CommandPort, QuorumPort
 from odradek.quorum.quorum import Quorum
 from odradek.server.context import ConnectionPort
+from odradek.server.slices import SliceTurns
 
 
 class ControllerNode:
@@ -28,6 +29,7 @@ class ControllerNode:
         self.cluster_id: Final = cluster_id
         self.clock: Final = clock
         self.executor: Final = executor
+        self.slice_turns: Final = SliceTurns()
         self._quorum: Final = quorum
         self._dead_brokers: Final = DeadBrokers(
             config, quorum.controller, clock=clock, majority_fetched_within=quorum.driver.has_fetched_recently

@@ -341,6 +341,8 @@ class ClientConnection(asyncio.Protocol):
                 self._send(buffered, 0)
         if self._transport is None:
             return
+        if waiting and self._blocking is not None:
+            self._blocking.deferred.on_next_request()
         if self._is_ending:
             if not self._is_busy and not self._pending:
                 self._close_after_responses(self._end_reason)

@@ -7,6 +7,7 @@ from odradek.base.ports import Client, Clock, Executor
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
+from odradek.server.slices import SliceTurns
 from odradek.wire.schemas import Message, Schema
 
 
@@ -68,6 +69,10 @@ class ServingPort(Protocol):
 
     @property
     def executor(self) -> Executor: ...
+
+    @property
+    def slice_turns(self) -> SliceTurns:
+        """Runs long computations of requests on the event loop."""
 
 
 class ConfiguredNode(Protocol):

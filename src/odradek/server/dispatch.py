@@ -3,21 +3,33 @@
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
-from typing import Any, Final
+from types import GeneratorType
+from typing import Any, Final, NamedTuple
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.slices import Slices
 from odradek.instruments.request_log import REQUEST_LOG
 from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.server.connection import UnsupportedRequest
 from odradek.server.context import RequestContext, ServingPort
 from odradek.wire.apis import ApiKey, ServedApi, load_handler
-from odradek.wire.error_codes import error_codes
 from odradek.wire.headers import RequestHeader, response_header
 from odradek.wire.schemas import Message, Schema, is_large, schema
+from odradek.wire.sliced_writing import response_slices
 
-# Larger requests, apart from those with records, are decoded in a thread.
-DECODED_ON_LOOP_BYTES_MAX: Final = 32_768
+# Larger requests, apart from those with records, are decoded in slices.
+DECODED_AT_ONCE_BYTES_MAX: Final = 32_768
+# Elements in all arrays of a large request, enough for 20,000 topics. Handlers that work in slices set their own
+# ELEMENTS_MAX.
+HANDLED_AT_ONCE_ELEMENTS_MAX: Final = 50_000
 _LENGTH: Final = struct.Struct(">i")
+
+
+class _Handler(NamedTuple):
+    handle: Callable[..., Any]
+    read_request: Callable[..., Any] | None
+    """Decodes a frequent request. It returns None for unusual requests, and slices for large ones."""
+    elements_max: int
 
 
 class ApiDispatcher:
@@ -27,7 +39,7 @@ class ApiDispatcher:
         self._apis: Final = apis
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
-        self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
+        self._handlers: dict[int, _Handler] = {}
         REQUEST_LOG.add_listener(self)
 
     def on_request_log_changed(self) -> None:
@@ -54,15 +66,17 @@ class ApiDispatcher:
         handler = self._handlers.get(api_key)
         if handler is None:
             handler = self._handlers[api_key] = self._load(api_key)
-        handle, read_request = handler
+        handle, read_request, elements_max = handler
         if read_request is not None:
             read = read_request(frame, body, context.version)
+            if read.__class__ is GeneratorType:
+                return self._read_and_handle(handle, read, context)
             if read is not None:
                 return handle(read, context, self._port)
         # kio reads immutable buffers only.
         data = bytes(frame)
-        if len(data) > DECODED_ON_LOOP_BYTES_MAX:
-            return self._read_and_handle(handle, data, body, context)
+        if len(data) > DECODED_AT_ONCE_BYTES_MAX:
+            return self._read_and_handle(handle, context.schema.request_slices(data, body, elements_max), context)
         request, _ = context.schema.read_request(data, body)
         response = handle(request, context, self._port)
         if response.__class__ is bytes or response.__class__ is list or isinstance(response, DeferredResponse):
@@ -71,21 +85,19 @@ class ApiDispatcher:
             return self._await_and_write(response, context)
         return self._write(response, context) if is_large(response) else response
 
-    def _load(self, api_key: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    def _load(self, api_key: int) -> "_Handler":
         module = load_handler(self._apis[api_key])
         handle = module.handle
         if REQUEST_LOG.is_on:
             from odradek.server.logged_requests import add_logging
 
             handle = add_logging(handle, REQUEST_LOG)
-        # Frequent requests have a decoder of their own, which returns None for unusual requests.
-        return handle, getattr(module, "read_request", None)
+        elements_max = getattr(module, "ELEMENTS_MAX", HANDLED_AT_ONCE_ELEMENTS_MAX)
+        return _Handler(handle, getattr(module, "read_request", None), elements_max)
 
-    async def _read_and_handle(
-        self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext
-    ) -> Any:
-        """For a large request: decoding it would block the event loop."""
-        request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
+    async def _read_and_handle(self, handle: Callable[..., Any], slices: Slices[Any], context: RequestContext) -> Any:
+        """For a large request: decoding it at once would block the event loop."""
+        request = await self._port.slice_turns.run(slices)
         response = handle(request, context, self._port)
         if isinstance(response, DeferredResponse):
             response = await response.wait()
@@ -97,11 +109,9 @@ class ApiDispatcher:
         response = await awaited
         return await self._write(response, context) if is_large(response) else response
 
-    async def _write(self, response: Message, context: RequestContext) -> bytes:
-        """For a large response: encoding it would block the event loop."""
-        errors, written = await self._port.executor.run(lambda: (error_codes(response), context.schema.write(response)))
-        context.meter.count_errors(errors)
-        return written
+    async def _write(self, response: Message, context: RequestContext) -> list[bytes]:
+        """For a large response: encoding it at once would block the event loop."""
+        return await self._port.slice_turns.run(response_slices(response, context.meter.count_errors))
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """An ApiVersions request of an unknown version gets a response in version 0, with the known versions."""

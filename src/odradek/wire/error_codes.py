@@ -30,6 +30,12 @@ def error_codes(response: Any) -> list[ErrorCode]:
     return found
 
 
+def own_error_code(entity: Any) -> ErrorCode:
+    """Without those of its parts."""
+    places = _places(entity.__class__)
+    return ErrorCode.none if places is None or places.own is None else places.own(entity)
+
+
 def _collect(entity: Any, places: _Places, found: list[ErrorCode]) -> None:
     if places.own is not None and (own := places.own(entity)) is not ErrorCode.none:
         found.append(own)

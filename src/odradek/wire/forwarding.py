@@ -4,10 +4,11 @@ A broker writes the request and reads the response; a controller reads the reque
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
+from odradek.base.slices import Slices
 from odradek.wire.apis import ApiKey
 from odradek.wire.headers import (
     InvalidHeader,
@@ -46,13 +47,21 @@ def read_forwarded_header(data: bytes) -> RequestHeader:
 
 def read_forwarded_request(chosen: Schema, data: bytes, header: RequestHeader) -> Message:
     """Raises SerialError."""
-    position = skip_tagged_fields(data, header.end) if chosen.flexible else header.end
-    return chosen.read_request(data, position)[0]
+    return chosen.read_request(data, _body_of(chosen, data, header))[0]
 
 
-def write_forwarded_response(chosen: Schema, response: Message | bytes, *, correlation_id: int) -> bytes:
-    body = response if isinstance(response, bytes) else chosen.write(response)
-    return response_header(correlation_id, flexible=chosen.response_header_flexible) + body
+def forwarded_request_slices(chosen: Schema, data: bytes, header: RequestHeader, elements_max: int) -> Slices[Message]:
+    """Decodes a large request. Raises SerialError, and so do the slices."""
+    return chosen.request_slices(data, _body_of(chosen, data, header), elements_max)
+
+
+def _body_of(chosen: Schema, data: bytes, header: RequestHeader) -> int:
+    return skip_tagged_fields(data, header.end) if chosen.flexible else header.end
+
+
+def write_forwarded_response(chosen: Schema, body: Iterable[bytes], *, correlation_id: int) -> bytes:
+    """`body` is the encoded response, in chunks."""
+    return b"".join((response_header(correlation_id, flexible=chosen.response_header_flexible), *body))
 
 
 def is_from_wrong_node(api_key: int, response: Message) -> bool:

@@ -7,6 +7,8 @@ from kio.serial.errors import SerialError
 
 from odradek.base.message_writer import append_unsigned_varint
 
+# Of one structure. A schema has a handful, and a newer client may send a few more.
+TAGGED_FIELDS_MAX: Final = 1000
 _FIXED: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
 
@@ -69,8 +71,8 @@ def skip_tagged_fields(buffer: bytearray | bytes, offset: int) -> int:
     if offset < len(buffer) and buffer[offset] == 0:
         return offset + 1
     count, offset = read_unsigned_varint(buffer, offset)
-    if count > len(buffer):
-        raise InvalidHeader("more tagged fields than bytes")
+    if count > TAGGED_FIELDS_MAX:
+        raise InvalidHeader(f"more than {TAGGED_FIELDS_MAX} tagged fields")
     for _ in range(count):
         _, offset = read_unsigned_varint(buffer, offset)
         size, offset = read_unsigned_varint(buffer, offset)

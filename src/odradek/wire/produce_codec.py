@@ -1,7 +1,8 @@
 """Hand-written codec for Produce, the one request with a large payload: record batches are not copied.
 
 `kio` would copy every batch; here a partition's records are a view of the frame, which is patched in place and written
-to the log. Versions 3 to 13; 9 and later are flexible, 13 identifies topics by ID.
+to the log. Versions 3 to 13; 9 and later are flexible, 13 identifies topics by ID. Messages about thousands of
+partitions are decoded and encoded in slices.
 """
 
 import struct
@@ -10,14 +11,20 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
+from odradek.base.slices import Slices, run_at_once
 from odradek.wire.headers import InvalidHeader, read_unsigned_varint, skip_tagged_fields, write_unsigned_varint
 
 FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_TOPIC_ID: Final = 13
 FIRST_WITH_LEADER_HINTS: Final = 10
 
-# Topics and partitions in one request. A broker has a few thousand.
-ELEMENTS_MAX: Final = 20_000
+# Partitions that are decoded or encoded in one slice, which takes about a millisecond.
+SLICE_PARTITIONS: Final = 500
+# The shortest encoding of a topic and of a partition.
+_TOPIC_BYTES_MIN: Final = 6
+_FLEXIBLE_TOPIC_BYTES_MIN: Final = 3
+_PARTITION_BYTES_MIN: Final = 8
+_FLEXIBLE_PARTITION_BYTES_MIN: Final = 6
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
@@ -69,14 +76,32 @@ class TopicResult(NamedTuple):
     partitions: list[PartitionResult]
 
 
-def read_produce_request(frame: bytearray, offset: int, version: int) -> ProduceRequest:
-    """Raises InvalidHeader if a field exceeds the frame."""
+def read_produce_request(frame: bytearray, offset: int, version: int) -> ProduceRequest | Slices[ProduceRequest]:
+    """The request, or the remaining slices of decoding it if it has many partitions.
+
+    Raises InvalidHeader if a field exceeds the frame, and so do the slices.
+    """
+    try:
+        if FIRST_FLEXIBLE <= version < FIRST_WITH_TOPIC_ID:
+            request = _read_one_partition(frame, offset)
+            if request is not None:
+                return request
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise InvalidHeader("truncated Produce request") from error
+    slices = _request_slices(frame, offset, version)
+    try:
+        next(slices)
+    except StopIteration as done:
+        result: ProduceRequest = done.value
+        return result
+    return slices
+
+
+def _request_slices(frame: bytearray, offset: int, version: int) -> Slices[ProduceRequest]:
     try:
         if version < FIRST_FLEXIBLE:
-            return _read_legacy(frame, offset)
-        if version >= FIRST_WITH_TOPIC_ID:
-            return _read_flexible(frame, offset, by_id=True)
-        return _read_one_partition(frame, offset) or _read_flexible(frame, offset, by_id=False)
+            return (yield from _read_legacy(frame, offset))
+        return (yield from _read_flexible(frame, offset, by_id=version >= FIRST_WITH_TOPIC_ID))
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise InvalidHeader("truncated Produce request") from error
 
@@ -87,13 +112,10 @@ def _slice(view: memoryview, start: int, end: int) -> memoryview:
     return view[start:end]
 
 
-def _checked_count(count: int, bytes_left: int, elements_left: int) -> int:
-    """Every element takes at least a byte, so a larger count is invalid. Checked before anything is allocated."""
-    if count < 0 or count > bytes_left:
+def _check_count(count: int, bytes_min: int, bytes_left: int) -> None:
+    """Rejects more elements of `bytes_min` than the rest of the frame can hold, before anything is allocated."""
+    if count < 0 or count * bytes_min > bytes_left:
         raise InvalidHeader("array longer than the request")
-    if count > elements_left:
-        raise InvalidHeader(f"more than {ELEMENTS_MAX} topics and partitions")
-    return count
 
 
 def _varint(frame: bytearray, offset: int) -> tuple[int, int]:
@@ -121,7 +143,7 @@ def _read_one_partition(frame: bytearray, offset: int) -> ProduceRequest | None:
     return ProduceRequest(None, acks, timeout_ms, [TopicRecords(name, None, [PartitionRecords(partition, records)])])
 
 
-def _read_flexible(frame: bytearray, offset: int, *, by_id: bool) -> ProduceRequest:
+def _read_flexible(frame: bytearray, offset: int, *, by_id: bool) -> Slices[ProduceRequest]:
     view = memoryview(frame)
     total = len(frame)
     transactional_id: str | None = None
@@ -132,7 +154,8 @@ def _read_flexible(frame: bytearray, offset: int, *, by_id: bool) -> ProduceRequ
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, offset)
     topic_count, offset = _varint(frame, offset + 6)
     topics: list[TopicRecords] = []
-    elements_left = ELEMENTS_MAX - _checked_count(topic_count - 1, total - offset, ELEMENTS_MAX)
+    _check_count(topic_count - 1, _FLEXIBLE_TOPIC_BYTES_MIN, total - offset)
+    in_slice = 0
     for _ in range(topic_count - 1):
         name: str | None = None
         topic_id: UUID | None = None
@@ -147,7 +170,9 @@ def _read_flexible(frame: bytearray, offset: int, *, by_id: bool) -> ProduceRequ
             offset += length - 1
         partition_count, offset = _varint(frame, offset)
         partitions: list[PartitionRecords] = []
-        elements_left -= _checked_count(partition_count - 1, total - offset, elements_left)
+        _check_count(partition_count - 1, _FLEXIBLE_PARTITION_BYTES_MIN, total - offset)
+        # A topic counts, too.
+        in_slice += 1
         for _ in range(partition_count - 1):
             (partition,) = _I32.unpack_from(frame, offset)
             length, offset = _varint(frame, offset + 4)
@@ -157,14 +182,21 @@ def _read_flexible(frame: bytearray, offset: int, *, by_id: bool) -> ProduceRequ
                 offset += length - 1
             partitions.append(PartitionRecords(partition, records))
             offset = skip_tagged_fields(frame, offset) if frame[offset] else offset + 1
+            in_slice += 1
+            if in_slice >= SLICE_PARTITIONS:
+                in_slice = 0
+                yield
         topics.append(TopicRecords(name, topic_id, partitions))
         offset = skip_tagged_fields(frame, offset) if frame[offset] else offset + 1
+        if in_slice >= SLICE_PARTITIONS:
+            in_slice = 0
+            yield
     if frame[offset]:
         skip_tagged_fields(frame, offset)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _read_legacy(frame: bytearray, offset: int) -> ProduceRequest:
+def _read_legacy(frame: bytearray, offset: int) -> Slices[ProduceRequest]:
     view = memoryview(frame)
     total = len(frame)
     transactional_id: str | None = None
@@ -177,7 +209,8 @@ def _read_legacy(frame: bytearray, offset: int) -> ProduceRequest:
     (topic_count,) = _I32.unpack_from(frame, offset + 6)
     offset += 10
     topics: list[TopicRecords] = []
-    elements_left = ELEMENTS_MAX - _checked_count(topic_count, total - offset, ELEMENTS_MAX)
+    _check_count(topic_count, _TOPIC_BYTES_MIN, total - offset)
+    in_slice = 0
     for _ in range(topic_count):
         (length,) = _I16.unpack_from(frame, offset)
         offset += 2
@@ -186,7 +219,8 @@ def _read_legacy(frame: bytearray, offset: int) -> ProduceRequest:
         (partition_count,) = _I32.unpack_from(frame, offset)
         offset += 4
         partitions: list[PartitionRecords] = []
-        elements_left -= _checked_count(partition_count, total - offset, elements_left)
+        _check_count(partition_count, _PARTITION_BYTES_MIN, total - offset)
+        in_slice += 1
         for _ in range(partition_count):
             partition, length = _PARTITION_AND_LENGTH.unpack_from(frame, offset)
             offset += 8
@@ -195,7 +229,14 @@ def _read_legacy(frame: bytearray, offset: int) -> ProduceRequest:
                 records = _slice(view, offset, offset + length)
                 offset += length
             partitions.append(PartitionRecords(partition, records))
+            in_slice += 1
+            if in_slice >= SLICE_PARTITIONS:
+                in_slice = 0
+                yield
         topics.append(TopicRecords(name, None, partitions))
+        if in_slice >= SLICE_PARTITIONS:
+            in_slice = 0
+            yield
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
@@ -205,21 +246,36 @@ def write_produce_response(topics: Sequence[TopicResult], version: int, throttle
         topic = topics[0]
         if len(topic.partitions) == 1 and topic.partitions[0].error is ErrorCode.none:
             return _one_success(topic, topic.partitions[0])
+    return b"".join(run_at_once(produce_response_slices(topics, version, throttle_ms)))
+
+
+def produce_response_slices(topics: Sequence[TopicResult], version: int, throttle_ms: int = 0) -> Slices[list[bytes]]:
+    """Returns the chunks of the response."""
+    flexible = version >= FIRST_FLEXIBLE
+    chunks: list[bytes] = []
     out = bytearray(_array_length(len(topics), flexible))
+    in_slice = 0
     for topic in topics:
         if topic.topic_id is not None:
             out += topic.topic_id.bytes
         else:
             out += _string(topic.name or "", flexible)
         out += _array_length(len(topic.partitions), flexible)
+        in_slice += 1
         for result in topic.partitions:
             _write_partition(out, result, version, flexible)
+            in_slice += 1
+            if in_slice >= SLICE_PARTITIONS:
+                in_slice = 0
+                chunks.append(bytes(out))
+                out.clear()
+                yield
         if flexible:
             out.append(0)
     out += _I32.pack(throttle_ms)
     if flexible:
         out.append(0)
-    return bytes(out)
+    return [*chunks, bytes(out)]
 
 
 def _one_success(topic: TopicResult, result: PartitionResult) -> bytes:

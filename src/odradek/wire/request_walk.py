@@ -1,10 +1,10 @@
 """Validates the layout of a message before kio decodes it: no length may exceed the frame.
 
 kio trusts the lengths it reads: an array that announces a billion elements makes it allocate the memory, which kills
-the process. The walk follows the schema without building anything. It rejects such messages, and those with too many
-elements: two bytes of an element become hundreds once it is decoded. Where Kafka is lenient and kio is not, the walk
-returns a repaired copy: it removes unknown tagged fields, takes any boolean but 0 as true and any negative length as
-null, and replaces bytes that are not UTF-8 by U+FFFD.
+the process. The walk follows the schema without building anything. It rejects an array with more elements than the rest
+of the frame can hold, so that the memory of a decoded message is proportional to its frame. Where Kafka is lenient and
+kio is not, the walk returns a repaired copy: it removes unknown tagged fields, takes any boolean but 0 as true and any
+negative length as null, and replaces bytes that are not UTF-8 by U+FFFD.
 
 It knows the layout of messages, and nothing of their meaning.
 """
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from kio.serial.errors import SerialError
 
-from odradek.wire.headers import read_unsigned_varint, write_unsigned_varint
+from odradek.wire.headers import TAGGED_FIELDS_MAX, read_unsigned_varint, write_unsigned_varint
 
 # Start, end, and the replacement.
 Repair = tuple[int, int, bytes]
@@ -30,7 +30,6 @@ class Findings(list[Repair]):
 
     def __init__(self, elements_max: int) -> None:
         super().__init__()
-        self.elements_max: Final = elements_max
         self.elements_left = elements_max
 
 
@@ -53,8 +52,10 @@ _SIZES: Final = {
     "timedelta_i64": 8,
     "datetime_i64": 8,
 }
-# Structures and strings in all arrays of one request. A broker has a few thousand partitions.
-ELEMENTS_MAX: Final = 20_000
+# Enough for any frame: its bytes are the limit.
+ANY_NUMBER: Final = 1 << 32
+# As many numbers in an array count as one element: decoding them costs as much.
+NUMBERS_PER_ELEMENT: Final = 16
 # Of every string, in either encoding: the limit of Kafka and of records.
 STRING_BYTES_MAX: Final = 2**15 - 1
 _I16: Final = struct.Struct(">h")
@@ -67,9 +68,16 @@ class UnreadableMessage(SerialError):
     """A message that Kafka would reject too."""
 
 
-def message_walk(message_type: Any, elements_max: int = ELEMENTS_MAX) -> Callable[[bytes, int], bytes]:
-    """A function that returns a message that kio can decode: itself, or a repaired copy. Raises UnreadableMessage."""
-    walk = _entity(message_type)
+class TooManyElements(UnreadableMessage):
+    """All arrays together have more elements than this walk allows."""
+
+
+def message_walk(message_type: Any, elements_max: int = ANY_NUMBER) -> Callable[[bytes, int], bytes]:
+    """A function that returns a message that kio can decode: itself, or a repaired copy. Raises UnreadableMessage.
+
+    `elements_max` is the number of structures and strings in all arrays.
+    """
+    walk = entity_walk(message_type)
 
     def check(data: bytes, position: int) -> bytes:
         repairs = Findings(elements_max)
@@ -77,12 +85,12 @@ def message_walk(message_type: Any, elements_max: int = ELEMENTS_MAX) -> Callabl
             walk(data, position, repairs)
         except (IndexError, struct.error) as error:
             raise UnreadableMessage("message shorter than its fields") from error
-        return _apply_repairs(data, repairs) if repairs else data
+        return apply_repairs(data, repairs) if repairs else data
 
     return check
 
 
-def _apply_repairs(data: bytes, repairs: list[Repair]) -> bytes:
+def apply_repairs(data: bytes, repairs: list[Repair]) -> bytes:
     pieces: list[bytes] = []
     done = 0
     for start, end, replacement in repairs:
@@ -93,28 +101,23 @@ def _apply_repairs(data: bytes, repairs: list[Repair]) -> bytes:
 
 
 @cache
-def _entity(entity_type: Any) -> Step:
-    flexible: bool = entity_type.__flexible__
-    hints = typing.get_type_hints(entity_type)
+def entity_walk(entity_type: Any) -> Step:
     steps: list[Step] = []
-    tagged: dict[int, Step] = {}
     fixed_size = 0
-    for field in dataclasses.fields(entity_type):
-        step = _field(hints[field.name], field.metadata.get("kafka_type"), flexible)
-        if "tag" in field.metadata:
-            tagged[field.metadata["tag"]] = step if callable(step) else _skip(step)
-        elif isinstance(step, int):
+    for _, hint, kafka_type in untagged_fields(entity_type):
+        step = field_walk(hint, kafka_type, entity_type.__flexible__)
+        if isinstance(step, int):
             fixed_size += step
         else:
             # Adjacent fields of fixed size are skipped in one step.
             if fixed_size:
-                steps.append(_skip(fixed_size))
+                steps.append(skip_bytes(fixed_size))
                 fixed_size = 0
             steps.append(step)
     if fixed_size:
-        steps.append(_skip(fixed_size))
-    if flexible:
-        steps.append(_tagged_fields(tagged))
+        steps.append(skip_bytes(fixed_size))
+    if entity_type.__flexible__:
+        steps.append(tagged_fields_walk(entity_type))
 
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         for step in steps:
@@ -124,16 +127,33 @@ def _entity(entity_type: Any) -> Step:
     return walk
 
 
-def _field(hint: Any, kafka_type: str | None, flexible: bool) -> Step | int:
+def untagged_fields(entity_type: Any) -> list[tuple[str, Any, str | None]]:
+    """Name, type and Kafka type of the fields, in the order of the message."""
+    hints = typing.get_type_hints(entity_type)
+    return [
+        (field.name, hints[field.name], field.metadata.get("kafka_type"))
+        for field in dataclasses.fields(entity_type)
+        if "tag" not in field.metadata
+    ]
+
+
+def not_none(hint: Any) -> tuple[Any, bool]:
+    """The type without None, and whether it is nullable."""
+    if not isinstance(hint, UnionType):
+        return hint, False
+    (wanted,) = (option for option in typing.get_args(hint) if option is not NoneType)
+    return wanted, True
+
+
+def field_walk(hint: Any, kafka_type: str | None, flexible: bool) -> Step | int:
     """The step that skips a field, or its size if that is fixed."""
-    nullable = isinstance(hint, UnionType)
-    if nullable:
-        (hint,) = (option for option in typing.get_args(hint) if option is not NoneType)
+    hint, nullable = not_none(hint)
     if typing.get_origin(hint) is tuple:
-        element = _field(typing.get_args(hint)[0], kafka_type, flexible)
-        return _array(element, flexible, nullable)
+        (element_hint, *_) = typing.get_args(hint)
+        element = field_walk(element_hint, kafka_type, flexible)
+        return _array(element, field_bytes_min(element_hint, kafka_type, flexible), flexible, nullable)
     if dataclasses.is_dataclass(hint):
-        walk = _entity(typing.cast(Any, hint))
+        walk = entity_walk(typing.cast(Any, hint))
         return _nullable_entity(walk) if nullable else walk
     if kafka_type == "string":
         return _string(flexible, nullable)
@@ -145,7 +165,27 @@ def _field(hint: Any, kafka_type: str | None, flexible: bool) -> Step | int:
     return _SIZES[kafka_type]
 
 
-def _skip(size: int) -> Step:
+def field_bytes_min(hint: Any, kafka_type: str | None, flexible: bool) -> int:
+    """The size of the shortest encoding of a field: null, or empty strings and arrays."""
+    hint, nullable = not_none(hint)
+    if typing.get_origin(hint) is tuple or kafka_type in ("bytes", "records"):
+        return 1 if flexible else _I32.size
+    if kafka_type == "string":
+        return 1 if flexible else _I16.size
+    if dataclasses.is_dataclass(hint):
+        return 1 if nullable else _entity_bytes_min(typing.cast(Any, hint))
+    return 1 if kafka_type == "bool" else _SIZES[str(kafka_type)]
+
+
+@cache
+def _entity_bytes_min(entity_type: Any) -> int:
+    flexible: bool = entity_type.__flexible__
+    total = sum(field_bytes_min(hint, kafka_type, flexible) for _, hint, kafka_type in untagged_fields(entity_type))
+    # Every element takes a byte, or else an array could have any number of them.
+    return max(1, total + (1 if flexible else 0))
+
+
+def skip_bytes(size: int) -> Step:
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         position += size
         if position > len(data):
@@ -161,25 +201,32 @@ def _boolean(data: bytes, position: int, repairs: Findings) -> int:
     return position + 1
 
 
-def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool) -> int:
-    """A length or count, -1 for null. A prefix of None is the compact encoding, which adds one."""
+def read_length(
+    data: bytes, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool, bytes_min: int = 1
+) -> int:
+    """A length or count, -1 for null. A prefix of None is the compact encoding, which adds one.
+
+    Rejects more elements of `bytes_min` or more bytes than the message can hold.
+    """
+    start = position + 1
     if prefix is None:
         length = data[position] - 1
         if length >= 0x7F:
             length = read_unsigned_varint(data, position)[0] - 1
     else:
+        start = position + prefix.size
         (length,) = prefix.unpack_from(data, position)
         if length < -1 and nullable:
             repairs.append((position, position + prefix.size, b"\xff" * prefix.size))
             length = -1
     if length < 0 and not nullable:
         raise UnreadableMessage("null in a field that is not nullable")
-    if length > len(data) - position:
+    if length * bytes_min > len(data) - start:
         raise UnreadableMessage("field longer than the message")
     return int(length)
 
 
-def _after_length(data: bytes, position: int, prefix: struct.Struct | None) -> int:
+def after_length(data: bytes, position: int, prefix: struct.Struct | None) -> int:
     if prefix is not None:
         return position + prefix.size
     return position + 1 if data[position] < 0x80 else read_unsigned_varint(data, position)[1]
@@ -189,8 +236,8 @@ def _string(flexible: bool, nullable: bool) -> Step:
     prefix = None if flexible else _I16
 
     def walk(data: bytes, position: int, repairs: Findings) -> int:
-        length = _length(data, position, repairs, prefix, nullable)
-        start = _after_length(data, position, prefix)
+        length = read_length(data, position, repairs, prefix, nullable)
+        start = after_length(data, position, prefix)
         if length <= 0:
             return start
         if length > STRING_BYTES_MAX:
@@ -215,8 +262,8 @@ def _bytes(flexible: bool, nullable: bool) -> Step:
     prefix = None if flexible else _I32
 
     def walk(data: bytes, position: int, repairs: Findings) -> int:
-        length = _length(data, position, repairs, prefix, nullable)
-        end = _after_length(data, position, prefix) + max(length, 0)
+        length = read_length(data, position, repairs, prefix, nullable)
+        end = after_length(data, position, prefix) + max(length, 0)
         if end > len(data):
             raise UnreadableMessage("field longer than the message")
         return end
@@ -224,22 +271,26 @@ def _bytes(flexible: bool, nullable: bool) -> Step:
     return walk
 
 
-def _array(element: Step | int, flexible: bool, nullable: bool) -> Step:
-    prefix = None if flexible else _I32
+def array_prefix(flexible: bool) -> struct.Struct | None:
+    return None if flexible else _I32
+
+
+def _array(element: Step | int, element_bytes_min: int, flexible: bool, nullable: bool) -> Step:
+    prefix = array_prefix(flexible)
 
     def walk(data: bytes, position: int, repairs: Findings) -> int:
-        count = _length(data, position, repairs, prefix, nullable)
-        position = _after_length(data, position, prefix)
+        count = read_length(data, position, repairs, prefix, nullable, element_bytes_min)
+        position = after_length(data, position, prefix)
         if count <= 0:
             return position
+        repairs.elements_left -= count // NUMBERS_PER_ELEMENT if isinstance(element, int) else count
+        if repairs.elements_left < 0:
+            raise TooManyElements("too many elements")
         if isinstance(element, int):
             position += count * element
             if position > len(data):
                 raise UnreadableMessage("array longer than the message")
             return position
-        repairs.elements_left -= count
-        if repairs.elements_left < 0:
-            raise UnreadableMessage(f"arrays with more than {repairs.elements_max} elements")
         for _ in range(count):
             position = element(data, position, repairs)
         return position
@@ -259,7 +310,15 @@ def _nullable_entity(walk_entity: Step) -> Step:
     return walk
 
 
-def _tagged_fields(known: dict[int, Step]) -> Step:
+def tagged_fields_walk(entity_type: Any) -> Step:
+    """The step that skips the section of tagged fields at the end of a flexible structure."""
+    hints = typing.get_type_hints(entity_type)
+    known: dict[int, Step] = {}
+    for field in dataclasses.fields(entity_type):
+        if "tag" in field.metadata:
+            step = field_walk(hints[field.name], field.metadata.get("kafka_type"), flexible=True)
+            known[field.metadata["tag"]] = step if callable(step) else skip_bytes(step)
+
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         if data[position] == 0:
             return position + 1
@@ -267,8 +326,8 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
         count, position = (
             (data[position], position + 1) if data[position] < 0x80 else read_unsigned_varint(data, position)
         )
-        if count > len(data) - position:
-            raise UnreadableMessage("more tagged fields than bytes")
+        if count > TAGGED_FIELDS_MAX:
+            raise UnreadableMessage(f"more than {TAGGED_FIELDS_MAX} tagged fields")
         inside: list[Repair] = []
         kept = 0
         after_count = position

@@ -17,9 +17,11 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from odradek.base.message_writer import message_writer
-from odradek.wire.request_walk import UnreadableMessage, message_walk
+from odradek.base.slices import Slices
+from odradek.wire.request_walk import ANY_NUMBER, UnreadableMessage, message_walk
+from odradek.wire.sliced_reading import message_slices
 
-__all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "schema"]
+__all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "parts_of", "schema"]
 
 PARTS_ON_LOOP_MAX: Final = 2000
 # In all arrays of one response. A topic with ten thousand partitions needs several per partition.
@@ -71,6 +73,14 @@ class Schema:
         except ValueError as error:
             # For example a duration of more than a billion days.
             raise UnreadableMessage(str(error)) from error
+
+    def request_slices(self, data: bytes, offset: int, elements_max: int = ANY_NUMBER) -> Slices[Message]:
+        """Decodes a large request. The slices raise SerialError if it is invalid or has too many elements."""
+        return self._request_slices(data, offset, elements_max)
+
+    @cached_property
+    def _request_slices(self) -> Callable[[bytes, int, int], Slices[Message]]:
+        return message_slices(self.request_type)
 
     def read_foreign_response(self, data: bytes, offset: int) -> Message:
         """The response that starts at `offset`, from a node that is not trusted. Raises SerialError."""
@@ -145,15 +155,16 @@ class Schema:
 
 def is_large(response: Message) -> bool:
     """Whether encoding it would block the event loop. Estimated from the first element of each array."""
-    return _parts(response) > PARTS_ON_LOOP_MAX
+    return parts_of(response) > PARTS_ON_LOOP_MAX
 
 
-def _parts(entity: Message) -> int:
+def parts_of(entity: Message) -> int:
+    """The number of structures, strings and numbers in its arrays, and itself."""
     count = 1
     for name in getattr(entity, "__slots__", ()):
         value = getattr(entity, name)
         if value.__class__ is tuple and value:
-            count += len(value) * _parts(value[0])
+            count += len(value) * parts_of(value[0])
     return count
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client
+from odradek.broker.metadata_cache import MetadataCache
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
@@ -32,6 +33,7 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.records.batch import parse_batches
 from odradek.server.context import RequestContext
+from odradek.server.slices import SliceTurns
 from odradek.storage.log.log_dirs import LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.append_latency import AppendLatency
@@ -181,6 +183,8 @@ class FakeBroker:
         self.clock = SystemClock()
         self.random = random.Random(7)
         self.executor: Any = InlineExecutor()
+        self.slice_turns = SliceTurns()
+        self.metadata_cache = MetadataCache()
         self.controller = NotingController()
         self.log_dir_moves = NotingMoves()
         self.log_dirs = LogDirs.open(
@@ -301,7 +305,9 @@ class FakeBroker:
         request = raw_wire.build(messages.request_type, fields)
         context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages)
         response = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
-        written = response if isinstance(response, bytes) else messages.write(response)
+        written = b"".join(response) if isinstance(response, list) else response
+        if not isinstance(written, bytes):
+            written = messages.write(response)
         read, size = messages.read_response(written, 0)
         assert size == len(written)
         return read

@@ -3,17 +3,21 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.slices import Slices
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import BrokerHeartbeatReply, ControllerResult, Heartbeat, NewTopic
 from odradek.core.metadata.image import ClusterImage, ConfigResource
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
+from odradek.server.slices import SliceTurns
 from odradek.wire.apis import CONTROLLER_APIS, load_handler
 from odradek.wire.schemas import Message, Schema, schema
 from tests import raw_wire
+
+T = TypeVar("T")
 
 LISTENER = "CONTROLLER"
 CLUSTER_ID = "odradek-test-cluster-1"
@@ -101,12 +105,18 @@ class ScriptedQuorum:
 
 
 class InlineExecutor:
+    async def run(self, work: Callable[[], Any], *, lane: str | None = None) -> Any:
+        return work()
+
+
+class CountedTurns(SliceTurns):
     def __init__(self) -> None:
+        super().__init__()
         self.runs = 0
 
-    async def run(self, work: Callable[[], Any], *, lane: str | None = None) -> Any:
+    async def run(self, slices: Slices[T]) -> T:
         self.runs += 1
-        return work()
+        return await super().run(slices)
 
 
 class FakeControllerNode:
@@ -116,6 +126,7 @@ class FakeControllerNode:
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
         self.executor = InlineExecutor()
+        self.slice_turns = CountedTurns()
         self.image = ClusterImage()
         self.controller = ScriptedController()
         self.quorum = ScriptedQuorum()

@@ -52,9 +52,16 @@ class Replicated(DeferredResponse):
         self.allows_next_request = True
 
 
+class LongPoll(DeferredResponse):
+    """Completes when the client sends its next request."""
+
+    def on_next_request(self) -> None:
+        self.complete(b"polled")
+
+
 class Scripted:
     """Responds by API key: 0 and 8 as to a producer, or at once if the body says so; 1 at once, 2 when released,
-    3 fails, 4 fails later, 5 closes the connection, 6 sends no response."""
+    3 fails, 4 fails later, 5 closes the connection, 6 sends no response, 7 with the next request."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
@@ -88,6 +95,8 @@ class Scripted:
                 return self._later(RuntimeError("a fault of ours"))
             case 5:
                 return CLOSE_CONNECTION
+            case 7:
+                return LongPoll()
             case _:
                 return None
 
@@ -167,6 +176,22 @@ def test_responses_are_sent_in_the_order_of_requests(run: Callable[[Scenario], N
         assert harness.dispatcher.seen == [1]
         harness.dispatcher.release.set()
         assert [await read_response(reader) for _ in range(3)] == [(1, b"later"), (2, b"now"), (3, b"later")]
+        writer.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("arrive_together", [True, False])
+def test_next_request_ends_a_long_poll(run: Callable[[Scenario], None], arrive_together: bool) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        writer.write(request(7, 1))
+        if not arrive_together:
+            await wait_until(lambda: harness.dispatcher.seen == [1])
+        writer.write(request(1, 2, b"next") + request(7, 3))
+        assert [await read_response(reader) for _ in range(2)] == [(1, b"polled"), (2, b"next")]
+        writer.write(request(1, 4, b"last"))
+        assert [await read_response(reader) for _ in range(2)] == [(3, b"polled"), (4, b"last")]
         writer.close()
 
     run(scenario)

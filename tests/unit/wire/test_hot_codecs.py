@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from kio.serial import entity_writer
 
 from odradek.base.errors import ErrorCode
+from odradek.base.slices import run_at_once
 from odradek.wire import fetch_codec, produce_codec
 from odradek.wire.headers import read_unsigned_varint, write_unsigned_varint
 from odradek.wire.schemas import SerialError, schema
+from tests.unit.wire.counted_slices import run_and_count
 
 TOPIC_ID = UUID(int=77)
 
@@ -32,10 +34,16 @@ def _encoded_produce_request(version: int) -> bytes:
     return buffer.getvalue()
 
 
+def _read_produce(frame: bytearray, version: int) -> produce_codec.ProduceRequest:
+    request = produce_codec.read_produce_request(frame, 0, version)
+    assert isinstance(request, produce_codec.ProduceRequest)
+    return request
+
+
 @pytest.mark.parametrize("version", range(3, 14))
 def test_produce_request_is_decoded_as_kio_encodes_it(version: int) -> None:
     frame = bytearray(_encoded_produce_request(version))
-    request = produce_codec.read_produce_request(frame, 0, version)
+    request = _read_produce(frame, version)
     assert (request.transactional_id, request.acks, request.timeout_ms) == ("tx", -1, 3000)
     (topic,) = request.topics
     assert (topic.name, topic.topic_id) == ((None, TOPIC_ID) if version >= 13 else ("orders", None))
@@ -50,7 +58,7 @@ def test_every_truncated_produce_request_is_rejected(version: int) -> None:
     whole = _encoded_produce_request(version)
     for size in range(len(whole)):
         with pytest.raises(SerialError):
-            produce_codec.read_produce_request(bytearray(whole[:size]), 0, version)
+            _read_produce(bytearray(whole[:size]), version)
 
 
 def _encoded_request_of(version: int, *partitions: bytes) -> bytearray:
@@ -67,7 +75,7 @@ def _encoded_request_of(version: int, *partitions: bytes) -> bytearray:
 @pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 200, 20_000])
 @pytest.mark.parametrize("version", range(3, 14))
 def test_produce_request_of_one_partition(version: int, size: int) -> None:
-    request = produce_codec.read_produce_request(_encoded_request_of(version, b"r" * size), 0, version)
+    request = _read_produce(_encoded_request_of(version, b"r" * size), version)
     assert (request.transactional_id, request.acks, request.timeout_ms) == (None, 1, 3000)
     ((name, topic_id, ((partition, records),)),) = request.topics
     assert (name, topic_id) == ((None, TOPIC_ID) if version >= 13 else ("orders", None))
@@ -76,7 +84,7 @@ def test_produce_request_of_one_partition(version: int, size: int) -> None:
 
 @pytest.mark.parametrize("version", range(3, 14))
 def test_produce_request_of_no_partition(version: int) -> None:
-    request = produce_codec.read_produce_request(_encoded_request_of(version), 0, version)
+    request = _read_produce(_encoded_request_of(version), version)
     assert [topic.partitions for topic in request.topics] == [[]]
 
 
@@ -89,17 +97,55 @@ def test_damaged_produce_request_is_decoded_as_by_kio(version: int) -> None:
             damaged = whole.copy()
             damaged[position] = value
             try:
-                quick: object = produce_codec.read_produce_request(damaged, 0, version)
+                quick: object = _read_produce(damaged, version)
             except SerialError:
                 quick = SerialError
             try:
-                long: object = produce_codec._read_flexible(damaged, 0, by_id=False)
+                long: object = run_at_once(produce_codec._read_flexible(damaged, 0, by_id=False))
             except (SerialError, IndexError, ValueError, struct.error):
                 long = SerialError
             assert quick == long
     for size in range(len(whole)):
         with pytest.raises(SerialError):
-            produce_codec.read_produce_request(whole[:size], 0, version)
+            _read_produce(whole[:size], version)
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(30_000, 0), (30_000, 1), (1, 30_000)])
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_produce_request_of_many_elements_is_decoded_in_slices(version: int, topics: int, partitions: int) -> None:
+    messages = schema(0, version)
+    data = tuple(messages.new("PartitionProduceData", index=index, records=None) for index in range(partitions))
+    topic = messages.new("TopicProduceData", name="orders", topic_id=TOPIC_ID, partition_data=data)
+    request = messages.new(
+        "ProduceRequest", transactional_id=None, acks=-1, timeout=timedelta(0), topic_data=(topic,) * topics
+    )
+    slices = produce_codec.read_produce_request(bytearray(messages.write(request)), 0, version)
+    assert isinstance(slices, Generator)
+    decoded, count = run_and_count(slices)
+    assert [[one.partition for one in topic.partitions] for topic in decoded.topics] == [
+        list(range(partitions))
+    ] * topics
+    assert count >= topics * max(1, partitions) // produce_codec.SLICE_PARTITIONS - 1
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_produce_request_of_more_elements_than_its_bytes_can_hold_is_rejected(version: int) -> None:
+    messages = schema(0, version)
+    request = messages.new("ProduceRequest", transactional_id=None, acks=-1, timeout=timedelta(0), topic_data=())
+    encoded = messages.write(request)
+    announced, topics = (encoded[:-2] + b"\x65", 99) if version >= 9 else (encoded[:-4] + struct.pack(">i", 100), 99)
+    with pytest.raises(SerialError, match="longer"):
+        produce_codec.read_produce_request(bytearray(announced + bytes(topics * 3)), 0, version)
+
+
+def test_produce_response_of_many_partitions_is_encoded_in_slices() -> None:
+    results = [produce_codec.PartitionResult(index, ErrorCode.none, index) for index in range(20_000)]
+    topics = [produce_codec.TopicResult("orders", None, results), produce_codec.TopicResult("none", None, [])]
+    chunks, count = run_and_count(produce_codec.produce_response_slices(topics, 9))
+    assert count >= 20_000 // produce_codec.SLICE_PARTITIONS
+    read, _ = schema(0, 9).read_response(b"".join(chunks), 0)
+    assert [one.base_offset for one in read.responses[0].partition_responses] == list(range(20_000))
+    assert [topic.name for topic in read.responses] == ["orders", "none"]
 
 
 @pytest.mark.parametrize("version", range(3, 14))

@@ -6,24 +6,13 @@ import pytest
 from odradek.wire.request_walk import UnreadableMessage
 from odradek.wire.schemas import SerialError, schema
 from tests.apis import Api
-from tests.raw_wire import encode_request
+from tests.unit.wire.requests import body_of, unframed
 from tests.wire.fuzzing import Mutator, corpus
-
-
-def body_of(request: bytes) -> tuple[int, int, int]:
-    """API, version and where the body starts in a request of the raw wire, whose client id is known."""
-    api, version, _, client_id_size = struct.unpack_from(">hhih", request)
-    flexible = schema(api, version).flexible
-    return api, version, 10 + client_id_size + (1 if flexible else 0)
 
 
 def read(request: bytes) -> Any:
     api, version, position = body_of(request)
     return schema(api, version).read_request(request, position)[0]
-
-
-def unframed(api: Api, version: int, fields: dict[str, Any]) -> bytes:
-    return encode_request(api, version, 1, fields)[4:]
 
 
 @pytest.mark.parametrize("request_bytes", corpus(), ids=lambda data: "{}-v{}".format(*struct.unpack_from(">hh", data)))
@@ -53,6 +42,33 @@ def test_array_longer_than_the_request_is_rejected(count: int) -> None:
     head = unframed(Api.METADATA, 1, {"topics": []})[:-4]
     with pytest.raises(UnreadableMessage):
         read(head + struct.pack(">i", count))
+
+
+def test_array_of_more_elements_than_the_rest_of_the_request_can_hold_is_rejected() -> None:
+    """A topic of a Fetch takes at least 18 bytes: an ID, an array and its tagged fields."""
+    empty = unframed(Api.FETCH, 13, {"topics": [], "forgotten_topics_data": []})
+    at = empty.index(b"\1\1\1\0")
+
+    def announce(topics: int, extra: int) -> bytes:
+        return empty[:at] + bytes((topics + 1,)) + bytes(extra)
+
+    with pytest.raises(UnreadableMessage, match="longer than the message"):
+        read(announce(100, 99 * 18))
+    request = empty[:at] + b"\x65" + 100 * (bytes(16) + b"\1\0") + empty[at + 1 :]
+    assert len(read(request).topics) == 100
+
+
+@pytest.mark.parametrize("topics", [20_001, 50_000])
+def test_number_of_elements_is_bounded_only_by_the_frame(topics: int) -> None:
+    names = [{"name": f"topic-{number}"} for number in range(topics)]
+    assert len(read(unframed(Api.METADATA, 9, {"topics": names})).topics) == topics
+
+
+def test_tagged_fields_of_one_structure_are_bounded() -> None:
+    plain = unframed(Api.METADATA, 9, {"topics": []})
+    assert plain.endswith(b"\0")
+    with pytest.raises(UnreadableMessage, match="tagged"):
+        read(plain[:-1] + b"\xe9\x07" + 1001 * b"\x7f\0")
 
 
 def test_null_in_a_field_that_is_not_nullable_is_rejected() -> None:

@@ -11,7 +11,10 @@ from odradek.core.groups.commands import AssignedTopic, DescribedConsumer, Descr
 from odradek.core.metadata.features import GROUP_VERSION
 from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1

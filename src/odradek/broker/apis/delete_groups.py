@@ -9,7 +9,10 @@ from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DeleteGroups, DeleteGroupsResponse
 from odradek.server.context import RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _PER_TURN_MAX: Final = 500
 

@@ -10,7 +10,10 @@ from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DescribedGroup, DescribedMember
 from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _PER_TURN_MAX: Final = 500
 

@@ -2,15 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import DiskUsage
+from odradek.base.slices import Slices
+from odradek.broker.apis.sliced_response import SLICE_ENTRIES, describe_topics
 from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
 from odradek.storage.log.log_dir import LogDir
 from odradek.storage.log.partition_log import PartitionLog
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _UNKNOWN = -1
 _UNMEASURED = DiskUsage(_UNKNOWN, _UNKNOWN)
@@ -25,16 +31,26 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awa
 async def _measure_and_describe(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
     # In a thread: a hanging filesystem must not block the event loop.
     usages = await broker.executor.run(lambda: _usages(broker))
+    return await broker.slice_turns.run(_respond(request, usages, context, broker))
+
+
+def _respond(request: Message, usages: _Usages, context: RequestContext, broker: BrokerPort) -> Slices[Message]:
     is_requested: Callable[[TopicPartition], bool] = lambda _: True  # noqa: E731
     if request.topics is not None:
-        requested = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        requested: set[TopicPartition] = set()
         is_requested = requested.__contains__
-    results = tuple(
-        _describe(directory, usages, is_requested, context, broker)
-        for directory in dict.fromkeys(broker.config.log_dirs)
-    )
+        for topic in request.topics:
+            for start in range(0, len(topic.partitions), SLICE_ENTRIES):
+                requested.update(
+                    TopicPartition(topic.topic, one) for one in topic.partitions[start : start + SLICE_ENTRIES]
+                )
+                if len(requested) % SLICE_ENTRIES == 0:
+                    yield
+    results: list[Message] = []
+    for directory in dict.fromkeys(broker.config.log_dirs):
+        results.append((yield from _describe(directory, usages, is_requested, context, broker)))
     return context.new(
-        "DescribeLogDirsResponse", throttle_time=timedelta(0), error_code=ErrorCode.none, results=results
+        "DescribeLogDirsResponse", throttle_time=timedelta(0), error_code=ErrorCode.none, results=tuple(results)
     )
 
 
@@ -54,28 +70,31 @@ def _describe(
     is_requested: Callable[[TopicPartition], bool],
     context: RequestContext,
     broker: BrokerPort,
-) -> Message:
+) -> Slices[Message]:
     log_dir = broker.log_dirs.online.get(directory)
     if log_dir is None:
         return _result(context, directory, ErrorCode.kafka_storage_error)
     usage = usages.get(directory)
     if usage is None:
         return _result(context, directory, ErrorCode.unknown_server_error)
-    topics: dict[str, list[Message]] = {}
+    found: dict[str, list[tuple[PartitionLog, bool]]] = {}
     for logs in (log_dir.logs, log_dir.future_logs):
         # Copied first: threads create and delete logs.
-        for name, log in list(logs.items()):
+        for number, (name, log) in enumerate(list(logs.items()), 1):
             if is_requested(name):
-                described = _partition(log, logs is log_dir.future_logs, context, broker)
-                topics.setdefault(name.topic, []).append(described)
+                found.setdefault(name.topic, []).append((log, logs is log_dir.future_logs))
+            if number % SLICE_ENTRIES == 0:
+                yield
+    topics = yield from describe_topics(
+        found.items(),
+        lambda _, one: _partition(one[0], one[1], context, broker),
+        lambda topic, partitions: context.new("DescribeLogDirsTopic", name=topic, partitions=partitions),
+    )
     return _result(
         context,
         directory,
         ErrorCode.none,
-        topics=tuple(
-            context.new("DescribeLogDirsTopic", name=topic, partitions=tuple(partitions))
-            for topic, partitions in topics.items()
-        ),
+        topics=topics,
         usage=usage,
         is_cordoned=_is_cordoned(log_dir, broker),
     )

@@ -1,39 +1,43 @@
 """DescribeProducers, version 0: the active producers of a partition, and their open transactions."""
 
+from collections.abc import Awaitable
 from datetime import timedelta
+from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.slices import Slices
 from odradek.broker.apis.hosted_partition import find_partition
+from odradek.broker.apis.sliced_response import describe_topics
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import why_invalid
 from odradek.server.context import RequestContext
 from odradek.storage.log.producer_entry import ProducerEntry
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
+ELEMENTS_MAX: Final = ANY_NUMBER
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    return context.new(
-        "DescribeProducersResponse",
-        throttle_time=timedelta(0),
-        topics=tuple(_describe_topic(topic, context, broker) for topic in request.topics),
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    return broker.slice_turns.start(_respond(request, context, broker))
+
+
+def _respond(request: Message, context: RequestContext, broker: BrokerPort) -> Slices[Message]:
+    topics = yield from describe_topics(
+        ((topic.name, topic.partition_indexes) for topic in request.topics),
+        lambda topic, index: _describe_partition(topic, index, context, broker),
+        lambda topic, partitions: context.new("TopicResponse", name=topic, partitions=partitions),
     )
-
-
-def _describe_topic(topic: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    invalid = why_invalid(topic.name)
-    if invalid is not None:
-        error = KafkaError(ErrorCode.invalid_topic_exception, invalid)
-    elif topic.name not in broker.image.topics_by_name:
-        error = KafkaError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
-    else:
-        described = (_describe_partition(topic.name, index, context, broker) for index in topic.partition_indexes)
-        return context.new("TopicResponse", name=topic.name, partitions=tuple(described))
-    errors = (_partition(context, index, error) for index in topic.partition_indexes)
-    return context.new("TopicResponse", name=topic.name, partitions=tuple(errors))
+    return context.new("DescribeProducersResponse", throttle_time=timedelta(0), topics=topics)
 
 
 def _describe_partition(topic: str, index: int, context: RequestContext, broker: BrokerPort) -> Message:
     try:
+        invalid = why_invalid(topic)
+        if invalid is not None:
+            raise KafkaError(ErrorCode.invalid_topic_exception, invalid)
+        if topic not in broker.image.topics_by_name:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
         producers = find_partition(topic, index, broker).log.producers.producers
     except KafkaError as error:
         return _partition(context, index, error)

@@ -1,31 +1,73 @@
 """DescribeTopicPartitions, version 0: topics sorted by name, one page of partitions at a time."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from datetime import timedelta
+from heapq import merge
+from itertools import islice
+from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
+from odradek.base.slices import Slices
 from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint, offline_replicas
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from odradek.server.apis.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.server.context import RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
+ELEMENTS_MAX: Final = ANY_NUMBER
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    image = broker.image
-    requested = {topic.name for topic in request.topics}
-    cursor = request.cursor
+# Names that are sorted, and partitions that are described, before other connections are served.
+_SLICE_NAMES: Final = 2000
+_SLICE_PARTITIONS: Final = 200
+
+
+class _Page(NamedTuple):
+    """Where the page starts, and how many partitions it may have."""
+
+    from_topic: str
+    from_partition: int
+    limit: int
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    return broker.slice_turns.start(_respond(request, context, broker))
+
+
+def _respond(request: Message, context: RequestContext, broker: BrokerPort) -> Slices[Message]:
+    image, cursor = broker.image, request.cursor
+    requested: set[str] = set()
+    for start in range(0, len(request.topics), _SLICE_NAMES):
+        requested.update(topic.name for topic in request.topics[start : start + _SLICE_NAMES])
+        if start + _SLICE_NAMES < len(request.topics):
+            yield
     if "" in requested and cursor is None:
         # As in Kafka, which takes the empty name for that of the missing cursor.
         return _error_response(context, request, ErrorCode.unknown_server_error)
     if cursor is not None and (cursor.partition_index < 0 or (requested and cursor.topic_name not in requested)):
         return _error_response(context, request, ErrorCode.invalid_request)
-    from_topic = "" if cursor is None else cursor.topic_name
-    names = sorted(name for name in requested or image.topics_by_name if name >= from_topic)
     limit = max(min(broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
+    page = _Page("", 0, limit) if cursor is None else _Page(cursor.topic_name, cursor.partition_index, limit)
+    names = yield from _sort(requested or image.topics_by_name, page.from_topic)
+    return (yield from _describe_page(names, page, context, image))
+
+
+def _sort(names: Iterable[str], from_topic: str) -> Slices[Iterator[str]]:
+    """The names from `from_topic` on. Most of them are only sorted as far as the page needs them."""
+    runs: list[list[str]] = []
+    remaining = iter(names)
+    while some := list(islice(remaining, _SLICE_NAMES)):
+        runs.append(sorted(name for name in some if name >= from_topic))
+        if len(some) == _SLICE_NAMES:
+            yield
+    return merge(*runs)
+
+
+def _describe_page(names: Iterator[str], page: _Page, context: RequestContext, image: ClusterImage) -> Slices[Message]:
     topics: list[Message] = []
+    limit, in_slice = page.limit, 0
     for name in names:
         if limit == 0:
             return _response(context, topics, _cursor(context, name, 0))
@@ -33,44 +75,55 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         if topic is None:
             # Only requested names can be unknown.
             topics.append(_reject_topic(context, name))
-            continue
-        start = cursor.partition_index if cursor is not None and name == from_topic else 0
-        end = min(len(topic.partitions), start + limit)
-        page = [(index, topic.partitions[index]) for index in range(start, end) if index in topic.partitions]
-        topics.append(_describe_topic(context, image, topic, page))
-        if end < len(topic.partitions):
-            return _response(context, topics, _cursor(context, name, end))
-        limit -= len(page)
+            in_slice += 1
+        else:
+            start = page.from_partition if name == page.from_topic else 0
+            end = min(len(topic.partitions), start + limit)
+            indexes = [index for index in range(start, end) if index in topic.partitions]
+            topics.append((yield from _describe_topic(context, image, topic, indexes)))
+            if end < len(topic.partitions):
+                return _response(context, topics, _cursor(context, name, end))
+            limit -= len(indexes)
+            in_slice += 1 + len(indexes) % _SLICE_PARTITIONS
+        if in_slice >= _SLICE_PARTITIONS:
+            in_slice = 0
+            yield
     return _response(context, topics, None)
 
 
 def _describe_topic(
-    context: RequestContext, image: ClusterImage, topic: TopicImage, page: Iterable[tuple[int, PartitionImage]]
-) -> Message:
-    listener = context.listener_name
-    partitions = tuple(
-        context.new(
-            "DescribeTopicPartitionsResponsePartition",
-            error_code=ErrorCode.none,
-            partition_index=index,
-            leader_id=NO_BROKER if leader_endpoint(image, partition, listener) is None else partition.leader,
-            leader_epoch=partition.leader_epoch,
-            replica_nodes=partition.replicas,
-            isr_nodes=partition.isr,
-            eligible_leader_replicas=partition.elr,
-            last_known_elr=partition.last_known_elr,
-            offline_replicas=offline_replicas(image, partition, listener),
-        )
-        for index, partition in page
-    )
+    context: RequestContext, image: ClusterImage, topic: TopicImage, indexes: list[int]
+) -> Slices[Message]:
+    partitions: list[Message] = []
+    for start in range(0, len(indexes), _SLICE_PARTITIONS):
+        some = indexes[start : start + _SLICE_PARTITIONS]
+        partitions += [_describe_partition(context, image, index, topic.partitions[index]) for index in some]
+        if len(some) == _SLICE_PARTITIONS:
+            yield
     return context.new(
         "DescribeTopicPartitionsResponseTopic",
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=partitions,
+        partitions=tuple(partitions),
         topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _describe_partition(context: RequestContext, image: ClusterImage, index: int, partition: PartitionImage) -> Message:
+    listener = context.listener_name
+    return context.new(
+        "DescribeTopicPartitionsResponsePartition",
+        error_code=ErrorCode.none,
+        partition_index=index,
+        leader_id=NO_BROKER if leader_endpoint(image, partition, listener) is None else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
+        offline_replicas=offline_replicas(image, partition, listener),
     )
 
 

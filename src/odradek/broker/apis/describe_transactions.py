@@ -10,7 +10,10 @@ from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import NO_TIMESTAMP, DescribedTransaction
 from odradek.server.context import RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_TURN_MAX: Final = 500

@@ -45,6 +45,9 @@ from odradek.wire.fetch_codec import (
 from odradek.wire.schemas import Message
 from odradek.wire.streamed_response import StreamedResponse
 
+# A follower of Apache Kafka names all its partitions at once. They are not handled in slices.
+ELEMENTS_MAX: Final = 200_000
+
 LEAST_PAUSE_SECONDS: Final = 0.001
 # A client that waits gets a batch of up to this size from memory, before it is read from its file.
 FRESH_BYTES_MAX: Final = 64 << 10
@@ -122,6 +125,13 @@ class _LongPoll(DeferredResponse):
     def start(self, found: Found) -> None:
         """`found` is the result of the first read."""
         self._respond_or_wait(found)
+
+    def on_next_request(self) -> None:
+        """A follower wants to fetch another partition, too: it must not wait for these."""
+        if self._reader.follower is not None and self._wait is not None:
+            self._deadline = self._broker.clock.monotonic()
+            self._wait.end()
+            self._on_wake()
 
     def cancel(self) -> None:
         super().cancel()

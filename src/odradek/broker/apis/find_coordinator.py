@@ -17,7 +17,10 @@ from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.records import Endpoint
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.server.context import RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _FIRST_BATCHED: Final = 4
 _PER_TURN_MAX: Final = 500

@@ -4,20 +4,24 @@ Nothing is tiered: local and remote offsets are those that Kafka returns for top
 A search by timestamp may read from the disk and runs in a thread.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH
+from odradek.base.slices import Slices
 from odradek.broker.apis.hosted_partition import find_partition
+from odradek.broker.apis.sliced_response import describe_topics
 from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
 from odradek.storage.log.segment import TimestampedOffset
 from odradek.storage.partition.partition import Partition
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -42,7 +46,7 @@ _READ_COMMITTED: Final = 1
 
 _UNKNOWN: Final = -1
 # Partitions that are looked up before other connections are served.
-_SLICE_PARTITIONS_MAX: Final = 1000
+_SLICE_PARTITIONS_MAX: Final = 500
 
 _Key = tuple[str, int]
 
@@ -78,54 +82,58 @@ class _Search(NamedTuple):
     end_offset: int
 
 
+class _LookedUp(NamedTuple):
+    """What is known of each partition, in the order of the request."""
+
+    results: dict[_Key, _Result]
+    """With a placeholder for each search."""
+    searches: dict[_Key, _Search]
+
+
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     isolation_level = getattr(request, "isolation_level", _READ_UNCOMMITTED)
     requester = _Requester(request.replica_id, isolation_level, context.version)
-    queries = [
-        _Query(topic.name, one.partition_index, getattr(one, "current_leader_epoch", NO_EPOCH), one.timestamp)
-        for topic in request.topics
-        for one in topic.partitions
-    ]
-    if isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
-        return _response({_key(one): _Result(ErrorCode.unknown_server_error) for one in queries}, context)
-    counts = Counter(map(_key, queries))
-    repeated = {key for key, count in counts.items() if count > 1}
-    if len(queries) > _SLICE_PARTITIONS_MAX:
-        return _look_up_in_slices(queries, repeated, requester, context, broker)
-    outcomes = _look_up_all(queries, repeated, requester, broker)
-    if all(isinstance(outcome, _Result) for outcome in outcomes.values()):
-        return _response(cast(dict[_Key, _Result], outcomes), context)
-    return _search_and_respond(outcomes, requester, context, broker)
+    looked_up = broker.slice_turns.start(_look_up_all(request, requester, broker))
+    if not isinstance(looked_up, _LookedUp):
+        return _search_and_respond(looked_up, requester, context, broker)
+    if looked_up.searches:
+        return _search_and_respond(_completed(looked_up), requester, context, broker)
+    return broker.slice_turns.start(_response(looked_up.results, context))
 
 
-def _look_up_all(
-    queries: Sequence[_Query], repeated: Collection[_Key], requester: _Requester, broker: BrokerPort
-) -> dict[_Key, _Result | _Search]:
-    outcomes: dict[_Key, _Result | _Search] = {}
-    for query in queries:
+async def _completed(looked_up: _LookedUp) -> _LookedUp:
+    return looked_up
+
+
+def _look_up_all(request: Message, requester: _Requester, broker: BrokerPort) -> Slices[_LookedUp]:
+    queries: list[_Query] = []
+    counts: Counter[_Key] = Counter()
+    for topic in request.topics:
+        for one in topic.partitions:
+            leader_epoch = getattr(one, "current_leader_epoch", NO_EPOCH)
+            queries.append(_Query(topic.name, one.partition_index, leader_epoch, one.timestamp))
+            counts[topic.name, one.partition_index] += 1
+            if len(queries) % _SLICE_PARTITIONS_MAX == 0:
+                yield
+    is_valid = requester.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
+    looked_up = _LookedUp({}, {})
+    for number, query in enumerate(queries, 1):
         key = _key(query)
         try:
-            if key in repeated:
+            if not is_valid:
+                raise KafkaError(ErrorCode.unknown_server_error)
+            if counts[key] > 1:
                 raise KafkaError(ErrorCode.invalid_request)
-            outcomes[key] = _look_up(query, requester, broker)
+            found = _look_up(query, requester, broker)
         except KafkaError as error:
-            outcomes[key] = _Result(error.code)
-    return outcomes
-
-
-async def _look_up_in_slices(
-    queries: Sequence[_Query],
-    repeated: Collection[_Key],
-    requester: _Requester,
-    context: RequestContext,
-    broker: BrokerPort,
-) -> Message:
-    """Thousands of partitions: serves other connections in between."""
-    outcomes: dict[_Key, _Result | _Search] = {}
-    for start in range(0, len(queries), _SLICE_PARTITIONS_MAX):
-        outcomes |= _look_up_all(queries[start : start + _SLICE_PARTITIONS_MAX], repeated, requester, broker)
-        await asyncio.sleep(0)
-    return await _search_and_respond(outcomes, requester, context, broker)
+            found = _Result(error.code)
+        if isinstance(found, _Search):
+            looked_up.searches[key] = found
+            found = _Result()
+        looked_up.results[key] = found
+        if number % _SLICE_PARTITIONS_MAX == 0:
+            yield
+    return looked_up
 
 
 def _key(query: _Query) -> _Key:
@@ -171,21 +179,16 @@ def _check_watermark_known(partition: Partition, requester: _Requester) -> None:
 
 
 async def _search_and_respond(
-    outcomes: dict[_Key, _Result | _Search], requester: _Requester, context: RequestContext, broker: BrokerPort
+    looking_up: Awaitable[_LookedUp], requester: _Requester, context: RequestContext, broker: BrokerPort
 ) -> Message:
-    searches = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, _Search)}
+    results, searches = await looking_up
     found = await broker.executor.run(lambda: {key: _run(search, requester) for key, search in searches.items()})
-    results: dict[_Key, _Result] = {}
-    for key, outcome in outcomes.items():
-        if isinstance(outcome, _Result):
-            results[key] = outcome
-            continue
-        result = found[key]
+    for key, result in found.items():
         if isinstance(result, OSError):
-            broker.fail_log_dir(outcome.log_dir, result)
+            broker.fail_log_dir(searches[key].log_dir, result)
             result = _Result(ErrorCode.kafka_storage_error)
         results[key] = result
-    return _response(results, context)
+    return await broker.slice_turns.run(_response(results, context))
 
 
 def _run(search: _Search, requester: _Requester) -> _Result | OSError:
@@ -201,24 +204,26 @@ def _run(search: _Search, requester: _Requester) -> _Result | OSError:
         return error
 
 
-def _response(results: dict[_Key, _Result], context: RequestContext) -> Message:
-    topics: dict[str, list[Message]] = {}
-    for (topic, index), result in results.items():
-        topics.setdefault(topic, []).append(
-            context.new(
-                "ListOffsetsPartitionResponse",
-                partition_index=index,
-                error_code=result.error,
-                timestamp=result.timestamp,
-                offset=result.offset,
-                leader_epoch=result.leader_epoch,
-            )
-        )
+def _response(results: dict[_Key, _Result], context: RequestContext) -> Slices[Message]:
+    by_topic: dict[str, list[tuple[int, _Result]]] = {}
+    for number, ((topic, index), result) in enumerate(results.items(), 1):
+        by_topic.setdefault(topic, []).append((index, result))
+        if number % _SLICE_PARTITIONS_MAX == 0:
+            yield
+    topics = yield from describe_topics(
+        by_topic.items(),
+        lambda _, one: _partition(one[0], one[1], context),
+        lambda topic, partitions: context.new("ListOffsetsTopicResponse", name=topic, partitions=partitions),
+    )
+    return context.new("ListOffsetsResponse", throttle_time=timedelta(0), topics=topics)
+
+
+def _partition(index: int, result: _Result, context: RequestContext) -> Message:
     return context.new(
-        "ListOffsetsResponse",
-        throttle_time=timedelta(0),
-        topics=tuple(
-            context.new("ListOffsetsTopicResponse", name=topic, partitions=tuple(partitions))
-            for topic, partitions in topics.items()
-        ),
+        "ListOffsetsPartitionResponse",
+        partition_index=index,
+        error_code=result.error,
+        timestamp=result.timestamp,
+        offset=result.offset,
+        leader_epoch=result.leader_epoch,
     )

@@ -12,7 +12,10 @@ from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import ListedTransaction
 from odradek.server.context import RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _PER_TURN_MAX: Final = 1000
 

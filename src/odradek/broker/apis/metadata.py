@@ -1,177 +1,199 @@
 """Metadata, versions 0 to 13: brokers, topics and leaders, with the addresses of the client's listener.
 
 Missing topics are created if broker and client allow it. As in Kafka, the response still says that the topic is
-unknown, and the client finds it with its next request.
+unknown, and the client finds it with its next request. Responses about thousands of topics are built in slices.
 """
 
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Final
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ports import Client
+from odradek.base.slices import Slices, run_at_once
 from odradek.broker.apis.auto_topic_creation import create_topics
-from odradek.broker.apis.cluster_view import (
-    NO_BROKER,
-    is_alive,
-    leader_endpoint,
-    offline_replicas,
-    random_alive_broker,
-    reachable_brokers,
-)
+from odradek.broker.apis.cluster_view import NO_BROKER, random_alive_broker
+from odradek.broker.apis.metadata_topics import TopicEncoder
 from odradek.broker.ports import BrokerPort
-from odradek.core.metadata.image import PartitionImage, TopicImage
+from odradek.core.metadata.image import ClusterImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.server.context import RequestContext
-from odradek.wire.metadata_codec import MetadataBroker, MetadataPartition, MetadataTopic, write_metadata_response
+from odradek.wire.metadata_codec import (
+    MetadataTopic,
+    write_brokers,
+    write_head,
+    write_tail,
+    write_topic,
+    write_topic_end,
+)
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
+K = TypeVar("K")
+
+ELEMENTS_MAX: Final = ANY_NUMBER
+# Missing topics that one request creates. The client's next request creates more.
+CREATED_TOPICS_MAX: Final = 250
+# Requested topics that are looked up before other connections are served.
+_SLICE_TOPICS: Final = 1000
 _FIRST_BY_TOPIC_ID: Final = 12
-_FIRST_WITH_LISTENER_NOT_FOUND: Final = 6
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> bytes | Awaitable[bytes]:
-    view = _View(broker, request, context)
+class _Wanted(NamedTuple):
+    """The topics of one response."""
+
+    image: ClusterImage
+    found: Sequence[TopicImage] | None = None
+    """None: all topics."""
+    unknown_ids: Sequence[UUID] = ()
+    missing: Sequence[str] = ()
+    created: Sequence[str] = ()
+    """Missing topics that this request creates."""
+    error: ErrorCode = ErrorCode.none
+    """Of the whole request, which is then rejected."""
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
     requested = request.topics
     if requested is None or (context.version == 0 and not requested):
-        return _response(view, view.describe_topics(broker.image.topics_by_name.values()), broker)
-    if context.version < _FIRST_BY_TOPIC_ID and any(
-        topic.name is None or getattr(topic, "topic_id", None) is not None for topic in requested
-    ):
-        return _error_response(ErrorCode.invalid_request, request, context)
-    ids = dict.fromkeys(topic.topic_id for topic in requested if getattr(topic, "topic_id", None) is not None)
-    if ids:
-        # As in Kafka, names are ignored if there is any ID.
-        return _response(view, view.by_id(ids), broker)
-    names = dict.fromkeys(topic.name for topic in requested)
-    if None in names:
-        return _error_response(ErrorCode.unknown_server_error, request, context)
-    known = broker.image.topics_by_name
-    found = view.describe_topics(known[name] for name in names if name in known)
-    missing = [name for name in names if name not in known]
-    if missing and broker.config.auto_create_topics_enable and getattr(request, "allow_auto_topic_creation", True):
-        return _create_and_respond(view, found, missing, context.client, broker)
-    return _response(view, [*found, *view.reject_topics(missing)], broker)
+        return broker.slice_turns.start(_response(_Wanted(broker.image), request, context, broker))
+    creates = broker.config.auto_create_topics_enable and getattr(request, "allow_auto_topic_creation", True)
+    look_up = _look_up(requested, context.version, broker.image, creates=creates)
+    if len(requested) > _SLICE_TOPICS:
+        return _handle_in_slices(look_up, request, context, broker)
+    wanted = run_at_once(look_up)
+    if wanted.created:
+        return _create_and_respond(wanted, request, context, broker)
+    return broker.slice_turns.start(_response(wanted, request, context, broker))
+
+
+async def _handle_in_slices(
+    look_up: Slices[_Wanted], request: Message, context: RequestContext, broker: BrokerPort
+) -> list[bytes]:
+    """Thousands of topics: serves other connections in between."""
+    return await _create_and_respond(await broker.slice_turns.run(look_up), request, context, broker)
 
 
 async def _create_and_respond(
-    view: "_View", found: list[MetadataTopic], missing: list[str], client: Client, broker: BrokerPort
-) -> bytes:
-    legal = [name for name in missing if why_invalid(name) is None]
-    if legal:
-        await create_topics(legal, client, broker)
-    illegal = [name for name in missing if why_invalid(name) is not None]
-    return _response(view, [*found, *view.reject_topics(illegal), *view.reject_topics(legal)], broker)
+    wanted: _Wanted, request: Message, context: RequestContext, broker: BrokerPort
+) -> list[bytes]:
+    if wanted.created:
+        await create_topics(wanted.created, context.client, broker)
+    return await broker.slice_turns.run(_response(wanted, request, context, broker))
 
 
-class _View:
-    """The cluster as this request sees it."""
-
-    def __init__(self, broker: BrokerPort, request: Message, context: RequestContext) -> None:
-        self.image: Final = broker.image
-        self._unreachable_leaders: Final = broker.unreachable_leaders()
-        self.version: Final = context.version
-        self.listener: Final = context.listener_name
-        self.with_cluster_operations: Final[bool] = getattr(request, "include_cluster_authorized_operations", False)
-        with_topic_operations = getattr(request, "include_topic_authorized_operations", False)
-        self._operations: Final = TOPIC_OPERATIONS if with_topic_operations else NOT_REQUESTED
-        # Cached, since there are far fewer replica sets than partitions.
-        self._offline: Final[dict[tuple[tuple[int, ...], tuple[UUID | None, ...]], tuple[int, ...]]] = {}
-
-    def describe_topics(self, topics: Iterable[TopicImage]) -> list[MetadataTopic]:
-        return [
-            MetadataTopic(
-                ErrorCode.none,
-                topic.name,
-                topic.id,
-                topic.name in INTERNAL_TOPICS,
-                [self._partition(index, partition) for index, partition in topic.partitions.items()],
-                self._operations,
-            )
-            for topic in topics
-        ]
-
-    def reject_topics(self, names: Iterable[str]) -> list[MetadataTopic]:
-        return [
-            MetadataTopic(
-                ErrorCode.unknown_topic_or_partition
-                if why_invalid(name) is None
-                else ErrorCode.invalid_topic_exception,
-                name,
-                None,
-                name in INTERNAL_TOPICS,
-                (),
-                self._operations,
-            )
-            for name in names
-        ]
-
-    def by_id(self, ids: Iterable[UUID]) -> list[MetadataTopic]:
-        known = {topic_id: self.image.topics_by_id.get(topic_id) for topic_id in ids}
-        unknown = [
-            MetadataTopic(ErrorCode.unknown_topic_id, None, topic_id, False, (), NOT_REQUESTED)
-            for topic_id, topic in known.items()
-            if topic is None
-        ]
-        return unknown + self.describe_topics(topic for topic in known.values() if topic is not None)
-
-    def _partition(self, index: int, partition: PartitionImage) -> MetadataPartition:
-        replicas, isr = partition.replicas, partition.isr
-        if self.version == 0:
-            # Later versions return offline brokers too: clients compare them with the list of brokers.
-            replicas = tuple(one for one in replicas if is_alive(self.image, one, self.listener))
-            isr = tuple(one for one in isr if is_alive(self.image, one, self.listener))
-        error = ErrorCode.none
-        leader_id = partition.leader
-        if leader_endpoint(self.image, partition, self.listener) is None:
-            lacks_listener = leader_id in self.image.brokers and self.version >= _FIRST_WITH_LISTENER_NOT_FOUND
-            error = ErrorCode.listener_not_found if lacks_listener else ErrorCode.leader_not_available
-            leader_id = NO_BROKER
-        elif leader_id in self._unreachable_leaders:
-            # A successor is about to be elected: without a leader, the client retries soon.
-            error, leader_id = ErrorCode.leader_not_available, NO_BROKER
-        elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
-            error = ErrorCode.replica_not_available
-        return MetadataPartition(
-            error, index, leader_id, partition.leader_epoch, replicas, isr, self._offline_replicas(partition)
-        )
-
-    def _offline_replicas(self, partition: PartitionImage) -> tuple[int, ...]:
-        key = (partition.replicas, partition.directories)
-        found = self._offline.get(key)
-        if found is None:
-            found = self._offline[key] = offline_replicas(self.image, partition, self.listener)
-        return found
+# What is requested
 
 
-def _response(view: _View, topics: Sequence[MetadataTopic], broker: BrokerPort) -> bytes:
-    return write_metadata_response(
-        view.version,
-        brokers=[
-            MetadataBroker(one.id, endpoint.host, endpoint.port, one.rack)
-            for one, endpoint in reachable_brokers(view.image, view.listener)
-            if not one.fenced
-        ],
-        cluster_id=broker.cluster_id,
-        controller_id=random_alive_broker(view.image, broker.random),
-        topics=topics,
-        cluster_operations=CLUSTER_OPERATIONS if view.with_cluster_operations else NOT_REQUESTED,
-        error=ErrorCode.none,
+def _look_up(requested: Sequence[Message], version: int, image: ClusterImage, *, creates: bool) -> Slices[_Wanted]:
+    ids: dict[UUID, None] = {}
+    names: dict[str | None, None] = {}
+    for number, topic in enumerate(requested, 1):
+        topic_id = getattr(topic, "topic_id", None)
+        if topic_id is not None:
+            ids[topic_id] = None
+        names[topic.name] = None
+        if number % _SLICE_TOPICS == 0:
+            yield
+    if version < _FIRST_BY_TOPIC_ID and (ids or None in names):
+        return _Wanted(image, error=ErrorCode.invalid_request)
+    if ids:
+        # As in Kafka, names are ignored if there is any ID.
+        found, unknown_ids = yield from _find(ids, image.topics_by_id)
+        return _Wanted(image, found, unknown_ids=unknown_ids)
+    if None in names:
+        return _Wanted(image, error=ErrorCode.unknown_server_error)
+    found, missing = yield from _find(typing.cast(dict[str, None], names), image.topics_by_name)
+    if not missing or not creates:
+        return _Wanted(image, found, missing=missing)
+    legal, illegal = yield from _split(missing)
+    return _Wanted(image, found, missing=[*illegal, *legal], created=legal[:CREATED_TOPICS_MAX])
+
+
+def _find(keys: Iterable[K], topics: Mapping[K, TopicImage]) -> Slices[tuple[list[TopicImage], list[K]]]:
+    """The topics, and the keys without a topic."""
+    found: list[TopicImage] = []
+    missing: list[K] = []
+    for number, key in enumerate(keys, 1):
+        topic = topics.get(key)
+        if topic is None:
+            missing.append(key)
+        else:
+            found.append(topic)
+        if number % _SLICE_TOPICS == 0:
+            yield
+    return found, missing
+
+
+def _split(names: Iterable[str]) -> Slices[tuple[list[str], list[str]]]:
+    """The legal names, and the others."""
+    legal: list[str] = []
+    illegal: list[str] = []
+    for number, name in enumerate(names, 1):
+        (legal if why_invalid(name) is None else illegal).append(name)
+        if number % _SLICE_TOPICS == 0:
+            yield
+    return legal, illegal
+
+
+# The response
+
+
+def _response(wanted: _Wanted, request: Message, context: RequestContext, broker: BrokerPort) -> Slices[list[bytes]]:
+    image, version, listener = wanted.image, context.version, context.listener_name
+    if wanted.error is not ErrorCode.none:
+        return (yield from _error_response(wanted.error, request.topics, version))
+    with_operations = getattr(request, "include_topic_authorized_operations", False)
+    operations = TOPIC_OPERATIONS if with_operations else NOT_REQUESTED
+    unreachable = frozenset(broker.unreachable_leaders())
+    encoder = TopicEncoder(image, listener, version, unreachable, broker.metadata_cache)
+    topics = image.topics_by_name.values() if wanted.found is None else wanted.found
+    head = write_head(
+        version,
+        encoder.brokers,
+        broker.cluster_id,
+        random_alive_broker(image, broker.random),
+        len(topics) + len(wanted.unknown_ids) + len(wanted.missing),
     )
+    unknown = yield from _write_topics(map(_unknown_topic, wanted.unknown_ids), version)
+    found = yield from encoder.encode(topics, write_topic_end(version, operations))
+    missing = yield from _write_topics((_reject_topic(name, operations) for name in wanted.missing), version)
+    with_cluster_operations = getattr(request, "include_cluster_authorized_operations", False)
+    cluster_operations = CLUSTER_OPERATIONS if with_cluster_operations else NOT_REQUESTED
+    return [head, *unknown, *found, *missing, write_tail(version, cluster_operations, ErrorCode.none)]
 
 
-def _error_response(error: ErrorCode, request: Message, context: RequestContext) -> bytes:
-    topics = [
-        MetadataTopic(error, topic.name or "", getattr(topic, "topic_id", None), False, (), NOT_REQUESTED)
-        for topic in request.topics
-    ]
-    return write_metadata_response(
-        context.version,
-        brokers=(),
-        cluster_id=None,
-        controller_id=NO_BROKER,
-        topics=topics,
-        cluster_operations=NOT_REQUESTED,
-        error=error,
+def _write_topics(topics: Iterable[MetadataTopic], version: int) -> Slices[list[bytes]]:
+    """Topics without partitions."""
+    chunks: list[bytes] = []
+    out = bytearray()
+    for number, topic in enumerate(topics, 1):
+        out += write_topic(version, topic) + write_topic_end(version, topic.operations)
+        if number % _SLICE_TOPICS == 0:
+            chunks.append(bytes(out))
+            out.clear()
+            yield
+    return [*chunks, bytes(out)]
+
+
+def _unknown_topic(topic_id: UUID) -> MetadataTopic:
+    return MetadataTopic(ErrorCode.unknown_topic_id, None, topic_id, False, (), NOT_REQUESTED)
+
+
+def _reject_topic(name: str, operations: int) -> MetadataTopic:
+    is_legal = why_invalid(name) is None
+    error = ErrorCode.unknown_topic_or_partition if is_legal else ErrorCode.invalid_topic_exception
+    return MetadataTopic(error, name, None, name in INTERNAL_TOPICS, (), operations)
+
+
+def _error_response(error: ErrorCode, requested: Sequence[Message], version: int) -> Slices[list[bytes]]:
+    topics = yield from _write_topics(
+        (
+            MetadataTopic(error, topic.name or "", getattr(topic, "topic_id", None), False, (), NOT_REQUESTED)
+            for topic in requested
+        ),
+        version,
     )
+    head = write_head(version, write_brokers(version, ()), None, NO_BROKER, len(requested))
+    return [head, *topics, write_tail(version, NOT_REQUESTED, error)]

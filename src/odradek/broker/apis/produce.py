@@ -16,11 +16,12 @@ from odradek.broker.apis.hosted_partition import why_missing
 from odradek.broker.apis.produce_responses import (
     ALL_ACKS,
     NO_ACKS,
+    CommitWait,
     Outcome,
     TopicOutcomes,
     Unacknowledged,
     conclude,
-    finish,
+    finish_in_slices,
     respond,
     result_of,
     wait_for_ack,
@@ -130,18 +131,20 @@ async def _handle_in_slices(
 ) -> Any:
     """Thousands of partitions: serves other connections in between."""
     outcomes: list[TopicOutcomes] = []
+    committed = CommitWait(outcomes, request)
     since_turn = 0
     for topic in request.topics:
         row: list[Outcome] = []
         for start in range(0, len(topic.partitions), IN_ONE_GO_MAX):
             part = topic.partitions[start : start + IN_ONE_GO_MAX]
             row += _produce_topic(topic, part, request, context, broker, verifier)
+            committed.add(row, start)
             since_turn += len(part)
             if since_turn >= IN_ONE_GO_MAX:
                 since_turn = 0
                 await asyncio.sleep(0)
         outcomes.append((topic.name, topic.topic_id, row))
-    return await finish(outcomes, request, context)
+    return await finish_in_slices(outcomes, committed, request, context, broker)
 
 
 def _produce_topic(

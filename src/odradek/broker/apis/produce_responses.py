@@ -8,13 +8,21 @@ from uuid import UUID
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.slices import Slices
 from odradek.broker.apis.produce_results import appended_result, rejected_result
 from odradek.broker.ports import BrokerPort
 from odradek.records.batch import BatchHeader
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.storage.log.partition_log import Appended
 from odradek.storage.partition.partition import Partition
-from odradek.wire.produce_codec import PartitionResult, ProduceRequest, TopicResult, write_produce_response
+from odradek.wire.produce_codec import (
+    SLICE_PARTITIONS,
+    PartitionResult,
+    ProduceRequest,
+    TopicResult,
+    produce_response_slices,
+    write_produce_response,
+)
 
 NO_ACKS: Final = 0
 ALL_ACKS: Final = -1
@@ -54,29 +62,29 @@ def conclude(outcomes: list[TopicOutcomes], request: ProduceRequest, context: Re
     return finish(outcomes, request, context)
 
 
-class _CommitResponse(DeferredResponse):
-    """Everything is appended. It completes within the Fetch by which the last follower in the ISR gets it."""
+class CommitWait(DeferredResponse):
+    """Waits until everything that was appended is committed, and replaces each outcome by its result."""
 
-    def __init__(self, outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> None:
+    def __init__(self, outcomes: list[TopicOutcomes], request: ProduceRequest) -> None:
         """Does not keep the request, because that would keep its records in memory."""
         super().__init__()
-        self.allows_next_request = True
         self._outcomes: Final = outcomes
-        self._acks: Final = request.acks
         self._timeout_seconds: Final = _timeout_seconds(request)
-        self._context: Final = context
-        self._missing = 0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
         # One more than the number of partitions, so that immediate commits do not complete it too early.
         self._missing = 1
-        for _, _, row in self._outcomes:
-            for place, outcome in enumerate(row):
-                if isinstance(outcome, Unacknowledged):
-                    self._missing += 1
-                    committed = outcome.partition.defer_until_committed(outcome.end_offset, outcome.leader_epoch)
-                    committed.on_complete(partial(self._on_commit, row, place, outcome))
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, row: list[Outcome], start: int = 0) -> None:
+        """Adds the outcomes of one topic, from the given place on."""
+        for place in range(start, len(row)):
+            outcome = row[place]
+            if isinstance(outcome, Unacknowledged):
+                self._missing += 1
+                committed = outcome.partition.defer_until_committed(outcome.end_offset, outcome.leader_epoch)
+                committed.on_complete(partial(self._on_commit, row, place, outcome))
+
+    def start(self) -> None:
+        """To be called when all outcomes are added."""
         self._missing -= 1
         if self._missing:
             self._timer = asyncio.get_running_loop().call_later(self._timeout_seconds, self._time_out)
@@ -104,13 +112,29 @@ class _CommitResponse(DeferredResponse):
 
     def _complete_all(self) -> None:
         self._stop_timer()
-        topics = [TopicResult(*outcome) for outcome in self._outcomes]  # type: ignore[arg-type]
-        self.complete(respond(topics, self._acks, self._context))
+        self.complete(None)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class _CommitResponse(CommitWait):
+    """Everything is appended. It completes within the Fetch by which the last follower in the ISR gets it."""
+
+    def __init__(self, outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> None:
+        super().__init__(outcomes, request)
+        self.allows_next_request = True
+        self._acks: Final = request.acks
+        self._context: Final = context
+        for _, _, row in outcomes:
+            self.add(row)
+
+    def _complete_all(self) -> None:
+        self._stop_timer()
+        topics = [TopicResult(*outcome) for outcome in self._outcomes]  # type: ignore[arg-type]
+        self.complete(respond(topics, self._acks, self._context))
 
 
 async def finish(outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> Any:
@@ -122,6 +146,45 @@ async def finish(outcomes: list[TopicOutcomes], request: ProduceRequest, context
         for name, topic_id, row in outcomes
     ]
     return respond(topics, request.acks, context)
+
+
+async def finish_in_slices(
+    outcomes: list[TopicOutcomes],
+    committed: CommitWait,
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> Any:
+    """As `finish`, for thousands of partitions: `committed` waits for them without a task for each."""
+    committed.start()
+    others = [
+        (row, place, one)
+        for _, _, row in outcomes
+        for place, one in enumerate(row)
+        if not isinstance(one, PartitionResult | Unacknowledged)
+    ]
+    results = await asyncio.gather(*(one for _, _, one in others))
+    for (row, place, _), result in zip(others, results, strict=True):
+        row[place] = result
+    await committed.wait()
+    topics = [TopicResult(*outcome) for outcome in outcomes]  # type: ignore[arg-type]
+    has_errors = await broker.slice_turns.run(_count_errors(topics, context))
+    if request.acks == NO_ACKS:
+        return CLOSE_CONNECTION if has_errors else None
+    return await broker.slice_turns.run(produce_response_slices(topics, context.version))
+
+
+def _count_errors(topics: list[TopicResult], context: RequestContext) -> Slices[bool]:
+    """Whether there are any."""
+    has_errors = False
+    for topic in topics:
+        for start in range(0, len(topic.partitions), SLICE_PARTITIONS):
+            part = topic.partitions[start : start + SLICE_PARTITIONS]
+            errors = [result.error for result in part if result.error is not ErrorCode.none]
+            context.meter.count_errors(errors)
+            has_errors = has_errors or bool(errors)
+            yield
+    return has_errors
 
 
 async def result_of(outcome: Unacknowledged | Awaitable[PartitionResult], request: ProduceRequest) -> PartitionResult:

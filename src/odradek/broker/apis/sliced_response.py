@@ -1,12 +1,40 @@
 """Builds responses about thousands of items in slices, so that other connections are served in between."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
+from odradek.base.slices import Slices
 from odradek.wire.schemas import Message
 
 T = TypeVar("T")
+
+# Topics and partitions of one slice, which takes about a millisecond.
+SLICE_ENTRIES: Final = 250
+
+
+def describe_topics(
+    topics: Iterable[tuple[T, Iterable[Any]]],
+    describe: Callable[[T, Any], Message],
+    conclude: Callable[[T, tuple[Message, ...]], Message],
+) -> Slices[tuple[Message, ...]]:
+    """Describes each partition of each topic, and concludes each topic with the descriptions of its partitions."""
+    described: list[Message] = []
+    left = SLICE_ENTRIES
+    for topic, partitions in topics:
+        results: list[Message] = []
+        for partition in partitions:
+            results.append(describe(topic, partition))
+            left -= 1
+            if left <= 0:
+                left = SLICE_ENTRIES
+                yield
+        described.append(conclude(topic, tuple(results)))
+        left -= 1
+        if left <= 0:
+            left = SLICE_ENTRIES
+            yield
+    return tuple(described)
 
 
 def respond_in_slices(

@@ -1,12 +1,14 @@
 """Fetches from one leader: one connection and one Fetch at a time for all partitions that it leads for this broker.
 
 `core/replication/follower.py` decides what a response means; this module owns the connection and executes the effects.
-A partition that backs off is left out of the Fetch. A partition that is added does not wait for the long poll of the
-others: the connection is replaced. A round costs only what has changed, because most partitions are idle.
+A partition that backs off is left out of the Fetch. A partition that is added joins the session with the next Fetch. It
+does not wait for the long poll of the others: a request behind the Fetch makes the leader respond. A round costs only
+what has changed, because most partitions are idle.
 """
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, NamedTuple
@@ -14,7 +16,12 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock
-from odradek.broker.replicas.fetch_session import FollowerSession, PartitionId, SessionRequest
+from odradek.broker.replicas.fetch_session import (
+    ADDED_PARTITIONS_MAX,
+    FollowerSession,
+    PartitionId,
+    SessionRequest,
+)
 from odradek.config.node_config import NodeConfig
 from odradek.core.replication.effects import (
     Append,
@@ -41,8 +48,11 @@ EARLIEST, LATEST = -2, -1
 READ_UNCOMMITTED: Final = 0
 REQUEST_SECONDS_MAX: Final = 30.0
 AFTER_FAULT_SECONDS: Final = 1.0
-# Interval after which all positions are updated, because a log start can change without an event.
+# Time in which each position is updated at least once, because a log start can change without an event.
 UPDATE_ALL_SECONDS: Final = 5.0
+UPDATES_PER_FETCH_MAX: Final = 1000
+# Partitions of a response that are appended before other connections are served.
+RESULTS_PER_TURN: Final = 100
 
 
 class LeaderEndpoint(NamedTuple):
@@ -63,6 +73,7 @@ class ReplicaFetcher:
         on_disk_failure: Callable[[str, OSError], None],
         on_leader_disconnect: Callable[[LeaderEndpoint], None],
         on_truncation: Callable[[Partition, int], Awaitable[None]],
+        added_partitions_max: int = ADDED_PARTITIONS_MAX,
     ) -> None:
         """`on_leader_disconnect` is called when the leader closes a connection; `on_truncation` after the log
         was truncated to an offset, before the next append."""
@@ -81,10 +92,15 @@ class ReplicaFetcher:
         """Partitions whose position has to be updated before the next Fetch."""
         self._update_always: Final[set[PartitionId]] = set()
         """Partitions whose position has to be updated before every Fetch: they back off or are throttled."""
-        self._update_all_at = clock.monotonic() + UPDATE_ALL_SECONDS
-        self._session = FollowerSession()
+        self._to_update: list[PartitionId] = []
+        """The rest of the current pass over all positions."""
+        self._last_update = clock.monotonic()
+        self._session: Final = FollowerSession(added_partitions_max)
         self._peer = self._new_peer()
         self._is_polling = False
+        self._is_nudged = False
+        """Whether a request behind the current Fetch asks the leader to respond."""
+        self._nudges: Final[set[asyncio.Task[None]]] = set()
         self._wake: Final = asyncio.Event()
         self._working: Final = asyncio.ensure_future(self._work())
 
@@ -96,9 +112,11 @@ class ReplicaFetcher:
         self._partitions[_id_of(partition)] = partition
         self._touched.add(_id_of(partition))
         self._wake.set()
-        if self._is_polling:
-            # The leader processes a connection's requests in order: the next Fetch would wait behind the long poll.
-            self._reconnect()
+        if self._is_polling and not self._is_nudged:
+            self._is_nudged = True
+            nudge = asyncio.ensure_future(self._end_long_poll())
+            self._nudges.add(nudge)
+            nudge.add_done_callback(self._nudges.discard)
 
     def remove(self, partition: Partition) -> None:
         if self._partitions.get(_id_of(partition)) is partition:
@@ -108,7 +126,7 @@ class ReplicaFetcher:
     async def stop(self) -> None:
         self._working.cancel()
         self._peer.close()
-        await asyncio.wait([self._working])
+        await asyncio.wait([self._working, *self._nudges])
 
     def _new_peer(self) -> Peer:
         return Peer(
@@ -122,7 +140,7 @@ class ReplicaFetcher:
     def _reconnect(self) -> None:
         self._peer.close()
         self._peer = self._new_peer()
-        self._session.reset()
+        self._session.restart()
 
     # The loop
 
@@ -142,10 +160,10 @@ class ReplicaFetcher:
         self._wake.clear()
         touched = self._update_positions()
         if self._positions:
-            await self._fetch(dict(self._positions), touched)
+            await self._fetch(self._positions, touched)
         else:
             # The leader's session still contains the previous positions.
-            self._session.reset()
+            self._session.restart()
             await self._wait()
 
     def _update_positions(self) -> set[PartitionId]:
@@ -154,9 +172,7 @@ class ReplicaFetcher:
         touched, self._touched = self._touched, set()
         touched |= self._update_always
         touched.update(key for key, partition in self._partitions.items() if partition.follower_state is None)
-        if now >= self._update_all_at:
-            self._update_all_at = now + UPDATE_ALL_SECONDS
-            touched.update(self._partitions)
+        touched.update(self._next_to_update(now))
         self._update_always.clear()
         for key in touched:
             partition = self._partitions.get(key)
@@ -166,6 +182,19 @@ class ReplicaFetcher:
             else:
                 self._positions[key] = position
         return touched
+
+    def _next_to_update(self, now: float) -> list[PartitionId]:
+        """A part of all partitions, so that each gets its turn and no single Fetch has to update them all."""
+        share = (now - self._last_update) / UPDATE_ALL_SECONDS
+        count = min(UPDATES_PER_FETCH_MAX, int(share * len(self._partitions)))
+        if count == 0:
+            return []
+        self._last_update = now
+        if not self._to_update:
+            self._to_update = list(self._partitions)
+        part = self._to_update[-count:]
+        del self._to_update[-count:]
+        return part
 
     def _position(self, key: PartitionId, partition: Partition, now: float) -> FetchPosition | None:
         follower = partition.follower_state
@@ -246,29 +275,29 @@ class ReplicaFetcher:
 
     async def _fetch(self, positions: dict[PartitionId, FetchPosition], touched: set[PartitionId]) -> None:
         request = self._session.next(positions, touched)
-        peer = self._peer
-        self._is_polling = True
+        max_wait_ms = 0 if request.has_more else self._max_wait_ms()
+        self._is_polling, self._is_nudged = True, False
         try:
-            response = await peer.request(
+            response = await self._peer.request(
                 ApiKey.FETCH,
-                lambda messages: self._request(messages, request),
+                lambda messages: self._request(messages, request, max_wait_ms),
                 timeout_seconds=REQUEST_SECONDS_MAX,
                 highest=FETCH_VERSION_MAX,
             )
         except PeerError as error:
-            if peer is self._peer:
-                self._on_failure(positions, error)
+            self._on_failure(positions, error)
             return
         finally:
             self._is_polling = False
-        if peer is not self._peer:
-            # The connection was replaced meanwhile: this session has ended, and everything is fetched again.
-            return
         if response.error_code is not ErrorCode.none:
             logger.info("Leader %d requires a new fetch session: %s", self.leader.broker_id, response.error_code.name)
-            self._session.reset()
+            if response.error_code is ErrorCode.fetch_session_id_not_found:
+                self._session.on_session_not_found()
+            else:
+                self._session.restart()
             return
         self._session.on_response(response.session_id)
+        handled = 0
         for topic in response.responses:
             for result in topic.partitions:
                 key = PartitionId(topic.topic_id, result.partition_index)
@@ -276,10 +305,36 @@ class ReplicaFetcher:
                 if partition is not None and position is not None:
                     self._touched.add(key)
                     await self._on_response(partition, position, result)
+                handled += 1
+                if handled % RESULTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+    def _max_wait_ms(self) -> int:
+        """A partition that backs off must not wait for the others any longer than it has to."""
+        now = self._clock.monotonic()
+        times = [
+            follower.next_fetch_at
+            for key in self._update_always
+            if (partition := self._partitions.get(key)) is not None
+            and (follower := partition.follower_state) is not None
+            and follower.next_fetch_at is not None
+            and follower.next_fetch_at > now
+        ]
+        longest_ms: int = self._config.replica_fetch_wait_max_ms
+        return min(longest_ms, math.ceil(1000 * (min(times) - now))) if times else longest_ms
+
+    async def _end_long_poll(self) -> None:
+        """Sends a request behind the Fetch, at which the leader responds to it. Apache Kafka does not: there, the new
+        partition waits for the rest of the long poll."""
+        try:
+            await self._peer.request(ApiKey.API_VERSIONS, _new_api_versions, timeout_seconds=REQUEST_SECONDS_MAX)
+        except PeerError as error:
+            # The Fetch before it fails, too.
+            logger.debug("Request behind a Fetch from leader %d failed: %s", self.leader.broker_id, error)
 
     def _on_failure(self, positions: dict[PartitionId, FetchPosition], error: PeerError) -> None:
         logger.debug("Fetch from leader %d failed: %s", self.leader.broker_id, error)
-        self._session.reset()
+        self._session.restart()
         self._touched.update(self._partitions)
         now = self._clock.monotonic()
         for key, position in positions.items():
@@ -287,7 +342,7 @@ class ReplicaFetcher:
             if partition is not None and partition.follower_state is not None:
                 partition.follower_state.on_fetch_failure(position, now)
 
-    def _request(self, messages: Schema, request: SessionRequest) -> Message:
+    def _request(self, messages: Schema, request: SessionRequest, max_wait_ms: int) -> Message:
         by_topic: dict[UUID, list[Message]] = {}
         for key, position in request.changed.items():
             by_topic.setdefault(key.topic_id, []).append(
@@ -311,7 +366,7 @@ class ReplicaFetcher:
             replica_state=messages.new(
                 "ReplicaState", replica_id=self._config.node_id, replica_epoch=self._broker_epoch()
             ),
-            max_wait=timedelta(milliseconds=self._config.replica_fetch_wait_max_ms),
+            max_wait=timedelta(milliseconds=max_wait_ms),
             min_bytes=self._config.replica_fetch_min_bytes,
             max_bytes=self._config.replica_fetch_response_max_bytes,
             isolation_level=READ_UNCOMMITTED,
@@ -444,6 +499,10 @@ class ReplicaFetcher:
             logger.warning(
                 "Replication of %s from leader %d failed: %s", partition.name, self.leader.broker_id, fault.reason
             )
+
+
+def _new_api_versions(messages: Schema) -> Message:
+    return messages.new("ApiVersionsRequest", client_software_name="odradek", client_software_version="0")
 
 
 def _id_of(partition: Partition) -> PartitionId:

@@ -6,7 +6,7 @@ buckets kept near the square root of the number of entries, one change among a m
 and a lookup one index more than a dict's.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
 from typing import TypeVar
 from zlib import crc32
 
@@ -23,6 +23,16 @@ def _stable_hash(key: object) -> int:
     if isinstance(key, tuple):
         return sum(_stable_hash(part) for part in key)
     return hash(key)
+
+
+class _Values(ValuesView[V]):
+    """Iterates without looking up each key."""
+
+    _mapping: "PersistentMap[object, V]"
+
+    def __iter__(self) -> Iterator[V]:
+        for bucket in self._mapping._buckets:
+            yield from bucket.values()
 
 
 class PersistentMap(Mapping[K, V]):
@@ -47,6 +57,9 @@ class PersistentMap(Mapping[K, V]):
 
     def __len__(self) -> int:
         return self._size
+
+    def values(self) -> ValuesView[V]:
+        return _Values(self)
 
     def __repr__(self) -> str:
         return f"PersistentMap({dict(self)!r})"

@@ -4,7 +4,7 @@ The envelope's own error code reports a request that cannot be read (UNSUPPORTED
 than this node) and NOT_CONTROLLER, so that the broker looks for the active controller instead of failing the client.
 """
 
-from functools import partial
+from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -13,8 +13,10 @@ from kio.schema.index import api_key_map
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.dispatch import HANDLED_AT_ONCE_ELEMENTS_MAX
 from odradek.wire.apis import CONTROLLER_APIS, FORWARDABLE_APIS, load_handler
 from odradek.wire.forwarding import (
+    forwarded_request_slices,
     is_from_wrong_node,
     read_forwarded_header,
     read_forwarded_request,
@@ -23,9 +25,10 @@ from odradek.wire.forwarding import (
 from odradek.wire.headers import RequestHeader
 from odradek.wire.principal import UnreadablePrincipal, read_principal
 from odradek.wire.schemas import Message, Schema, SerialError, is_large, schema
+from odradek.wire.sliced_writing import response_slices
 
-# A larger request is parsed in a thread, like a request without an envelope.
-READ_ON_LOOP_BYTES_MAX: Final = 32_768
+# A larger request is decoded in slices, like a request without an envelope.
+READ_AT_ONCE_BYTES_MAX: Final = 32_768
 _ADDRESS_SIZES: Final = (4, 16)
 
 
@@ -45,8 +48,10 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
     header = _header(data)
     messages = _schema(header)
     try:
-        if len(data) > READ_ON_LOOP_BYTES_MAX:
-            inner = await node.executor.run(partial(read_forwarded_request, messages, data, header))
+        if len(data) > READ_AT_ONCE_BYTES_MAX:
+            inner = await node.slice_turns.run(
+                forwarded_request_slices(messages, data, header, HANDLED_AT_ONCE_ELEMENTS_MAX)
+            )
         else:
             inner = read_forwarded_request(messages, data, header)
     except SerialError as error:
@@ -62,8 +67,15 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
     response = await handler.handle(inner, inner_context, node)
     if is_from_wrong_node(header.api_key, response):
         raise KafkaError(ErrorCode.not_controller)
-    write = partial(write_forwarded_response, messages, response, correlation_id=header.correlation_id)
-    return await node.executor.run(write) if is_large(response) else write()
+    if is_large(response):
+        body = await node.slice_turns.run(response_slices(response, _ignore_errors))
+    else:
+        body = [response if isinstance(response, bytes) else messages.write(response)]
+    return write_forwarded_response(messages, body, correlation_id=header.correlation_id)
+
+
+def _ignore_errors(errors: Sequence[ErrorCode]) -> None:
+    """Only the broker that received the request counts them."""
 
 
 def _check_principal(data: bytes | None) -> None:

@@ -25,7 +25,10 @@ from odradek.core.metadata.topic_names import why_invalid
 from odradek.server.apis import logger_levels
 from odradek.server.apis.unserved_configs import describe_client_metrics, describe_group
 from odradek.server.context import ConfiguredNode, RequestContext
+from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
+
+ELEMENTS_MAX: Final = ANY_NUMBER
 
 _RESOURCE_BROKER_LOGGER: Final = 8
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
 from odradek.broker.apis import fetch as fetch_api
@@ -119,3 +121,27 @@ def test_truncated_follower_learns_the_log_start_again(broker: FakeBroker) -> No
     assert found().is_urgent
     fetch_api._respond(fetch, found(), BY_FOLLOWER, CONTEXT, broker)
     assert not found().is_urgent
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_next_request_ends_the_long_poll_of_a_follower_only(broker: FakeBroker, follows: bool) -> None:
+    """The follower wants to fetch another partition, which must not wait for this one."""
+    partition = led_with_three_records(broker)
+
+    async def scenario() -> None:
+        reader = BY_FOLLOWER._replace(max_wait_seconds=60.0, follower=FOLLOWER if follows else None)
+        offset = 3 if follows else partition.high_watermark
+        target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), offset, 1 << 20, 1, 1, 0, topic="orders")
+        fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
+        poll = fetch_api._LongPoll(fetch, reader, CONTEXT, broker)
+        poll.start(read_all(fetch, reader, CONTEXT, broker, read_waiting))
+        assert not poll.is_done
+        poll.on_next_request()
+        assert poll.is_done == follows
+        if follows:
+            response, _ = CONTEXT.schema.read_response(b"".join(poll.result), 0)
+            (topic,) = response.responses
+            assert [(one.partition_index, one.records) for one in topic.partitions] == [(0, b"")]
+        poll.cancel()
+
+    asyncio.run(scenario())

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from odradek.broker.replicas.replica_fetcher import (
     parse_checked_batches,
 )
 from odradek.config.topic_config import TopicConfig
-from odradek.core.replication.follower import FollowerState
+from odradek.core.replication.follower import BACKOFF_FIRST_SECONDS, FollowerState
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
@@ -72,10 +73,14 @@ class Leader:
 
     def __init__(self) -> None:
         self.requests: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
+        self.nudges: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue()
 
     async def request(self, api_key: int, build: Callable[[Any], Any], **_: object) -> Any:
         response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.requests.put_nowait((build(MESSAGES), response))
+        if api_key == ApiKey.API_VERSIONS:
+            self.nudges.put_nowait(response)
+        else:
+            self.requests.put_nowait((build(MESSAGES), response))
         return await response
 
     def close(self) -> None:
@@ -83,7 +88,7 @@ class Leader:
 
 
 class Stage:
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         self.directory = directory
         self.threads = HeldThreads()
         self.leader = Leader()
@@ -99,6 +104,7 @@ class Stage:
             on_disk_failure=lambda *_: None,
             on_leader_disconnect=lambda _: None,
             on_truncation=self._on_truncation,
+            **options,
         )
 
     async def _on_truncation(self, partition: Partition, offset: int) -> None:
@@ -166,26 +172,144 @@ def test_flush_messages_1_syncs_before_the_next_fetch(tmp_path: Path, monkeypatc
     asyncio.run(scenario())
 
 
-def test_response_of_a_replaced_connection_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the leader would keep partitions in the session that are no longer followed."""
+def empty_response(session_id: int = 7, error: ErrorCode = ErrorCode.none) -> Any:
+    return MESSAGES.new(
+        "FetchResponse",
+        throttle_time=timedelta(0),
+        error_code=error,
+        session_id=session_id,
+        responses=(),
+        node_endpoints=(),
+    )
+
+
+def response_of(partition: Partition, **changes: Any) -> Any:
+    """A response about one partition."""
+    values = {
+        "partition_index": partition.name.partition,
+        "error_code": ErrorCode.none,
+        "high_watermark": 0,
+        "last_stable_offset": 0,
+        "log_start_offset": 0,
+        "diverging_epoch": MESSAGES.new("EpochEndOffset"),
+        "current_leader": MESSAGES.new("LeaderIdAndEpoch"),
+        "snapshot_id": MESSAGES.new("SnapshotId"),
+        "aborted_transactions": (),
+        "preferred_read_replica": -1,
+        "records": None,
+    }
+    data = MESSAGES.new("PartitionData", **(values | changes))
+    topic = MESSAGES.new("FetchableTopicResponse", topic_id=partition.topic_id, partitions=(data,))
+    return replace(empty_response(), responses=(topic,))
+
+
+def partitions_of(request: Any) -> list[int]:
+    return [one.partition for topic in request.topics for one in topic.partitions]
+
+
+def test_added_partition_joins_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request behind the Fetch ends the leader's long poll, however many partitions are added."""
 
     async def scenario() -> None:
         stage = Stage(tmp_path, monkeypatch)
         stage.fetcher.add(stage.partition(0))
         _, response = await stage.next_request()
-        response.set_result(
-            MESSAGES.new(
-                "FetchResponse",
-                throttle_time=timedelta(0),
-                error_code=ErrorCode.none,
-                session_id=7,
-                responses=(),
-                node_endpoints=(),
-            )
-        )
+        response.set_result(empty_response())
+        request, response = await stage.next_request()
+        assert (request.session_epoch, partitions_of(request)) == (1, [])
         stage.fetcher.add(stage.partition(1))
+        stage.fetcher.add(stage.partition(2))
+        nudge = await asyncio.wait_for(stage.leader.nudges.get(), 20)
+        response.set_result(empty_response())
+        nudge.set_result(None)
+        request, response = await stage.next_request()
+        assert (request.session_id, request.session_epoch) == (7, 2)
+        assert sorted(partitions_of(request)) == [1, 2]
+        # Also during the next long poll.
+        stage.fetcher.add(stage.partition(3))
+        (await asyncio.wait_for(stage.leader.nudges.get(), 20)).set_result(None)
+        response.set_result(empty_response())
         request, _ = await stage.next_request()
-        assert (request.session_id, request.session_epoch) == (0, 0)
+        assert (request.session_epoch, partitions_of(request)) == (3, [3])
+        assert stage.leader.nudges.empty()
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_removed_partition_leaves_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        both = [stage.partition(index) for index in range(2)]
+        for partition in both:
+            stage.fetcher.add(partition)
+        _, response = await stage.next_request()
+        stage.fetcher.remove(both[0])
+        response.set_result(empty_response())
+        request, _ = await stage.next_request()
+        assert (request.session_id, request.session_epoch, partitions_of(request)) == (7, 1, [])
+        assert [(one.topic_id, one.partitions) for one in request.forgotten_topics_data] == [(UUID(int=7), (0,))]
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("error", "session_id"),
+    [(ErrorCode.fetch_session_id_not_found, 0), (ErrorCode.invalid_fetch_session_epoch, 7)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_session_error_starts_a_new_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: ErrorCode, session_id: int
+) -> None:
+    """Unless the leader does not know the session, the next Fetch closes it."""
+
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        stage.fetcher.add(stage.partition(0))
+        _, response = await stage.next_request()
+        response.set_result(empty_response())
+        _, response = await stage.next_request()
+        response.set_result(empty_response(0, error))
+        request, _ = await stage.next_request()
+        assert (request.session_id, request.session_epoch, partitions_of(request)) == (session_id, 0, [0])
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_many_partitions_are_added_over_several_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the last of them waits for records."""
+
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch, added_partitions_max=2)
+        for index in range(5):
+            stage.fetcher.add(stage.partition(index))
+        seen, added = [], []
+        for _ in range(4):
+            request, response = await stage.next_request()
+            added += partitions_of(request)
+            seen.append((request.session_epoch, len(partitions_of(request)), request.max_wait.total_seconds()))
+            response.set_result(empty_response())
+        assert seen == [(0, 2, 0), (1, 2, 0), (2, 1, 0.5), (3, 0, 0.5)]
+        assert sorted(added) == [0, 1, 2, 3, 4]
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_partition_that_backs_off_shortens_the_long_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        both = [stage.partition(index) for index in range(2)]
+        for partition in both:
+            stage.fetcher.add(partition)
+        _, response = await stage.next_request()
+        response.set_result(response_of(both[0], error_code=ErrorCode.not_leader_or_follower))
+        request, _ = await stage.next_request()
+        assert [one.partitions for one in request.forgotten_topics_data] == [(0,)]
+        # The first delay.
+        assert 0 < request.max_wait.total_seconds() <= BACKOFF_FIRST_SECONDS
         await stage.fetcher.stop()
 
     asyncio.run(scenario())
@@ -197,31 +321,8 @@ def test_truncation_is_reported_before_the_next_append(tmp_path: Path, monkeypat
         partition = stage.partition(0)
         stage.fetcher.add(partition)
         _, response = await stage.next_request()
-        data = MESSAGES.new(
-            "PartitionData",
-            partition_index=0,
-            error_code=ErrorCode.none,
-            high_watermark=0,
-            last_stable_offset=0,
-            log_start_offset=0,
-            diverging_epoch=MESSAGES.new("EpochEndOffset", epoch=0, end_offset=0),
-            current_leader=MESSAGES.new("LeaderIdAndEpoch"),
-            snapshot_id=MESSAGES.new("SnapshotId"),
-            aborted_transactions=(),
-            preferred_read_replica=-1,
-            records=None,
-        )
-        topic = MESSAGES.new("FetchableTopicResponse", topic_id=partition.topic_id, partitions=(data,))
-        response.set_result(
-            MESSAGES.new(
-                "FetchResponse",
-                throttle_time=timedelta(0),
-                error_code=ErrorCode.none,
-                session_id=7,
-                responses=(topic,),
-                node_endpoints=(),
-            )
-        )
+        diverging = MESSAGES.new("EpochEndOffset", epoch=0, end_offset=0)
+        response.set_result(response_of(partition, diverging_epoch=diverging))
         await stage.next_request()
         assert partition.log.log_end_offset == 0
         assert stage.truncations == [(partition.name, 0)]

@@ -172,7 +172,7 @@ def test_invalid_principals_are_rejected(node: FakeControllerNode, data: bytes |
     assert forward(node, b"", data, b"").error_code is ErrorCode.principal_deserialization_failure
 
 
-def test_large_requests_and_responses_use_a_thread(node: FakeControllerNode) -> None:
+def test_large_requests_and_responses_are_processed_in_slices(node: FakeControllerNode) -> None:
     node.controller.run = AcceptingCommands().run
     topics = [{"name": f"topic-{number:06}"} for number in range(3000)]
     response = forward(node, inner(CREATE_TOPICS, 7, topics=topics))
@@ -180,7 +180,7 @@ def test_large_requests_and_responses_use_a_thread(node: FakeControllerNode) -> 
         schema(CREATE_TOPICS, 7), response.response_data, correlation_id=CORRELATION_ID
     )
     assert len(inner_response.topics) == 3000
-    assert node.executor.runs == 2
+    assert node.slice_turns.runs == 2
 
 
 def test_an_error_that_no_inner_response_reports_is_the_envelopes(node: FakeControllerNode) -> None:
