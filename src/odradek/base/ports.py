@@ -1,6 +1,7 @@
 """The ports of the core to the outside world. `host/` implements them on a real machine, `sim/` in the simulator."""
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from typing_extensions import Buffer
@@ -24,10 +25,31 @@ class Random(Protocol):
     def randbytes(self, n: int, /) -> bytes: ...
 
 
-class Executor(Protocol):
-    """Runs work in threads. Jobs of one `lane`, for example of a log dir, never overlap; None: any thread."""
+class Pool(Enum):
+    """A kind of work with threads of its own: it never waits for work of another kind."""
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T: ...
+    BACKGROUND = "background"
+    """Files created, deleted, moved and checkpointed."""
+    READ = "read"
+    """Reads that miss the page cache."""
+    SYNC = "sync"
+    VALIDATION = "validation"
+    """Record batches walked before they are appended."""
+    CODEC = "codec"
+    """Large messages decoded and encoded."""
+    LOADING = "loading"
+    """Logs replayed into coordinators."""
+    COMPACTION = "compaction"
+    CONTROLLER = "controller"
+    """Activation of the controller."""
+
+
+class Executor(Protocol):
+    """Runs work in the threads of a pool, or in the one thread of a lane, for example of a log dir: its jobs never
+    overlap."""
+
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
+        """A lane has priority over the pool."""
 
 
 class DiskFile(Protocol):

@@ -19,6 +19,7 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
 from odradek.node.node import Node, StartError
+from odradek.node.pool_sizes import pool_sizes
 
 logger = logging.getLogger("odradek")
 
@@ -68,7 +69,7 @@ def _run(main: Coroutine[Any, Any, int], new_loop: NewLoop | None) -> int:
 
 
 async def _serve(config: NodeConfig, disk: Disk) -> int:
-    executor = ThreadExecutor(config.background_threads)
+    executor = ThreadExecutor(pool_sizes(config))
     node = Node(config, disk=disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -6,6 +6,7 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.ports import Pool
 from odradek.instruments.request_log import REQUEST_LOG
 from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.server.connection import UnsupportedRequest
@@ -85,7 +86,7 @@ class ApiDispatcher:
         self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext
     ) -> Any:
         """For a large request: decoding it would block the event loop."""
-        request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
+        request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body), pool=Pool.CODEC)
         response = handle(request, context, self._port)
         if isinstance(response, DeferredResponse):
             response = await response.wait()
@@ -99,7 +100,9 @@ class ApiDispatcher:
 
     async def _write(self, response: Message, context: RequestContext) -> bytes:
         """For a large response: encoding it would block the event loop."""
-        errors, written = await self._port.executor.run(lambda: (error_codes(response), context.schema.write(response)))
+        errors, written = await self._port.executor.run(
+            lambda: (error_codes(response), context.schema.write(response)), pool=Pool.CODEC
+        )
         context.meter.count_errors(errors)
         return written
 

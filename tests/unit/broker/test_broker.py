@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Pool
 from odradek.broker.broker import Broker
 from odradek.core.metadata.difference import difference
 from odradek.core.metadata.image import ClusterImage
@@ -29,7 +30,7 @@ class HeldThreads:
         self.may_run.set()
         self.afterwards: Callable[[], object] = lambda: None
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await self.may_run.wait()
         result = work()
         self.afterwards()

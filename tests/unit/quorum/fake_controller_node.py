@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Pool
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import BrokerHeartbeatReply, ControllerResult, Heartbeat, NewTopic
 from odradek.core.metadata.image import ClusterImage, ConfigResource
@@ -104,7 +105,7 @@ class InlineExecutor:
     def __init__(self) -> None:
         self.runs = 0
 
-    async def run(self, work: Callable[[], Any], *, lane: str | None = None) -> Any:
+    async def run(self, work: Callable[[], Any], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> Any:
         self.runs += 1
         return work()
 

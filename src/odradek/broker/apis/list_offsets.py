@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, cast
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH
+from odradek.base.ports import Pool
 from odradek.broker.apis.hosted_partition import find_partition
 from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
@@ -174,7 +175,9 @@ async def _search_and_respond(
     outcomes: dict[_Key, _Result | _Search], requester: _Requester, context: RequestContext, broker: BrokerPort
 ) -> Message:
     searches = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, _Search)}
-    found = await broker.executor.run(lambda: {key: _run(search, requester) for key, search in searches.items()})
+    found = await broker.executor.run(
+        lambda: {key: _run(search, requester) for key, search in searches.items()}, pool=Pool.READ
+    )
     results: dict[_Key, _Result] = {}
     for key, outcome in outcomes.items():
         if isinstance(outcome, _Result):

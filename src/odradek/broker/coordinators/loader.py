@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import Executor
+from odradek.base.ports import Executor, Pool
 from odradek.broker.coordinators.shard import CoordinatorShard
 from odradek.records.batch import NO_PRODUCER_ID, BatchHeader, check_crc, parse_batches
 from odradek.records.control import EndTransactionMarker, decode_control
@@ -46,7 +47,7 @@ async def replay_log(
     count = 0
     while offset < end_offset:
         try:
-            part = await executor.run(lambda at=offset: read_slice(log, decode, at, end_offset))  # type: ignore[misc]
+            part = await executor.run(partial(read_slice, log, decode, offset, end_offset), pool=Pool.LOADING)
         except KafkaError as error:
             if error.code is not ErrorCode.offset_out_of_range or log.log_start_offset <= offset:
                 raise

@@ -11,6 +11,7 @@ from typing import Final
 from kio.schema.index import api_key_map
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Pool
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
 from odradek.wire.apis import CONTROLLER_APIS, FORWARDABLE_APIS, load_handler
@@ -46,7 +47,7 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
     messages = _schema(header)
     try:
         if len(data) > READ_ON_LOOP_BYTES_MAX:
-            inner = await node.executor.run(partial(read_forwarded_request, messages, data, header))
+            inner = await node.executor.run(partial(read_forwarded_request, messages, data, header), pool=Pool.CODEC)
         else:
             inner = read_forwarded_request(messages, data, header)
     except SerialError as error:
@@ -63,7 +64,7 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
     if is_from_wrong_node(header.api_key, response):
         raise KafkaError(ErrorCode.not_controller)
     write = partial(write_forwarded_response, messages, response, correlation_id=header.correlation_id)
-    return await node.executor.run(write) if is_large(response) else write()
+    return await node.executor.run(write, pool=Pool.CODEC) if is_large(response) else write()
 
 
 def _check_principal(data: bytes | None) -> None:

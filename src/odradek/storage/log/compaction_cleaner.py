@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Disk, Executor, Random
+from odradek.base.ports import Disk, Executor, Pool, Random
 from odradek.records.walk import INTERPRETED_WALK, Walk, compiled_walk
 from odradek.storage.log import names
 from odradek.storage.log.checkpoints import CLEANER_CHECKPOINT, MalformedCheckpoint, read_offsets, write_offsets
@@ -139,7 +139,7 @@ class Cleaner:
         by_name = {one.log.topic_partition: one for one in partitions if self._may_clean(one)}
         # Estimates first, without pausing writers: they ignore open transactions.
         candidates = [self._candidate(one, one.high_watermark) for one in by_name.values()]
-        estimates = await self._executor.run(lambda: self._measure_all(candidates, now_ms))
+        estimates = await self._executor.run(lambda: self._measure_all(candidates, now_ms), pool=Pool.COMPACTION)
         self.max_dirty_ratio = max((one.dirty_ratio for one in estimates), default=0.0)
         for estimate in estimates:
             if estimate.checkpoint_is_wrong:
@@ -214,7 +214,9 @@ class Cleaner:
         name = chosen.candidate.partition
         hash_key = self._random.randbytes(_HASH_KEY_BYTES)
         try:
-            cleaning = await self._executor.run(lambda: self._prepare(chosen, producers, hash_key, now_ms))
+            cleaning = await self._executor.run(
+                lambda: self._prepare(chosen, producers, hash_key, now_ms), pool=Pool.COMPACTION
+            )
             if not await self._take_steps(cleaning, partition, now_ms):
                 return None
         except KafkaError as error:
@@ -243,7 +245,9 @@ class Cleaner:
         try:
             while True:
                 rate = self.settings.io_max_bytes_per_second
-                done_bytes, step = await self._executor.run(partial(turns.take, int(min(_TURN_BYTES, rate))))
+                done_bytes, step = await self._executor.run(
+                    partial(turns.take, int(min(_TURN_BYTES, rate))), pool=Pool.COMPACTION
+                )
                 if step is None:
                     return True
                 if step.replacement is not None and not await partition.run_exclusively(

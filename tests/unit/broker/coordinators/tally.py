@@ -10,6 +10,7 @@ from uuid import UUID
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Pool
 from odradek.base.record_form import UnwritableRecord
 from odradek.broker.coordinators.runtime import CoordinatorRuntime
 from odradek.broker.coordinators.shard import RuntimeSettings, Token, UnservedRecord
@@ -179,7 +180,7 @@ class Threads:
         self.may_run = asyncio.Event()
         self.may_run.set()
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await asyncio.sleep(0)
         await self.may_run.wait()
         return work()

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Pool
 from odradek.host.disk import HostDisk
 from odradek.storage.log.checkpoints import read_offsets
 from odradek.storage.log.compaction_cleaner import Cleaned, Cleaner, CleanerSettings
@@ -24,7 +25,7 @@ class InlineExecutor:
     def __init__(self) -> None:
         self.before_each: Callable[[], None] = lambda: None
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         self.before_each()
         return work()
 
@@ -230,7 +231,7 @@ def test_cancelled_pass_is_closed_by_its_thread(bench: Bench) -> None:
     started, may_end = threading.Event(), threading.Event()
 
     class ThreadExecutor(InlineExecutor):
-        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
             return await asyncio.get_running_loop().run_in_executor(None, work)
 
     class SlowDisk(HostDisk):
