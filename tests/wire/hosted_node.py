@@ -19,6 +19,8 @@ from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
 from odradek.node.node import Node
 from odradek.node.pool_sizes import pool_sizes
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.storage.log.partition_log import PartitionLog
 from tests.node_process import CLUSTER_ID
@@ -105,7 +107,12 @@ class HostedNode:
         self._stop = asyncio.Event()
         executor = ThreadExecutor(pool_sizes(self.config))
         self.node = Node(
-            self.config, disk=self.disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor
+            self.config,
+            disk=self.disk,
+            clock=SystemClock(),
+            random=random.SystemRandom(),
+            executor=executor,
+            workers=ThreadWorkers(executor, self.disk, load_program),
         )
         try:
             await self.node.start()
