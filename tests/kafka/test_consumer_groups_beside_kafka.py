@@ -97,6 +97,7 @@ class ConsumerHistory(History):
             settings,
             new_uuid=self.take_uuid,
             now_ms=START_MS,
+            loads_all=True,
             topics=self.cluster,
             configs=GroupConfigs(settings, lambda group_id: self.configs.get(group_id, {})),
         )

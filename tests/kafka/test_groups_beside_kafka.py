@@ -145,7 +145,7 @@ class History:
         self.kafka = kafka
         kafka.start(settings, START_MS)
         self.next_uuid = UUID(int=0)
-        self.ours = CoordinatorHarness(settings, new_uuid=lambda: self.next_uuid, now_ms=START_MS)
+        self.ours = CoordinatorHarness(settings, new_uuid=lambda: self.next_uuid, now_ms=START_MS, loads_all=True)
         self.clients = [Client(number, rng) for number in range(6)]
         self.requesters: dict[int, Client] = {}
         self.token = 0

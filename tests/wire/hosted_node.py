@@ -18,6 +18,9 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
 from odradek.node.node import Node
+from odradek.node.pool_sizes import pool_sizes
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.storage.log.partition_log import PartitionLog
 from tests.node_process import CLUSTER_ID
@@ -102,9 +105,14 @@ class HostedNode:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        executor = ThreadExecutor(self.config.background_threads)
+        executor = ThreadExecutor(pool_sizes(self.config))
         self.node = Node(
-            self.config, disk=self.disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor
+            self.config,
+            disk=self.disk,
+            clock=SystemClock(),
+            random=random.SystemRandom(),
+            executor=executor,
+            workers=ThreadWorkers(executor, self.disk, load_program),
         )
         try:
             await self.node.start()

@@ -1,6 +1,7 @@
 """The host's disk with fault injection: operations can be counted, delayed, or made to fail.
 
 `interfere(operation, path)` runs before each operation, in the same thread; the node gets any error that it raises.
+A `read_cached` for which it raises BlockingIOError finds nothing in the page cache.
 """
 
 from collections import Counter
@@ -109,7 +110,10 @@ class TamperedFile:
         return self._file.read(position, size)
 
     def read_cached(self, position: int, size: int) -> bytes | None:
-        self._disk.touch("read_cached", self._path)
+        try:
+            self._disk.touch("read_cached", self._path)
+        except BlockingIOError:
+            return None
         return self._file.read_cached(position, size)
 
     def read_into(self, position: int, buffer: memoryview) -> int:

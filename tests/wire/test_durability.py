@@ -76,6 +76,15 @@ class Gate:
             assert self.open.wait(60)
 
 
+class ColdGate(Gate):
+    """Its file is never in the page cache."""
+
+    def __call__(self, operation: str, path: str) -> None:
+        if operation == "read_cached" and path.endswith(self._file):
+            raise BlockingIOError
+        super().__call__(operation, path)
+
+
 class Slow:
     """Delays every write to a log of the topic."""
 
@@ -379,6 +388,26 @@ def test_slow_cold_read_does_not_stall_the_event_loop(node: HostedNode, disk: Ta
             while not running.done():
                 assert produce(other, TOPIC, b"meanwhile").error is ErrorCode.none
         assert running.result().values[: len(values)] == values
+
+
+def test_fsync_does_not_wait_for_cold_reads(node: HostedNode, disk: TamperedDisk) -> None:
+    """More consumers than threads read from a disk that does not respond."""
+    readers = 2 * node.config.background_threads
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(RawConnection(node.port))
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        assert create_topic(connection, "durable", configs={"flush.messages": "1"}) is ErrorCode.none
+        for value in filled_values(10, 100_000):
+            produce(connection, TOPIC, value)
+        gate = disk.interfere = ColdGate("read")
+        threads = stack.enter_context(ThreadPoolExecutor(readers))
+        stack.callback(gate.open.set)
+        consumers = [stack.enter_context(RawConnection(node.port)) for _ in range(readers)]
+        running = [threads.submit(fetch, consumer, TOPIC) for consumer in consumers]
+        assert gate.reached.wait(30)
+        for _ in range(5):
+            assert produce(connection, "durable", b"value").error is ErrorCode.none
+        assert not any(one.done() for one in running)
 
 
 @pytest.mark.parametrize("partitions", [1, 50])

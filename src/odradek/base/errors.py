@@ -4,7 +4,7 @@ import errno
 
 from kio.schema.errors import ErrorCode
 
-__all__ = ["ErrorCode", "KafkaError", "is_disk_failure"]
+__all__ = ["ErrorCode", "KafkaError", "WorkerFailed", "is_disk_failure"]
 
 # Resources of the process, not of the disk: a retry may succeed.
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -17,6 +17,10 @@ class KafkaError(Exception):
         super().__init__(f"{code.name.upper()}: {message}" if message else code.name.upper())
         self.code = code
         self.message = message
+
+
+class WorkerFailed(Exception):
+    """A worker process ended, could not be started, or failed by a bug. The task may succeed later."""
 
 
 def is_disk_failure(error: OSError) -> bool:

@@ -1,6 +1,7 @@
 """The ports of the core to the outside world. `host/` implements them on a real machine, `sim/` in the simulator."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from typing_extensions import Buffer
@@ -24,10 +25,57 @@ class Random(Protocol):
     def randbytes(self, n: int, /) -> bytes: ...
 
 
-class Executor(Protocol):
-    """Runs work in threads. Jobs of one `lane`, for example of a log dir, never overlap; None: any thread."""
+class Pool(Enum):
+    """A kind of work with threads of its own: it never waits for work of another kind."""
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T: ...
+    BACKGROUND = "background"
+    """Files created, deleted, moved and checkpointed."""
+    READ = "read"
+    """Reads that miss the page cache."""
+    SYNC = "sync"
+    VALIDATION = "validation"
+    """Record batches walked before they are appended."""
+    CODEC = "codec"
+    """Large messages decoded and encoded."""
+    LOADING = "loading"
+    """Logs replayed into coordinators."""
+    COMPACTION = "compaction"
+    CONTROLLER = "controller"
+    """Activation of the controller."""
+
+
+class Executor(Protocol):
+    """Runs work in the threads of a pool, or in the one thread of a lane, for example of a log dir: its jobs never
+    overlap."""
+
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
+        """A lane has priority over the pool."""
+
+
+class Message(NamedTuple):
+    """What a worker receives and sends: numbers and text, as JSON has them, and bytes. Never objects."""
+
+    fields: Mapping[str, Any]
+    data: bytes = b""
+
+
+class WorkerTask(Protocol):
+    async def next(self) -> Message | None:
+        """The next message of the task, which works only while it is awaited; None at the end.
+
+        Raises the task's KafkaError or OSError, or WorkerFailed.
+        """
+
+    def close(self) -> None:
+        """Ends the task. It cleans up, unless it works at this moment."""
+
+
+class Workers(Protocol):
+    """Runs long computations in processes of their own: in a thread they would compete with the event loop for the
+    interpreter."""
+
+    def start(self, pool: Pool, request: Message, *, input_bytes: int) -> WorkerTask:
+        """A task of the pool's program. A small input is not worth a process."""
 
 
 class DiskFile(Protocol):
@@ -107,6 +155,10 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> DiskLock:
         """An exclusive lock that ends with the process. Raises BlockingIOError if it is held elsewhere."""
+
+
+Program = Callable[[Disk, Message], Generator[Message, None, None]]
+"""What a worker runs: it blocks, and yields the messages of a task."""
 
 
 class ControllerPort(Protocol):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, is_disk_failure
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Clock, Executor, ForwardingPort, Random
+from odradek.base.ports import Clock, Executor, ForwardingPort, Random, Workers
 from odradek.broker.coordinators.broker_coordinators import BrokerCoordinators
 from odradek.broker.coordinators.internal_topics import InternalTopics
 from odradek.broker.directory_assignments import DirectoryAssignments
@@ -62,6 +62,7 @@ class Broker:
         clock: Clock,
         random: Random,
         executor: Executor,
+        workers: Workers,
         controller: ForwardingPort,
         log_dirs: LogDirs,
         unreachable_leaders: UnreachableLeadersPort,
@@ -75,6 +76,7 @@ class Broker:
         self.random: Final = random
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
+        self.workers: Final = workers
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
@@ -99,7 +101,7 @@ class Broker:
             image=lambda: self._image,
             clock=clock,
             random=random,
-            executor=executor,
+            workers=workers,
             producer_ids=self._producer_ids,
             write_markers=self._write_markers,
             on_disk_failure=self.fail_log_dir,

@@ -19,6 +19,7 @@ class Cleaning:
             disk,
             broker.log_dirs.online,
             executor=broker.executor,
+            workers=broker.workers,
             random=broker.random,
             pause=asyncio.sleep,
             settings=_settings(broker.config),

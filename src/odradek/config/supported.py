@@ -109,7 +109,7 @@ _BROKER = {
     "message.max.bytes": "Maximum size of a record batch, after compression.",
     "min.insync.replicas": "Minimum ISR size for writes with acks=all.",
     # Background work
-    "background.threads": "Worker threads for blocking work: syncs, cold reads, deletions.",
+    "background.threads": "Threads of each kind of blocking work: syncs, cold reads, deletions.",
     "log.cleaner.backoff.ms": "Pause of the log cleaner when no log needs compaction.",
     "log.cleaner.dedupe.buffer.size": "Memory for the keys of logs under compaction, over all cleaner threads.",
     "log.cleaner.enable": "Whether the log cleaner runs.",

@@ -1,28 +1,34 @@
-"""Threads for blocking work: a few shared ones, and one per lane."""
+"""Threads for blocking work: a bounded number per pool, and one per lane. They are started when they are needed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from odradek.base.ports import Pool
 
 T = TypeVar("T")
 
 
 class ThreadExecutor:
-    def __init__(self, shared_threads: int) -> None:
-        self._shared = ThreadPoolExecutor(shared_threads, thread_name_prefix="odradek-worker")
-        self._lanes: dict[str, ThreadPoolExecutor] = {}
+    def __init__(self, pool_sizes: Mapping[Pool, int]) -> None:
+        self._pools: Final = {pool: _new_threads(pool_sizes[pool], pool.value) for pool in Pool}
+        self._lanes: Final[dict[str, ThreadPoolExecutor]] = {}
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
-        pool = self._shared if lane is None else self._lane(lane)
-        return await asyncio.get_running_loop().run_in_executor(pool, work)
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
+        threads = self._pools[pool] if lane is None else self._lane(lane)
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     def _lane(self, lane: str) -> ThreadPoolExecutor:
-        pool = self._lanes.get(lane)
-        if pool is None:
-            pool = self._lanes[lane] = ThreadPoolExecutor(1, thread_name_prefix=f"odradek-{lane}")
-        return pool
+        threads = self._lanes.get(lane)
+        if threads is None:
+            threads = self._lanes[lane] = _new_threads(1, lane)
+        return threads
 
     def close(self) -> None:
-        for pool in (self._shared, *self._lanes.values()):
-            pool.shutdown(wait=True, cancel_futures=True)
+        for threads in (*self._pools.values(), *self._lanes.values()):
+            threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _new_threads(count: int, name: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix=f"odradek-{name}")

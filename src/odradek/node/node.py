@@ -13,7 +13,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Clock, Disk, Executor, Random
+from odradek.base.ports import Clock, Disk, Executor, Random, Workers
 from odradek.broker.broker import Broker
 from odradek.broker.cleaning import Cleaning
 from odradek.broker.maintenance import Maintenance
@@ -48,12 +48,15 @@ class StartError(Exception):
 
 
 class Node:
-    def __init__(self, config: NodeConfig, *, disk: Disk, clock: Clock, random: Random, executor: Executor) -> None:
+    def __init__(
+        self, config: NodeConfig, *, disk: Disk, clock: Clock, random: Random, executor: Executor, workers: Workers
+    ) -> None:
         self._config: Final = config
         self._disk: Final = disk
         self._clock: Final = clock
         self._random: Final = random
         self._executor: Final = executor
+        self._workers: Final = workers
         self._periodic: Final = Periodic()
         self._listeners: Final = NodeListeners(config, clock, executor, self._periodic)
         self._directories: NodeDirectories | None = None
@@ -130,6 +133,7 @@ class Node:
             clock=self._clock,
             random=self._random,
             executor=self._executor,
+            workers=self._workers,
             controller=self._new_channel(quorum),
             log_dirs=directories.logs,
             unreachable_leaders=self._unreachable_leaders,

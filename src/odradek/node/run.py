@@ -18,7 +18,11 @@ from odradek.config.node_config import NodeConfig
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
+from odradek.host.worker_processes import WorkerProcesses
 from odradek.node.node import Node, StartError
+from odradek.node.pool_sizes import pool_sizes
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 
 logger = logging.getLogger("odradek")
 
@@ -26,6 +30,7 @@ EXIT_OK = 0
 EXIT_MISTAKE = 2
 EXIT_FAILED = 1
 PRELOAD_AFTER_SECONDS = 1.0
+WORKER_COMMAND = (sys.executable, "-m", "odradek.node.worker")
 # Requests create many objects and few cycles: the default threshold would cost 5 % of a broker's time.
 GC_THRESHOLD_OBJECTS = 10_000
 
@@ -36,12 +41,12 @@ NewLoop = Callable[[], asyncio.AbstractEventLoop]
 def run_node(config: NodeConfig, *, disk: Disk | None = None, new_loop: NewLoop | None = None) -> int:
     """Serves until SIGTERM or SIGINT, or until the node fails. Returns the exit code.
 
-    By default it uses the system's disk and uvloop's event loop.
+    By default it uses the system's disk and uvloop's event loop. Workers are processes only on the system's disk.
     """
     for warning in config.warnings:
         logger.warning("%s", warning)
     _raise_open_files_limit()
-    return _run(_serve(config, disk or HostDisk()), new_loop or _uvloop())
+    return _run(_serve(config, disk), new_loop or _uvloop())
 
 
 def _raise_open_files_limit() -> None:
@@ -67,9 +72,16 @@ def _run(main: Coroutine[Any, Any, int], new_loop: NewLoop | None) -> int:
         return runner.run(main)
 
 
-async def _serve(config: NodeConfig, disk: Disk) -> int:
-    executor = ThreadExecutor(config.background_threads)
-    node = Node(config, disk=disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor)
+async def _serve(config: NodeConfig, given_disk: Disk | None) -> int:
+    disk = given_disk or HostDisk()
+    executor = ThreadExecutor(pool_sizes(config))
+    workers: ThreadWorkers | WorkerProcesses = ThreadWorkers(executor, disk, load_program)
+    if given_disk is None:
+        # Their disk is the system's.
+        workers = WorkerProcesses(executor, workers, sizes=pool_sizes(config), command=WORKER_COMMAND)
+    node = Node(
+        config, disk=disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor, workers=workers
+    )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -79,6 +91,7 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
     except StartError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         await node.stop()
+        workers.close()
         executor.close()
         return EXIT_MISTAKE
     # What exists now stays alive, so the garbage collector can skip it.
@@ -92,6 +105,7 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
     stopping.cancel()
     preloading.cancel()
     await node.stop()
+    workers.close()
     executor.close()
     if node.failed.done():
         print(f"error: {node.failed.result()}", file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from odradek.base.ports import Executor
+from odradek.base.ports import Executor, Pool
 from odradek.config.listeners import Address
 from odradek.observe.scrape import Scrape, Source
 from odradek.observe.view import NodeView
@@ -132,7 +132,7 @@ class HttpEndpoint:
         service = self._services.get(prefix)
         if service is not None:
             status, body = await service(_call(request, path[len(prefix) + 1 :]))
-            return Response(status, _JSON, await self._executor.run(lambda: json.dumps(body).encode()))
+            return Response(status, _JSON, await self._executor.run(lambda: json.dumps(body).encode(), pool=Pool.CODEC))
         if request.method not in ("GET", "HEAD"):
             return text_response(405, "only GET and HEAD are supported", ("Allow", "GET, HEAD"))
         if path == "/metrics":
@@ -147,7 +147,7 @@ class HttpEndpoint:
         if source is not None:
             found = await source()
             # In a thread: a response with thousands of partitions would block the event loop.
-            return Response(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode()))
+            return Response(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode(), pool=Pool.CODEC))
         return text_response(
             404,
             "\n".join(("not found; available paths:", "/metrics", "/healthz", "/readyz", *self._json, *self._services)),

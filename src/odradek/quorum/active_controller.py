@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import Clock, Executor, Random
+from odradek.base.ports import Clock, Executor, Pool, Random
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.activation import abort_unfinished, first_records
 from odradek.core.controller.commands import RECORDS_MAX, ControllerResult
@@ -233,12 +233,12 @@ class ActiveController:
             image = self._loader.image
             # Building its indexes takes time in proportion to the size of the cluster.
             controller = await self._executor.run(
-                lambda: Controller(self._config, self._cluster_id, self._random, image)
+                lambda: Controller(self._config, self._cluster_id, self._random, image), pool=Pool.CONTROLLER
             )
             is_inside_transaction = self._loader.is_inside_transaction
             bootstrap: Sequence[MetadataRecord] = ()
             if image.features.metadata_version == 0:
-                bootstrap = await self._executor.run(self._read_bootstrap)
+                bootstrap = await self._executor.run(self._read_bootstrap, pool=Pool.CONTROLLER)
             if self._epoch != epoch:
                 return
             self._controller = controller

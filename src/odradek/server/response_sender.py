@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from odradek.base.ports import Executor
+from odradek.base.ports import Executor, Pool
 from odradek.records.batch import CorruptBatch
 from odradek.server.response_stream import ReadFailed, ResponseStream
 from odradek.server.send_buffers import SendBuffers
@@ -112,7 +112,9 @@ class ResponseSender:
 
     async def _read_in_thread(self, stream: ResponseStream, buffer: bytearray) -> None:
         try:
-            count = await self._executor.run(partial(stream.read_into, memoryview(buffer), cached=False))
+            count = await self._executor.run(
+                partial(stream.read_into, memoryview(buffer), cached=False), pool=Pool.READ
+            )
         except asyncio.CancelledError:
             raise
         except (CorruptBatch, RangeEnded, ReadFailed) as error:

@@ -1,9 +1,10 @@
 """A simulated computer: an address, a disk, clocks, and at most one running process."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any, Final
 
+from odradek.base.ports import Pool
 from odradek.sim.clock import ComputerClock, VirtualClock
 from odradek.sim.disk import VirtualDisk
 from odradek.sim.disk_port import DiskCondition, VirtualDiskPort
@@ -14,11 +15,14 @@ from odradek.sim.process import Process
 from odradek.sim.scheduler import Scheduler
 from odradek.sim.trace import Trace
 
+# For programs other than nodes.
+_POOL_SIZES: Final = dict.fromkeys(Pool, 4)
+
 
 class Ports:
     """The ports of one process: its clock, disk, executor and random source."""
 
-    def __init__(self, computer: "Computer", process: Process, shared_workers: int) -> None:
+    def __init__(self, computer: "Computer", process: Process, pool_sizes: Mapping[Pool, int]) -> None:
         run = f"{process.name}/run {computer.runs}"
         self.process: Final = process
         self.random: Final = computer.new_random(run)
@@ -26,9 +30,7 @@ class Ports:
         self.disk: Final = VirtualDiskPort(
             computer.disk, computer.disk_condition, process, computer.new_random(f"{run}/disk")
         )
-        self.executor: Final = VirtualExecutor(
-            process, self.disk, computer.new_random(f"{run}/threads"), shared_workers
-        )
+        self.executor: Final = VirtualExecutor(process, self.disk, computer.new_random(f"{run}/threads"), pool_sizes)
 
 
 Program = Callable[[Ports], Coroutine[Any, Any, int]]
@@ -56,21 +58,21 @@ class Computer:
     def is_running(self) -> bool:
         return self.process is not None and self.process.is_alive
 
-    def run(self, program: Program, *, shared_workers: int = 4) -> Process:
+    def run(self, program: Program, *, pool_sizes: Mapping[Pool, int] = _POOL_SIZES) -> Process:
         """Starts a program; no other may be running."""
         assert self.is_on and not self.is_running, f"{self.name} is off or busy"
-        ports = self.new_process(shared_workers)
+        ports = self.new_process(pool_sizes)
         ports.process.begin(program(ports))
         return ports.process
 
-    def new_process(self, shared_workers: int = 4) -> Ports:
+    def new_process(self, pool_sizes: Mapping[Pool, int] = _POOL_SIZES) -> Ports:
         self.runs += 1
         process = Process(self.name, self._scheduler, self._trace)
         process.loop = VirtualLoop(process, self._network, self.name)  # type: ignore[abstract]
         self._network.adopt(process)
         self.process = process
         self.past_processes.append(process)
-        return Ports(self, process, shared_workers)
+        return Ports(self, process, pool_sizes)
 
     def kill(self) -> None:
         """kill -9: the page cache stays, the kernel closes the connections."""

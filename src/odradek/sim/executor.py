@@ -6,10 +6,11 @@ effect and its completion. Two jobs never run at the same instant: races between
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, TypeVar
 
+from odradek.base.ports import Pool
 from odradek.sim.disk_port import VirtualDiskPort
 from odradek.sim.process import Process, ProcessDied
 
@@ -22,43 +23,45 @@ _LATE_SECONDS: Final = 0.02
 
 
 class _Job:
-    __slots__ = ("done", "lane", "work")
+    __slots__ = ("done", "threads", "work")
 
-    def __init__(self, work: Callable[[], Any], done: asyncio.Future[Any], lane: "_Lane") -> None:
+    def __init__(self, work: Callable[[], Any], done: asyncio.Future[Any], threads: "_Threads") -> None:
         self.work: Final = work
         self.done: Final = done
-        self.lane: Final = lane
+        self.threads: Final = threads
 
 
-class _Lane:
-    __slots__ = ("free_workers", "waiting")
+class _Threads:
+    """Of a pool or a lane."""
 
-    def __init__(self, workers: int) -> None:
-        self.free_workers = workers
+    __slots__ = ("free", "waiting")
+
+    def __init__(self, count: int) -> None:
+        self.free = count
         self.waiting: Final[deque[_Job]] = deque()
 
 
 class VirtualExecutor:
-    def __init__(self, process: Process, disk: VirtualDiskPort, random: Random, shared_workers: int) -> None:
+    def __init__(self, process: Process, disk: VirtualDiskPort, random: Random, pool_sizes: Mapping[Pool, int]) -> None:
         self._process: Final = process
         self._disk: Final = disk
         self._random: Final = random
-        self._shared: Final = _Lane(shared_workers)
-        self._lanes: Final[dict[str, _Lane]] = {}
+        self._pools: Final = {pool: _Threads(pool_sizes[pool]) for pool in Pool}
+        self._lanes: Final[dict[str, _Threads]] = {}
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
-        chosen = self._shared if lane is None else self._lanes.setdefault(lane, _Lane(1))
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
+        threads = self._pools[pool] if lane is None else self._lanes.setdefault(lane, _Threads(1))
         done: asyncio.Future[T] = self._process.loop.create_future()
-        chosen.waiting.append(_Job(work, done, chosen))
-        self._begin_next(chosen)
+        threads.waiting.append(_Job(work, done, threads))
+        self._begin_next(threads)
         return await done
 
-    def _begin_next(self, lane: _Lane) -> None:
-        while lane.free_workers and lane.waiting:
-            job = lane.waiting.popleft()
+    def _begin_next(self, threads: _Threads) -> None:
+        while threads.free and threads.waiting:
+            job = threads.waiting.popleft()
             # As with real threads, a job that has started cannot be cancelled.
             if not job.done.cancelled():
-                lane.free_workers -= 1
+                threads.free -= 1
                 is_late = self._random.random() < _LATE_PROBABILITY
                 seconds = self._random.expovariate(1 / (_LATE_SECONDS if is_late else _DISPATCH_SECONDS))
                 self._process.scheduler.call_at(self._process.now + seconds, self._take_effect, job)
@@ -87,9 +90,9 @@ class VirtualExecutor:
     def _finish(self, job: _Job, result: Any, error: Exception | None) -> None:
         if not self._process.is_alive:
             return
-        job.lane.free_workers += 1
+        job.threads.free += 1
         self._process.loop.call_soon(self._complete, job.done, result, error)
-        self._begin_next(job.lane)
+        self._begin_next(job.threads)
 
     @staticmethod
     def _complete(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

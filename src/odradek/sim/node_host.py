@@ -6,6 +6,9 @@ from typing import Final
 
 from odradek.config.node_config import NodeConfig
 from odradek.node.node import Node, StartError
+from odradek.node.pool_sizes import pool_sizes
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.quorum.initial_controllers import InitialController
 from odradek.sim.computer import Computer, Ports
@@ -51,7 +54,7 @@ class NodeHost:
         """Starts the node unless it is running already or its computer is off."""
         self.is_wanted = True
         if self.computer.is_on and not self.computer.is_running:
-            self.computer.run(self._serve, shared_workers=self.config.background_threads)
+            self.computer.run(self._serve, pool_sizes=pool_sizes(self.config))
             process = self.computer.process
             assert process is not None
             process.add_end_listener(self._on_process_end)
@@ -85,7 +88,14 @@ class NodeHost:
         trace = self.world.trace
         trace.major(self.name, "starts")
         self._stop = stop = asyncio.Event()
-        node = Node(self.config, disk=ports.disk, clock=ports.clock, random=ports.random, executor=ports.executor)
+        node = Node(
+            self.config,
+            disk=ports.disk,
+            clock=ports.clock,
+            random=ports.random,
+            executor=ports.executor,
+            workers=ThreadWorkers(ports.executor, ports.disk, load_program),
+        )
         try:
             await node.start()
         except StartError as error:

@@ -6,10 +6,12 @@ controller: see `planted_brokers`, those of coordinators: see `planted_groups`.
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import Any, Final
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Pool
 from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.producer_ids import ProducerIds
 from odradek.quorum.store import QuorumStore
@@ -82,7 +84,7 @@ def _claim_what_came_meanwhile(sound: Any) -> Any:
     async def run(self: GroupSync) -> None:
         while self._waiting:
             target = self._end_offset()
-            await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
+            await self._executor.run(partial(self._sync, target), pool=Pool.SYNC)
             # The end as it is now, not as it was when the sync began.
             self._synced_to = self._end_offset()
             self._on_synced(self._synced_to)

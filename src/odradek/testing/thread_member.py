@@ -19,6 +19,9 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
 from odradek.node.node import Node, StartError
+from odradek.node.pool_sizes import pool_sizes
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.testing.errors import ClusterError
 from odradek.testing.faults import Faults
 from odradek.testing.faulty_disk import FaultyDisk
@@ -87,7 +90,7 @@ class _Life:
     def __init__(self, config: NodeConfig) -> None:
         self._config: Final = config
         self._disk: Final = FaultyDisk(HostDisk())
-        self._executor: Final = ThreadExecutor(config.background_threads)
+        self._executor: Final = ThreadExecutor(pool_sizes(config))
         self._loop: Final = NodeLoop.of(config.node_id)
         self._stop_requested: Final = asyncio.Event()
         self._thawed: Final = threading.Event()
@@ -169,7 +172,12 @@ class _Life:
 
     async def _serve(self) -> None:
         node = Node(
-            self._config, disk=self._disk, clock=SystemClock(), random=random.SystemRandom(), executor=self._executor
+            self._config,
+            disk=self._disk,
+            clock=SystemClock(),
+            random=random.SystemRandom(),
+            executor=self._executor,
+            workers=ThreadWorkers(self._executor, self._disk, load_program),
         )
         try:
             await node.start()

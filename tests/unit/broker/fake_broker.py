@@ -13,7 +13,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Client
+from odradek.base.ports import Client, Pool
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
@@ -61,7 +61,7 @@ async def _await(response: Any) -> Any:
 
 
 class InlineExecutor:
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         return work()
 
 

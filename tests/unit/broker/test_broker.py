@@ -10,9 +10,13 @@ from typing import TypeVar
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Pool
 from odradek.broker.broker import Broker
 from odradek.core.metadata.difference import difference
 from odradek.core.metadata.image import ClusterImage
+from odradek.host.disk import HostDisk
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.storage.partition.partition import Partition
 from tests.unit.broker.fake_broker import CLUSTER_ID, DIRECTORY_ID, NODE_ID, FakeBroker, broker_image, partition_image
 
@@ -29,7 +33,7 @@ class HeldThreads:
         self.may_run.set()
         self.afterwards: Callable[[], object] = lambda: None
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await self.may_run.wait()
         result = work()
         self.afterwards()
@@ -67,6 +71,7 @@ class Stage:
             clock=made.clock,
             random=made.random,
             executor=self.threads,
+            workers=ThreadWorkers(self.threads, HostDisk(), load_program),
             controller=made.controller,
             log_dirs=made.log_dirs,
             on_log_dir_failure=lambda directory, error: None,

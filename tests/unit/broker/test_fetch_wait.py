@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.ports import Pool
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.server.context import RequestContext
 from odradek.storage.log.partition_log import PartitionLog
@@ -68,7 +69,7 @@ def test_append_during_a_threaded_read_is_returned(broker: FakeBroker, monkeypat
     class Threads:
         """A record is appended between the threaded read and its completion on the event loop."""
 
-        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
             result = work()
             monkeypatch.undo()
             broker.append("orders", TestRecord())

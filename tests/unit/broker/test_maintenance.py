@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Pool
 from odradek.broker.maintenance import Maintenance
 from odradek.server.periodic import Periodic
 from tests.record_batches import TestRecord
@@ -19,7 +20,7 @@ class DeletesTheSecond:
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         broker = self._broker
         partition = broker.partition("t", 1)
         assert partition is not None

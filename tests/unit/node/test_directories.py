@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Pool
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.host.disk import HostDisk
@@ -24,7 +25,7 @@ NAME, TOPIC_ID, UNASSIGNED = TopicPartition("orders", 0), UUID(int=1 << 64), UUI
 
 
 class Inline:
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         return work()
 
 

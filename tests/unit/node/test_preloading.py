@@ -5,10 +5,11 @@ import sys
 
 _ELECTION = """
 import asyncio, sys
+from odradek.base.ports import Pool
 from odradek.host.executor import ThreadExecutor
 from odradek.node.preloading import FAILOVER_APIS, preload_for_failover
 from odradek.wire.schemas import schema
-executor = ThreadExecutor(1)
+executor = ThreadExecutor(dict.fromkeys(Pool, 1))
 asyncio.run(preload_for_failover(executor))
 executor.close()
 before = set(sys.modules)

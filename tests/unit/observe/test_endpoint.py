@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from odradek.base.ports import Pool
 from odradek.observe.endpoint import Call, HttpEndpoint, Reply
 from odradek.observe.http_exchange import Request, Response
 
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 class Inline:
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         return work()
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Pool
 from odradek.base.slices import Slices
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import BrokerHeartbeatReply, ControllerResult, Heartbeat, NewTopic
@@ -105,7 +106,7 @@ class ScriptedQuorum:
 
 
 class InlineExecutor:
-    async def run(self, work: Callable[[], Any], *, lane: str | None = None) -> Any:
+    async def run(self, work: Callable[[], Any], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> Any:
         return work()
 
 

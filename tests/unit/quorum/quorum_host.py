@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
 
+from odradek.base.ports import Pool
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.features import SUPPORTED_FEATURES
 from odradek.host.disk import HostDisk
@@ -42,9 +43,13 @@ class LoopExecutor:
     def __init__(self) -> None:
         self.runs = 0
         self.before: Callable[[], None] = lambda: None
+        # The pools whose threads are all busy, forever.
+        self.busy: set[Pool] = set()
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await asyncio.sleep(0)
+        if lane is None and pool in self.busy:
+            await asyncio.get_running_loop().create_future()
         self.runs += 1
         self.before()
         return work()

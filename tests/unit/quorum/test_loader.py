@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from odradek.base.ports import Pool
 from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.core.raft.snapshot_policy import SnapshotPolicy
 from odradek.host.clock import SystemClock
@@ -32,7 +33,7 @@ class SlowThreads:
     def __init__(self) -> None:
         self.meanwhile: Callable[[], None] = lambda: None
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         try:
             return work()
         finally:

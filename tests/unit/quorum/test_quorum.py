@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Pool
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.batches import build_metadata_batch
 from odradek.core.metadata.image import ClusterImage
@@ -138,6 +139,13 @@ def test_one_sync_covers_all_pending_appends(host: Host) -> None:
         assert host.executor.runs - before <= 3
 
     host.run(scenario)
+
+
+def test_controller_activation_waits_for_no_other_kind_of_work(host: Host) -> None:
+    host.executor.busy = set(Pool) - {Pool.CONTROLLER}
+
+    quorum = asyncio.run(asyncio.wait_for(host.open(), 30))
+    assert quorum.image.features.metadata_version > 0
 
 
 def test_error_response_waits_for_the_records_it_is_based_on(host: Host) -> None:

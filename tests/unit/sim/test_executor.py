@@ -3,6 +3,7 @@ import errno
 
 import pytest
 
+from odradek.base.ports import Pool
 from odradek.sim.computer import Ports
 from odradek.sim.world import World
 
@@ -34,6 +35,26 @@ def test_jobs_of_different_lanes_overtake_each_other(world: World) -> None:
     run_program(world, program)
     assert sorted(done) == list(range(50))
     assert done != sorted(done)
+
+
+def test_jobs_of_a_pool_wait_for_its_threads_and_not_for_other_pools(world: World) -> None:
+    done: list[str] = []
+
+    async def program(ports: Ports) -> int:
+        def read() -> None:
+            file = ports.disk.open("/file", create=True)
+            for _ in range(1000):
+                file.sync()
+            done.append("read")
+
+        jobs = [ports.executor.run(read, pool=Pool.READ) for _ in range(20)]
+        jobs.append(ports.executor.run(lambda: done.append("sync"), pool=Pool.SYNC))
+        await asyncio.gather(*jobs)
+        return 0
+
+    run_program(world, program)
+    assert done.index("sync") <= 4
+    assert done.count("read") == 20
 
 
 def test_a_job_takes_as_long_as_its_disk_operations_without_blocking_the_loop(world: World) -> None:

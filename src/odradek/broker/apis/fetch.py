@@ -13,6 +13,7 @@ from typing import Any, Final
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
+from odradek.base.ports import Pool
 from odradek.broker.apis.fetch_reading import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -243,7 +244,7 @@ class _LongPoll(DeferredResponse):
     async def _find_in_thread(self) -> None:
         try:
             found = await self._broker.executor.run(
-                lambda: read_all(self._fetch, self._reader, self._context, self._broker, find_waiting)
+                lambda: read_all(self._fetch, self._reader, self._context, self._broker, find_waiting), pool=Pool.READ
             )
             if not self.is_done:
                 self._respond_or_wait(found)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH
+from odradek.base.ports import Pool
 from odradek.base.slices import Slices
 from odradek.broker.apis.hosted_partition import find_partition
 from odradek.broker.apis.sliced_response import describe_topics
@@ -182,7 +183,9 @@ async def _search_and_respond(
     looking_up: Awaitable[_LookedUp], requester: _Requester, context: RequestContext, broker: BrokerPort
 ) -> Message:
     results, searches = await looking_up
-    found = await broker.executor.run(lambda: {key: _run(search, requester) for key, search in searches.items()})
+    found = await broker.executor.run(
+        lambda: {key: _run(search, requester) for key, search in searches.items()}, pool=Pool.READ
+    )
     for key, result in found.items():
         if isinstance(result, OSError):
             broker.fail_log_dir(searches[key].log_dir, result)

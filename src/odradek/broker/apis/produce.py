@@ -12,6 +12,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
+from odradek.base.ports import Pool
 from odradek.broker.apis.hosted_partition import why_missing
 from odradek.broker.apis.produce_responses import (
     ALL_ACKS,
@@ -334,7 +335,7 @@ async def _append_after_walk(
 
     try:
         try:
-            valid = await broker.executor.run(lambda: walk(OPENED_BYTES_MAX))
+            valid = await broker.executor.run(lambda: walk(OPENED_BYTES_MAX), pool=Pool.VALIDATION)
         except DecompressionTooLarge:
             # One at a time, so that clients can make the broker use the memory of one batch at most.
             valid = await broker.executor.run(lambda: walk(MAX_DECOMPRESSED_BYTES), lane=LARGE_BATCHES_LANE)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from odradek.base.ports import Clock, Executor, Random
+from odradek.base.ports import Clock, Random, Workers
 from odradek.broker.producer_ids import ProducerIds
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
@@ -26,7 +26,7 @@ class BrokerCoordinators:
         image: Callable[[], ClusterImage],
         clock: Clock,
         random: Random,
-        executor: Executor,
+        workers: Workers,
         producer_ids: ProducerIds,
         write_markers: "WriteHere",
         on_disk_failure: Callable[[str, OSError], None],
@@ -35,7 +35,7 @@ class BrokerCoordinators:
         self._image: Final = image
         self._clock: Final = clock
         self._random: Final = random
-        self._executor: Final = executor
+        self._workers: Final = workers
         self._producer_ids: Final = producer_ids
         self._write_markers: Final = write_markers
         self._on_disk_failure: Final = on_disk_failure
@@ -52,7 +52,7 @@ class BrokerCoordinators:
                 new_uuid=lambda: UUID(bytes=self._random.randbytes(16), version=4),
                 image=self._image,
                 clock=self._clock,
-                executor=self._executor,
+                workers=self._workers,
                 on_disk_failure=self._on_disk_failure,
             )
         return self._groups
@@ -67,7 +67,7 @@ class BrokerCoordinators:
                 image=self._image,
                 clock=self._clock,
                 random=self._random,
-                executor=self._executor,
+                workers=self._workers,
                 producer_ids=self._producer_ids,
                 write_here=self._write_markers,
                 on_disk_failure=self._on_disk_failure,

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Final, Generic
 
 from odradek.base.deferred import DeferredResponse
-from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import Clock, Executor
+from odradek.base.errors import ErrorCode, KafkaError, WorkerFailed
+from odradek.base.ports import Clock, Workers
 from odradek.base.record_form import UnreadableRecord
 from odradek.broker.coordinators.batch_writer import BatchWriter
 from odradek.broker.coordinators.deadline_timer import DeadlineTimer
-from odradek.broker.coordinators.loader import replay_log
+from odradek.broker.coordinators.loader import LogLoader
 from odradek.broker.coordinators.partition_writer import PartitionWriter, Write
 from odradek.broker.coordinators.pending_writes import PendingWrites
 from odradek.broker.coordinators.shard import A, C, CoordinatorKind, CoordinatorShard, R, Result, Token, UnservedRecord
@@ -66,7 +66,7 @@ class CoordinatorContext(Generic[C, A, R]):
         kind: CoordinatorKind[C, A, R],
         *,
         clock: Clock,
-        executor: Executor,
+        workers: Workers,
         on_disk_failure: Callable[[str, OSError], None],
         reload: Callable[[Partition], None],
     ) -> None:
@@ -77,7 +77,7 @@ class CoordinatorContext(Generic[C, A, R]):
         self._shard: Final = kind.new_shard(partition.name.partition, partition.leader_epoch)
         self._time: Final = SteadyClock(clock)
         self._clock: Final = clock
-        self._executor: Final = executor
+        self._workers: Final = workers
         self._on_disk_failure: Final = on_disk_failure
         self._reload: Final = reload
         self._writer: Final = BatchWriter(kind.encode, kind.settings.compression)
@@ -194,15 +194,15 @@ class CoordinatorContext(Generic[C, A, R]):
     async def _replay_log(self) -> None:
         name, log, log_dir = self.partition.name, self.partition.log, self.partition.log_dir
         started = self._clock.monotonic()
+        loader = LogLoader(
+            self.partition,
+            self._shard,
+            decode=self._kind.decode,
+            now_ms=self._time.now_ms,
+            workers=self._workers,
+        )
         try:
-            count = await replay_log(
-                log,
-                self._partition_writer.end_offset,
-                self._shard,
-                decode=self._kind.decode,
-                now_ms=self._time.now_ms,
-                executor=self._executor,
-            )
+            await loader.load(self._partition_writer.end_offset)
         except asyncio.CancelledError:
             raise
         except OSError as error:
@@ -210,6 +210,9 @@ class CoordinatorContext(Generic[C, A, R]):
             self._schedule_reload()
             # The log dir of the read: the partition may have moved to another one since.
             self._on_disk_failure(log_dir, error)
+        except WorkerFailed as error:
+            self._fail_to_load(error)
+            self._schedule_reload()
         except (KafkaError, CorruptBatch, InvalidRecords, UnreadableRecord, UnservedRecord) as error:
             self._fail_to_load(error)
             if self.partition.log is not log:
@@ -220,7 +223,9 @@ class CoordinatorContext(Generic[C, A, R]):
             self._state = State.FAILED
         else:
             seconds = self._clock.monotonic() - started
-            logger.info("Loaded %d records of %s in epoch %d in %.1f s", count, name, self.leader_epoch, seconds)
+            logger.info(
+                "Loaded %d records of %s in epoch %d in %.1f s", loader.records, name, self.leader_epoch, seconds
+            )
             self._activate_when_committed()
 
     def _fail_to_load(self, error: Exception) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.java_hash import partition_of
-from odradek.base.ports import Clock, Executor
+from odradek.base.ports import Clock, Workers
 from odradek.broker.coordinators.runtime import CoordinatorRuntime
 from odradek.broker.coordinators.shard import RuntimeSettings
 from odradek.broker.ports import CoordinatorPort
@@ -108,13 +108,13 @@ class GroupService:
         new_uuid: Callable[[], UUID],
         image: Callable[[], ClusterImage],
         clock: Clock,
-        executor: Executor,
+        workers: Workers,
         on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         self._image: Final = image
         self._default_partitions: Final = current().effective_number("offsets.topic.num.partitions")
         self.runtime: Final = CoordinatorRuntime[Command, Response, GroupRecord](
-            GroupKind(current, new_uuid, image), clock=clock, executor=executor, on_disk_failure=on_disk_failure
+            GroupKind(current, new_uuid, image), clock=clock, workers=workers, on_disk_failure=on_disk_failure
         )
 
     def partition_of(self, group_id: str) -> int:

@@ -1,96 +1,102 @@
-"""Loads a partition's log into a shard: threads read and decode it, the loop replays a few records at a time."""
+"""Loads a partition's log into a shard: a worker reads it, the loop decodes and replays a few records at a time."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, Final
 
-from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import Executor
+from odradek.base.errors import ErrorCode, KafkaError, WorkerFailed
+from odradek.base.ports import Pool, Workers
+from odradek.broker.coordinators.loading_program import (
+    LoadedMarker,
+    LoadedRecord,
+    LoadRequest,
+    decode_entries,
+)
 from odradek.broker.coordinators.shard import CoordinatorShard
-from odradek.records.batch import NO_PRODUCER_ID, BatchHeader, check_crc, parse_batches
-from odradek.records.control import EndTransactionMarker, decode_control
-from odradek.records.decode import decode_batch, keys_and_values, records_payload
-from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.log.reading import floor_slot
+from odradek.storage.partition.partition import Partition
 
-SLICE_BYTES: Final = 256 << 10
+logger = logging.getLogger(__name__)
+
 # Records that are replayed before the loop runs other callbacks.
-RECORDS_PER_TURN_MAX: Final = 500
+RECORDS_PER_TURN_MAX: Final = 200
 
 Decode = Callable[[bytes | None, bytes | None], Any]
 
 
-class Loaded(NamedTuple):
-    """A decoded record, or the marker that ends a transaction."""
+class LogLoader:
+    def __init__(
+        self,
+        partition: Partition,
+        shard: CoordinatorShard[Any, Any, Any],
+        *,
+        decode: Decode,
+        now_ms: Callable[[], int],
+        workers: Workers,
+    ) -> None:
+        self._partition: Final = partition
+        self._shard: Final = shard
+        self._decode: Final = decode
+        self._now_ms: Final = now_ms
+        self._workers: Final = workers
+        self._uses_processes = True
+        # From here on nothing was replayed yet; None while a window is incomplete.
+        self._next_offset: int | None = partition.log.log_start_offset
+        self.records = 0
 
-    offset: int
-    producer_id: int
-    content: Any
+    async def load(self, end_offset: int) -> None:
+        """Raises the errors of the disk, of the records and of the decoders, and WorkerFailed."""
+        request = self._new_request(end_offset)
+        while request.start_offset < end_offset:
+            try:
+                await self._replay_all(request)
+                return
+            except FileNotFoundError:
+                # Without another job of the partition, so that no segment is being replaced.
+                current = await self._partition.run_exclusively(lambda: self._new_request(end_offset))
+                if self._partition.log.is_deleted:
+                    raise KafkaError(ErrorCode.not_leader_or_follower) from None
+                if current == request:
+                    raise
+                request = current
+            except WorkerFailed as error:
+                if self._next_offset is None or not self._uses_processes:
+                    raise
+                logger.warning("Loading %s in a thread: %s", self._partition.name, error)
+                self._uses_processes = False
+                request = self._new_request(end_offset)
 
+    def _new_request(self, end_offset: int) -> LoadRequest:
+        log = self._partition.log
+        assert self._next_offset is not None
+        start_offset = max(self._next_offset, log.log_start_offset)
+        segments = log.segments
+        files = [(one.base_offset, one.size) for one in segments[floor_slot(segments, start_offset) :]]
+        return LoadRequest(log.directory, files, start_offset, end_offset)
 
-class Slice(NamedTuple):
-    loaded: list[Loaded]
-    next_offset: int
-
-
-async def replay_log(
-    log: PartitionLog,
-    end_offset: int,
-    shard: CoordinatorShard[Any, Any, Any],
-    *,
-    decode: Decode,
-    now_ms: Callable[[], int],
-    executor: Executor,
-) -> int:
-    """Returns the number of records. Raises the errors of the disk and of the decoders."""
-    offset = log.log_start_offset
-    count = 0
-    while offset < end_offset:
+    async def _replay_all(self, request: LoadRequest) -> None:
+        input_bytes = request.input_bytes if self._uses_processes else 0
+        task = self._workers.start(Pool.LOADING, request.to_message(), input_bytes=input_bytes)
         try:
-            part = await executor.run(lambda at=offset: read_slice(log, decode, at, end_offset))  # type: ignore[misc]
-        except KafkaError as error:
-            if error.code is not ErrorCode.offset_out_of_range or log.log_start_offset <= offset:
-                raise
-            # The log start offset has advanced meanwhile: deleted records are not needed.
-            offset = log.log_start_offset
-            continue
-        for start in range(0, len(part.loaded), RECORDS_PER_TURN_MAX):
-            _replay(part.loaded[start : start + RECORDS_PER_TURN_MAX], shard, now_ms())
-            await asyncio.sleep(0)
-        count += len(part.loaded)
-        offset = part.next_offset
-    return count
+            while (message := await task.next()) is not None:
+                self._next_offset = None
+                entries = decode_entries(message.data)
+                while turn := tuple(islice(entries, RECORDS_PER_TURN_MAX)):
+                    self._replay(turn)
+                    await asyncio.sleep(0)
+                self._next_offset = message.fields["next_offset"]
+        finally:
+            task.close()
 
-
-def _replay(loaded: Iterable[Loaded], shard: CoordinatorShard[Any, Any, Any], now_ms: int) -> None:
-    for offset, producer_id, content in loaded:
-        if isinstance(content, EndTransactionMarker):
-            shard.replay_marker(producer_id, commits=content.committed, offset=offset)
-        else:
-            shard.replay(content, offset, now_ms, producer_id)
-
-
-def read_slice(log: PartitionLog, decode: Decode, offset: int, end_offset: int) -> Slice:
-    """The records from `offset` on. Raises KafkaError below the log start offset."""
-    read = log.read(offset, SLICE_BYTES, end_offset_exclusive=end_offset)
-    data = read.data
-    batches = parse_batches(data)
-    loaded: list[Loaded] = []
-    for batch in batches:
-        check_crc(data, batch)
-        loaded += _contents(data, batch, decode, offset)
-    # Where no batch was found, compaction has removed everything below the end offset.
-    return Slice(loaded, read.next_offset if batches else max(read.next_offset, end_offset))
-
-
-def _contents(data: bytes, batch: BatchHeader, decode: Decode, offset: int) -> Iterator[Loaded]:
-    producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
-    if batch.is_control:
-        for record in decode_batch(data, batch):
-            marker = decode_control(record)
-            if record.offset >= offset and isinstance(marker, EndTransactionMarker):
-                yield Loaded(record.offset, producer_id, marker)
-        return
-    for at, key, value in keys_and_values(records_payload(data, batch), batch):
-        content = decode(key, value)
-        if at >= offset and content is not None:
-            yield Loaded(at, producer_id, content)
+    def _replay(self, entries: Sequence[LoadedRecord | LoadedMarker]) -> None:
+        shard, now_ms = self._shard, self._now_ms()
+        for entry in entries:
+            if isinstance(entry, LoadedMarker):
+                shard.replay_marker(entry.producer_id, commits=entry.commits, offset=entry.offset)
+                continue
+            content = self._decode(entry.key, entry.value)
+            if content is not None:
+                shard.replay(content, entry.offset, now_ms, entry.producer_id)
+        self.records += len(entries)

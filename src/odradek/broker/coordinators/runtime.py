@@ -8,7 +8,7 @@ from typing import Final, Generic
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
-from odradek.base.ports import Clock, Executor
+from odradek.base.ports import Clock, Workers
 from odradek.broker.coordinators.context import CoordinatorContext
 from odradek.broker.coordinators.shard import A, C, CoordinatorKind, CoordinatorShard, R, Result
 from odradek.storage.partition.partition import Partition
@@ -30,12 +30,12 @@ class CoordinatorRuntime(Generic[C, A, R]):
         kind: CoordinatorKind[C, A, R],
         *,
         clock: Clock,
-        executor: Executor,
+        workers: Workers,
         on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         self.kind: Final = kind
         self._clock: Final = clock
-        self._executor: Final = executor
+        self._workers: Final = workers
         self._on_disk_failure: Final = on_disk_failure
         self._contexts: Final[dict[int, CoordinatorContext[C, A, R]]] = {}
         self._not_coordinator: Final = NotCoordinator(kind)
@@ -65,7 +65,7 @@ class CoordinatorRuntime(Generic[C, A, R]):
             partition,
             self.kind,
             clock=self._clock,
-            executor=self._executor,
+            workers=self._workers,
             on_disk_failure=self._on_disk_failure,
             reload=self._reload,
         )

@@ -8,7 +8,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.java_hash import partition_of
-from odradek.base.ports import Clock, Executor, Random
+from odradek.base.ports import Clock, Random, Workers
 from odradek.broker.coordinators.add_partitions_sender import AddPartitionsSender, Errors
 from odradek.broker.coordinators.broker_queues import BrokerPeers
 from odradek.broker.coordinators.marker_sender import MarkerSender, WriteHere
@@ -150,7 +150,7 @@ class TransactionService:
         image: Callable[[], ClusterImage],
         clock: Clock,
         random: Random,
-        executor: Executor,
+        workers: Workers,
         producer_ids: ProducerIds,
         write_here: WriteHere,
         on_disk_failure: Callable[[str, OSError], None],
@@ -177,7 +177,7 @@ class TransactionService:
             send=self._send_markers,
         )
         self.runtime: Final = CoordinatorRuntime[Command, Response, TransactionRecord](
-            kind, clock=clock, executor=executor, on_disk_failure=on_disk_failure
+            kind, clock=clock, workers=workers, on_disk_failure=on_disk_failure
         )
 
     def transaction_version(self) -> int:

@@ -1,34 +1,33 @@
-"""The log cleaner of a broker: compacts the dirtiest log step by step in a thread, and checkpoints its progress.
+"""The log cleaner of a broker: lets a worker compact the dirtiest log, and checkpoints its progress.
 
-It owns `cleaner-offset-checkpoint` of every log dir. It starts no threads, does not sleep and reads no clock: the
-caller provides all three and calls `clean_dirtiest` repeatedly.
+It owns `cleaner-offset-checkpoint` of every log dir. It starts no threads and no processes, does not sleep and reads no
+clock: the caller provides all of them and calls `clean_dirtiest` repeatedly.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import KafkaError, WorkerFailed
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Disk, Executor, Random
-from odradek.records.walk import INTERPRETED_WALK, Walk, compiled_walk
+from odradek.base.ports import Disk, Executor, Message, Pool, Random, Workers, WorkerTask
 from odradek.storage.log import names
 from odradek.storage.log.checkpoints import CLEANER_CHECKPOINT, MalformedCheckpoint, read_offsets, write_offsets
 from odradek.storage.log.compaction import Candidate, LogToClean, dirtiest_first, measure
 from odradek.storage.log.compaction_filter import LastWrite, last_writes
-from odradek.storage.log.compaction_map import new_offset_map
-from odradek.storage.log.compaction_pass import CleaningStats, CompactionPass, Step
+from odradek.storage.log.compaction_pass import CleaningStats
+from odradek.storage.log.compaction_program import Progress
+from odradek.storage.log.compaction_replacement import SegmentReplacer, new_request
+from odradek.storage.log.compaction_request import CompactionRequest
 from odradek.storage.log.partition_log import PartitionLog
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-# Above this size loading the compiler pays off; below, it would need more memory than the log.
-_WORTH_COMPILING_BYTES = 4 << 20
-# The number of bytes per turn in a thread, unless the rate limit requires less.
+# The number of bytes per turn of a worker, unless the rate limit requires less.
 _TURN_BYTES = 16 << 20
 _HASH_KEY_BYTES = 16
 _SHORTEST_PAUSE_SECONDS = 0.001
@@ -71,6 +70,7 @@ class Cleaner:
         log_dirs: Iterable[str],
         *,
         executor: Executor,
+        workers: Workers,
         random: Random,
         pause: Callable[[float], Awaitable[None]],
         settings: CleanerSettings,
@@ -78,6 +78,7 @@ class Cleaner:
         """`pause` waits for some seconds. Reads the checkpoints, so it may block."""
         self._disk = disk
         self._executor = executor
+        self._workers = workers
         self._random = random
         self._pause = pause
         self.settings = settings
@@ -139,7 +140,7 @@ class Cleaner:
         by_name = {one.log.topic_partition: one for one in partitions if self._may_clean(one)}
         # Estimates first, without pausing writers: they ignore open transactions.
         candidates = [self._candidate(one, one.high_watermark) for one in by_name.values()]
-        estimates = await self._executor.run(lambda: self._measure_all(candidates, now_ms))
+        estimates = await self._executor.run(lambda: self._measure_all(candidates, now_ms), pool=Pool.COMPACTION)
         self.max_dirty_ratio = max((one.dirty_ratio for one in estimates), default=0.0)
         for estimate in estimates:
             if estimate.checkpoint_is_wrong:
@@ -155,6 +156,9 @@ class Cleaner:
             except FileNotFoundError as error:
                 if not _was_deleted_meanwhile(estimate.candidate.log, error):
                     raise
+                cleaned = None
+            except WorkerFailed as error:
+                _log.error("Cannot compact %s now, trying again later: %s", name, error)
                 cleaned = None
             finally:
                 self._in_work.discard(name)
@@ -213,79 +217,64 @@ class Cleaner:
     ) -> Cleaned | None:
         name = chosen.candidate.partition
         hash_key = self._random.randbytes(_HASH_KEY_BYTES)
+        request, message = await self._executor.run(
+            lambda: self._prepare(chosen, producers, hash_key, now_ms), pool=Pool.COMPACTION
+        )
+        replacer = SegmentReplacer(self._disk, chosen, request)
+        task = self._workers.start(Pool.COMPACTION, message, input_bytes=request.input_bytes)
         try:
-            cleaning = await self._executor.run(lambda: self._prepare(chosen, producers, hash_key, now_ms))
-            if not await self._take_steps(cleaning, partition, now_ms):
+            done = await self._take_turns(task, partition, replacer)
+        except (FileNotFoundError, KafkaError) as error:
+            if await partition.run_exclusively(replacer.log_has_changed):
                 return None
-        except KafkaError as error:
+            if not isinstance(error, KafkaError):
+                raise
             self._give_up(name, error)
             return None
-        end_offset = min(cleaning.end_offset, self._cut_in_work.get(name, cleaning.end_offset))
+        finally:
+            task.close()
+        if done is None or done.end_offset is None:
+            return None
+        end_offset = min(done.end_offset, self._cut_in_work.get(name, done.end_offset))
         await self._checkpoint(partition.log_dir, name, end_offset)
-        return Cleaned(name, chosen.first_dirty_offset, cleaning.end_offset, cleaning.stats)
+        return Cleaned(name, chosen.first_dirty_offset, done.end_offset, done.stats)
 
     def _prepare(
         self, chosen: LogToClean, producers: dict[int, LastWrite], hash_key: bytes, now_ms: int
-    ) -> CompactionPass:
-        walk = _walk_for(chosen.clean_bytes + chosen.cleanable_bytes)
-        offset_map = new_offset_map(
-            walk,
-            memory_bytes=self.settings.dedupe_buffer_bytes,
-            load_factor=self.settings.dedupe_buffer_load_factor,
-            offset_span=chosen.first_uncleanable_offset - chosen.first_dirty_offset,
+    ) -> tuple[CompactionRequest, Message]:
+        settings = self.settings
+        request = new_request(
+            chosen,
+            producers,
+            now_ms=now_ms,
+            turn_bytes=int(min(_TURN_BYTES, settings.io_max_bytes_per_second)),
             hash_key=hash_key,
+            dedupe_buffer_bytes=settings.dedupe_buffer_bytes,
+            dedupe_buffer_load_factor=settings.dedupe_buffer_load_factor,
         )
-        return CompactionPass(self._disk, chosen, producers, walk, offset_map, now_ms=now_ms)
+        return request, request.to_message()
 
-    async def _take_steps(self, cleaning: CompactionPass, partition: CleanablePartition, now_ms: int) -> bool:
-        """False if the log changed during the pass, or must not be compacted any more."""
-        turns = _Turns(cleaning.steps())
-        try:
-            while True:
-                rate = self.settings.io_max_bytes_per_second
-                done_bytes, step = await self._executor.run(partial(turns.take, int(min(_TURN_BYTES, rate))))
-                if step is None:
-                    return True
-                if step.replacement is not None and not await partition.run_exclusively(
-                    partial(step.replacement.apply, partition.log, now_ms)
-                ):
-                    return False
-                if not self._may_clean(partition):
-                    return False
-                if done_bytes / rate >= _SHORTEST_PAUSE_SECONDS:
-                    await self._pause(done_bytes / rate)
-        finally:
-            turns.stop()
+    async def _take_turns(
+        self, task: WorkerTask, partition: CleanablePartition, replacer: SegmentReplacer
+    ) -> Progress | None:
+        """The worker's last message; None if the log changed during the pass, or must not be compacted any more."""
+        while (message := await task.next()) is not None:
+            progress = Progress.from_message(message)
+            if progress.end_offset is not None:
+                return progress
+            if progress.finished is not None and not await partition.run_exclusively(
+                partial(replacer.replace, progress.finished)
+            ):
+                return None
+            if not self._may_clean(partition):
+                return None
+            await self._keep_to_rate(progress.io_bytes)
+        return None
 
-
-class _Turns:
-    """Runs a pass in turns. If the task that waits for a turn is cancelled, the thread ends the pass itself."""
-
-    def __init__(self, steps: Generator[Step, None, None]) -> None:
-        self._steps = steps
-        self._is_running = False
-        self._is_stopped = False
-
-    def take(self, turn_bytes: int) -> tuple[int, Step | None]:
-        """Runs until that many bytes are processed, a segment is finished, or the pass ends (None)."""
-        self._is_running = True
-        done_bytes = 0
-        try:
-            for step in self._steps:
-                done_bytes += step.io_bytes
-                if step.replacement is not None or done_bytes >= turn_bytes or self._is_stopped:
-                    return done_bytes, step
-            return done_bytes, None
-        finally:
-            self._is_running = False
-            if self._is_stopped:
-                self._steps.close()
-
-    def stop(self) -> None:
-        """Removes the files of an unfinished step."""
-        self._is_stopped = True
-        if not self._is_running:
-            self._steps.close()
+    async def _keep_to_rate(self, io_bytes: int) -> None:
+        seconds = io_bytes / self.settings.io_max_bytes_per_second
+        if seconds >= _SHORTEST_PAUSE_SECONDS:
+            await self._pause(seconds)
 
 
 def _was_deleted_meanwhile(log: PartitionLog, missing: FileNotFoundError) -> bool:
@@ -302,9 +291,3 @@ def _named_by(directory: str) -> Iterator[None]:
         if error.filename is None:
             error.filename = directory
         raise
-
-
-def _walk_for(log_bytes: int) -> Walk:
-    if log_bytes < _WORTH_COMPILING_BYTES and not compiled_walk.cache_info().currsize:
-        return INTERPRETED_WALK
-    return compiled_walk() or INTERPRETED_WALK

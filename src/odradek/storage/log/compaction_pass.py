@@ -1,10 +1,11 @@
 """One compaction pass over one log: builds the offset map from the dirty part, then rewrites the segments.
 
-The pass only reads inactive segments and writes `.cleaned` segments beside them. Each step that finishes a segment
-returns a `Replacement`, which the log's writer applies. A crash at any moment leaves the old segments or the new ones.
+The pass knows files, not the log, and may run in another process than the broker's. It only reads inactive segments and
+writes `.cleaned` segments beside them, with which the log's writer replaces the old ones (`compaction_replacement`). A
+crash at any moment leaves the old segments or the new ones.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,14 +13,14 @@ from odradek.base.ports import Disk
 from odradek.records.batch import BatchHeader
 from odradek.records.decode import records_payload
 from odradek.records.walk import Walk
-from odradek.storage.log import names
-from odradek.storage.log.compaction import LogToClean
-from odradek.storage.log.compaction_filter import BatchFilter, LastWrite
-from odradek.storage.log.compaction_map import OffsetMap
+from odradek.storage.log import names, reading
+from odradek.storage.log.compaction_filter import BatchFilter
+from odradek.storage.log.compaction_map import new_offset_map
+from odradek.storage.log.compaction_request import CompactionRequest
 from odradek.storage.log.compaction_transactions import CleanedTransactions
 from odradek.storage.log.index_file import IndexFile
-from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.segment import Segment
+from odradek.storage.log.transaction_index import AbortedTransaction
 
 # The number of bytes that one step reads, and that are written at once.
 _STEP_BYTES = 1 << 20
@@ -36,52 +37,38 @@ class CleaningStats:
     map_utilization: float = 0.0
 
 
-class Replacement(NamedTuple):
-    """A finished `.cleaned` segment and the segments it replaces."""
+class FinishedSegment(NamedTuple):
+    """A `.cleaned` segment, and the base offsets of the segments that it replaces."""
 
-    new: Segment
-    old: Sequence[Segment]
-    old_sizes: Sequence[int]
-
-    def apply(self, log: PartitionLog, now_ms: int) -> bool:
-        """Called by the log's writer. If the log no longer has the old segments, removes the new one and returns
-        False."""
-        present = set(map(id, log.segments))
-        unchanged = not log.is_deleted and all(
-            id(segment) in present and segment is not log.active_segment and segment.size == size
-            for segment, size in zip(self.old, self.old_sizes, strict=True)
-        )
-        if unchanged:
-            log.replace_segments([self.new], self.old, now_ms)
-        else:
-            self.new.remove_files()
-        return unchanged
+    base_offset: int
+    size: int
+    replaced: Sequence[int]
 
 
 class Step(NamedTuple):
     # Bytes read and written since the last step.
     io_bytes: int
-    replacement: Replacement | None = None
+    finished: FinishedSegment | None = None
 
 
 class CompactionPass:
-    def __init__(
-        self,
-        disk: Disk,
-        to_clean: LogToClean,
-        producers: Mapping[int, LastWrite],
-        walk: Walk,
-        offset_map: OffsetMap,
-        *,
-        now_ms: int,
-    ) -> None:
+    def __init__(self, disk: Disk, request: CompactionRequest, walk: Walk) -> None:
         self._disk = disk
-        self._to_clean = to_clean
-        self._candidate = to_clean.candidate
-        self._producers = producers
+        self._request = request
+        self._config = request.segment_config
         self._walk = walk
-        self._map = offset_map
-        self._now_ms = now_ms
+        self._map = new_offset_map(
+            walk,
+            memory_bytes=request.dedupe_buffer_bytes,
+            load_factor=request.dedupe_buffer_load_factor,
+            offset_span=request.first_uncleanable_offset - request.first_dirty_offset,
+            hash_key=request.hash_key,
+        )
+        # Objects of its own, because the log's may be renamed or released meanwhile.
+        self._segments = [
+            Segment(disk, request.directory, one.base_offset, self._config, size=one.size, now_ms=request.now_ms)
+            for one in request.segments
+        ]
         self.stats = CleaningStats()
 
     @property
@@ -101,9 +88,9 @@ class CompactionPass:
     # ---- the map
 
     def _build_map(self) -> Iterator[Step]:
-        start, end = self._to_clean.first_dirty_offset, self._to_clean.first_uncleanable_offset
+        start, end = self._request.first_dirty_offset, self._request.first_uncleanable_offset
         transactions = CleanedTransactions()
-        transactions.expect(self._candidate.log.aborted_transactions(start, end))
+        transactions.expect(self._aborted_transactions(start, end))
         columns = self._walk.new_columns()
         dirty = self._segments_between(start, end)
         self._map.latest_offset = start - 1
@@ -130,19 +117,24 @@ class CompactionPass:
             yield Step(unreported)
 
     def _segments_between(self, start: int, end: int) -> Sequence[Segment]:
-        segments = self._candidate.segments
+        segments = self._segments
         first = max((slot for slot, one in enumerate(segments) if one.base_offset <= start), default=0)
         return [segment for segment in segments[first:] if segment.base_offset < end]
+
+    def _aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Those that overlap [start, end)."""
+        later = [one for one in self._request.later_markers if one.first_offset < end]
+        return reading.aborted_transactions(self._segments, start, end) + later if self._segments else later
 
     # ---- the segments
 
     def _groups(self) -> Iterator[list[Segment]]:
         """Joins neighbours that fit into one segment; otherwise repeated passes would leave ever smaller segments."""
-        config = self._candidate.config
-        segments = [one for one in self._candidate.segments if one.base_offset < self.end_offset]
+        config = self._config
+        segments = [one for one in self._segments if one.base_offset < self.end_offset]
         if not segments:
             return
-        ends = [one.base_offset - 1 for one in segments[1:]] + [self._to_clean.first_uncleanable_offset - 1]
+        ends = [one.base_offset - 1 for one in segments[1:]] + [self._request.first_uncleanable_offset - 1]
         group: list[Segment] = []
         group_size = offset_index_size = time_index_size = 0
         for segment, last_offset in zip(segments, ends, strict=True):
@@ -163,20 +155,18 @@ class CompactionPass:
             yield group
 
     def _clean_group(self, group: list[Segment], transactions: CleanedTransactions) -> Iterator[Step]:
-        candidate = self._candidate
-        sizes = [segment.size for segment in group]
         cleaned = Segment.create(
             self._disk,
-            candidate.log.directory,
+            self._request.directory,
             group[0].base_offset,
-            candidate.config,
-            now_ms=self._now_ms,
+            self._config,
+            now_ms=self._request.now_ms,
             mark=names.CLEANED_SUFFIX,
         )
         try:
             for slot, segment in enumerate(group):
                 end = group[slot + 1].base_offset if slot + 1 < len(group) else segment.next_offset()
-                transactions.expect(candidate.log.aborted_transactions(segment.base_offset, end))
+                transactions.expect(self._aborted_transactions(segment.base_offset, end))
                 yield from self._clean_into(cleaned, segment, transactions)
             for aborted in transactions.retained:
                 cleaned.transaction_index.append(aborted)
@@ -186,17 +176,20 @@ class CompactionPass:
         except BaseException:
             cleaned.remove_files()
             raise
-        yield Step(0, Replacement(cleaned, group, sizes))
+        cleaned.release()
+        for segment in group:
+            segment.release()
+        yield Step(0, FinishedSegment(cleaned.base_offset, cleaned.size, [one.base_offset for one in group]))
 
     def _clean_into(self, cleaned: Segment, segment: Segment, transactions: CleanedTransactions) -> Iterator[Step]:
         batch_filter = BatchFilter(
             self._walk,
             self._map,
             transactions,
-            self._producers,
-            end_offset=self._to_clean.first_uncleanable_offset,
-            now_ms=self._now_ms,
-            delete_retention_ms=self._candidate.config.delete_retention_ms,
+            self._request.producers,
+            end_offset=self._request.first_uncleanable_offset,
+            now_ms=self._request.now_ms,
+            delete_retention_ms=self._request.delete_retention_ms,
         )
         stats = self.stats
         pieces: list[bytes | memoryview] = []

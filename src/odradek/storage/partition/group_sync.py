@@ -6,9 +6,10 @@ A failed sync is never retried: the kernel may have dropped the pages and would 
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from odradek.base.errors import is_disk_failure
-from odradek.base.ports import Executor
+from odradek.base.ports import Executor, Pool
 
 
 class GroupSync:
@@ -61,7 +62,7 @@ class GroupSync:
             while self._waiting and self._failure is None:
                 target = self._end_offset()
                 self._truncated_to = None
-                await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
+                await self._executor.run(partial(self._sync, target), pool=Pool.SYNC)
                 reached = target if self._truncated_to is None else min(target, self._truncated_to)
                 self._synced_to = max(self._synced_to, reached)
                 self._on_synced(reached)

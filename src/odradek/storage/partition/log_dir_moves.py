@@ -14,7 +14,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Clock, Executor
+from odradek.base.ports import Clock, Executor, Pool
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.storage.log.log_copy import LogCopy, SourceUnreadable
 from odradek.storage.log.log_dirs import LogDirs
@@ -148,7 +148,7 @@ class LogDirMoves:
             if not await self._catch_up(move, copy):
                 return False
             # Now, before appends are paused.
-            await self._executor.run(copy.copy.flush)
+            await self._executor.run(copy.copy.flush, pool=Pool.SYNC)
             return await self._assign_and_replace(move, copy)
         except KafkaError as error:
             logger.warning("Log dir move of %s to %s failed: %s", move.partition.name, move.destination, error)

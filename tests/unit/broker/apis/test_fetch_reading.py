@@ -134,7 +134,7 @@ def test_next_request_ends_the_long_poll_of_a_follower_only(broker: FakeBroker, 
         target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), offset, 1 << 20, 1, 1, 0, topic="orders")
         fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
         poll = fetch_api._LongPoll(fetch, reader, CONTEXT, broker)
-        poll.start(read_all(fetch, reader, CONTEXT, broker, read_waiting))
+        poll.start(read_all(fetch, reader, CONTEXT, broker, find_waiting))
         assert not poll.is_done
         poll.on_next_request()
         assert poll.is_done == follows

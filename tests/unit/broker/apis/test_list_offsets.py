@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Pool
 from tests.record_batches import TestRecord
 from tests.unit.broker.fake_broker import FakeBroker, partition_image
 
@@ -240,7 +241,7 @@ class DeletedBefore:
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         broker = self._broker
         partition = broker.partition("t", 0)
         assert partition is not None

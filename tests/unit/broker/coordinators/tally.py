@@ -10,6 +10,7 @@ from uuid import UUID
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Pool
 from odradek.base.record_form import UnwritableRecord
 from odradek.broker.coordinators.runtime import CoordinatorRuntime
 from odradek.broker.coordinators.shard import RuntimeSettings, Token, UnservedRecord
@@ -17,6 +18,8 @@ from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.leader import LeaderState
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import FollowerFetch, Partition
@@ -178,10 +181,12 @@ class Threads:
     def __init__(self) -> None:
         self.may_run = asyncio.Event()
         self.may_run.set()
+        self.runs = 0
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await asyncio.sleep(0)
         await self.may_run.wait()
+        self.runs += 1
         return work()
 
 
@@ -226,7 +231,7 @@ class Broker:
         self.runtime = CoordinatorRuntime[Command, Response, tuple[str, int]](
             TallyKind(write_timeout_ms),
             clock=self.clock,
-            executor=self.threads,
+            workers=ThreadWorkers(self.threads, HostDisk(), load_program),
             on_disk_failure=lambda _, error: self.failed.append(error),
         )
 

@@ -13,6 +13,9 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.topic_names import TRANSACTION_STATE
 from odradek.core.transactions.commands import Markers
 from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.node.thread_workers import ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.wire.schemas import schema
 from tests.unit.broker.coordinators.tally import Threads, run
 from tests.unit.server.peer_stage import API_VERSIONS, Node, ScriptedNode, versions_response
@@ -94,7 +97,7 @@ def test_verification_does_not_wait_for_markers_of_other_transactions() -> None:
                 image=lambda: image,
                 clock=SystemClock(),
                 random=random.Random(1),
-                executor=Threads(),
+                workers=ThreadWorkers(Threads(), HostDisk(), load_program),
                 producer_ids=cast(Any, SimpleNamespace(take=lambda: 1)),
                 write_here=cast(Any, None),
                 on_disk_failure=lambda _, error: None,

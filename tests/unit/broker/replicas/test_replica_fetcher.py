@@ -10,6 +10,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Pool
 from odradek.broker.replicas import replica_fetcher
 from odradek.broker.replicas.replica_fetcher import (
     FETCH_VERSION_MAX,
@@ -63,7 +64,7 @@ class HeldThreads:
         self.may_run = asyncio.Event()
         self.may_run.set()
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await self.may_run.wait()
         return work()
 

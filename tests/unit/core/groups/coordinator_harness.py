@@ -6,7 +6,8 @@ from random import Random
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.core.groups.commands import Response
+from odradek.broker.coordinators.loading_program import LoadedMarker, LoadedRecord, Window
+from odradek.core.groups.commands import DescribedConsumerGroup, DescribedGroup, Response
 from odradek.core.groups.coordinator import Command, GroupCoordinator
 from odradek.core.groups.coordinator_result import CoordinatorResult, WriteEvent
 from odradek.core.groups.error_responses import error_response
@@ -25,6 +26,10 @@ def uuids(seed: int = 1) -> Callable[[], UUID]:
     return lambda: UUID(int=random.getrandbits(128), version=4)
 
 
+def _with_sorted_members(described: DescribedGroup | DescribedConsumerGroup) -> object:
+    return described._replace(members=()), sorted(described.members)
+
+
 class CoordinatorHarness:
     def __init__(
         self,
@@ -35,11 +40,14 @@ class CoordinatorHarness:
         now_ms: int = 0,
         topics: Topics | None = None,
         configs: GroupConfigs | None = None,
+        loads_all: bool = False,
     ) -> None:
+        """`loads_all`: also records that a later record of their key replaces, which a broker skips."""
         self.settings = settings or GroupSettings()
         self._new_uuid = new_uuid or uuids()
         self._topics = topics
         self._configs = configs
+        self._loads_all = loads_all
         self.coordinator = GroupCoordinator(self.settings, self._new_uuid, topics, configs)
         self.now_ms = now_ms
         self.log: list[Logged | Marker] = list(log or ())
@@ -54,26 +62,58 @@ class CoordinatorHarness:
 
     def _load(self) -> None:
         self.coordinator.advance_high_watermark(self.committed)
-        for offset, entry in enumerate(self.log):
-            if len(entry) == 2:
-                self.coordinator.replay_marker(entry[0], commits=entry[1], offset=offset)
+        for entry in self._entries_to_load():
+            if isinstance(entry, LoadedMarker):
+                self.coordinator.replay_marker(entry.producer_id, commits=entry.commits, offset=entry.offset)
             else:
-                key, value, producer_id = entry
-                self.coordinator.replay(decode(key, value), offset, self.now_ms, producer_id)
+                assert entry.key is not None
+                record = decode(entry.key, entry.value)
+                self.coordinator.replay(record, entry.offset, self.now_ms, entry.producer_id)
         for result in self.coordinator.on_loaded(self.now_ms):
             self.take(result)
 
+    def _entries_to_load(self) -> Iterator[LoadedRecord | LoadedMarker]:
+        window = Window()
+        for offset, logged in enumerate(self.log):
+            if len(logged) == 2:
+                marker = LoadedMarker(offset, *logged)
+                window.add_marker(marker)
+            else:
+                key, value, producer_id = logged
+                window.add(LoadedRecord(offset, producer_id, key, value))
+            if self._loads_all:
+                yield from window.drain()
+        yield from window.drain()
+
     def failover(self, *, committed_only: bool = True) -> "CoordinatorHarness":
-        """A new coordinator that has loaded the same log."""
-        log = self.log[: self.committed] if committed_only else self.log
+        """A new coordinator that has loaded the same log. Skipped records make no visible difference."""
+        successor = self._load_again(self._new_uuid, self._loads_all, committed_only)
+        twin = self._load_again(uuids(), not self._loads_all, committed_only)
+        assert successor.visible_state() == twin.visible_state()
+        return successor
+
+    def _load_again(self, new_uuid: Callable[[], UUID], loads_all: bool, committed_only: bool) -> "CoordinatorHarness":
         return CoordinatorHarness(
             self.settings,
-            new_uuid=self._new_uuid,
-            log=log,
+            new_uuid=new_uuid,
+            log=self.log[: self.committed] if committed_only else self.log,
             now_ms=self.now_ms,
             topics=self._topics,
             configs=self._configs,
+            loads_all=loads_all,
         )
+
+    def visible_state(self) -> dict[str, object]:
+        """What clients can learn about each group, in no particular order of members."""
+        coordinator = self.coordinator
+        store = coordinator._store
+        found: dict[str, object] = {}
+        for listed in coordinator.list_groups():
+            (classic,) = coordinator.describe_groups([listed.group_id], 6)
+            (consumer,) = coordinator.describe_consumer_groups([listed.group_id])
+            offsets = store.all_latest(listed.group_id), sorted(store.all_pending(listed.group_id))
+            found[listed.group_id] = listed, *map(_with_sorted_members, (classic, consumer)), offsets
+        return found
 
     # ---- commands
 

@@ -5,6 +5,7 @@ from itertools import count
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.broker.coordinators.loading_program import LoadedRecord, Window
 from odradek.core.transactions.commands import (
     AddPartitions,
     Command,
@@ -20,6 +21,7 @@ from odradek.core.transactions.coordinator import TransactionCoordinator
 from odradek.core.transactions.coordinator_result import CoordinatorResult, WriteEvent
 from odradek.core.transactions.records import decode, encode_key, encode_value
 from odradek.core.transactions.settings import TransactionSettings
+from odradek.records.batch import NO_PRODUCER_ID
 
 Logged = tuple[bytes, bytes | None]
 
@@ -54,8 +56,13 @@ class TransactionHarness:
             transaction_version=lambda: self.version,
             new_producer_id=self._new_producer_id,
         )
+        # As a broker does, it skips records that a later record of their key replaces.
+        window = Window()
         for offset, (key, value) in enumerate(self.log):
-            self.coordinator.replay(decode(key, value), offset, now_ms)
+            window.add(LoadedRecord(offset, NO_PRODUCER_ID, key, value))
+        for entry in window.drain():
+            assert isinstance(entry, LoadedRecord) and entry.key is not None
+            self.coordinator.replay(decode(entry.key, entry.value), entry.offset, now_ms)
         for result in self.coordinator.on_loaded(now_ms):
             self.take(result)
 

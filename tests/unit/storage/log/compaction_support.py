@@ -13,8 +13,8 @@ from odradek.records.record import Record
 from odradek.records.walk import INTERPRETED_WALK, Walk
 from odradek.storage.log.compaction import Candidate, LogToClean, measure
 from odradek.storage.log.compaction_filter import last_writes
-from odradek.storage.log.compaction_map import new_offset_map
 from odradek.storage.log.compaction_pass import CompactionPass
+from odradek.storage.log.compaction_replacement import SegmentReplacer, new_request
 from odradek.storage.log.partition_log import PartitionLog
 from tests.unit.storage.log.log_support import NOW_MS, LogBox, config, read_all
 
@@ -58,20 +58,23 @@ class CompactedBox(LogBox):
         memory_bytes: int = 1 << 20,
     ) -> CompactionPass:
         to_clean = self.measure(clean_offset=clean_offset, now_ms=now_ms)
-        offset_map = new_offset_map(
-            walk,
-            memory_bytes=memory_bytes,
-            load_factor=0.9,
-            offset_span=to_clean.first_uncleanable_offset - to_clean.first_dirty_offset,
+        request = new_request(
+            to_clean,
+            last_writes(self.log.producers),
+            now_ms=now_ms,
+            turn_bytes=1,
             hash_key=HASH_KEY,
+            dedupe_buffer_bytes=memory_bytes,
+            dedupe_buffer_load_factor=0.9,
         )
-        return CompactionPass(self.disk, to_clean, last_writes(self.log.producers), walk, offset_map, now_ms=now_ms)
+        self.replacer = SegmentReplacer(self.disk, to_clean, request)
+        return CompactionPass(self.disk, request, walk)
 
-    def compact(self, *, now_ms: int = NOW_MS, **options: Any) -> CompactionPass:
-        cleaning = self.new_pass(now_ms=now_ms, **options)
+    def compact(self, **options: Any) -> CompactionPass:
+        cleaning = self.new_pass(**options)
         for step in cleaning.steps():
-            if step.replacement is not None:
-                assert step.replacement.apply(self.log, now_ms)
+            if step.finished is not None:
+                assert self.replacer.replace(step.finished)
         return cleaning
 
 

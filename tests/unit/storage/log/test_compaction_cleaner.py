@@ -10,8 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from odradek.base.errors import WorkerFailed
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Message, Pool
 from odradek.host.disk import HostDisk
+from odradek.node.thread_workers import ThreadTask, ThreadWorkers
+from odradek.node.worker_programs import load_program
 from odradek.storage.log.checkpoints import read_offsets
 from odradek.storage.log.compaction_cleaner import Cleaned, Cleaner, CleanerSettings
 from tests.unit.storage.log.compaction_support import CompactedBox, offsets_of
@@ -24,7 +28,7 @@ class InlineExecutor:
     def __init__(self) -> None:
         self.before_each: Callable[[], None] = lambda: None
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         self.before_each()
         return work()
 
@@ -57,6 +61,7 @@ class Bench:
             self.disk,
             [str(self.directory)],
             executor=self.executor,
+            workers=ThreadWorkers(self.executor, self.disk, load_program),
             random=random.Random(1),
             pause=self._pause,
             settings=CleanerSettings(**settings),
@@ -170,6 +175,58 @@ def test_corrupt_log_is_skipped_until_restart(bench: Bench) -> None:
     assert bench.cleaner.uncleanable == set()
 
 
+def test_log_that_is_corrupt_after_the_first_segment_is_skipped_until_restart(bench: Bench) -> None:
+    partition = bench.add(NAME, 5, segment_bytes=300)
+    _, second, *_ = partition.log.segments
+    with open(second.log.path, "r+b") as file:
+        file.seek(65)
+        file.write(b"\xff")
+    second.release()
+    assert bench.clean() is None
+    assert bench.cleaner.uncleanable == {NAME}
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_compaction_is_repeated_after_its_worker_failed(
+    bench: Bench, failures: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = bench.add(NAME, 5)
+    leftover = Path(partition.log.directory, "00000000000000000000.log.cleaned")
+
+    class FailingWorkers(ThreadWorkers):
+        def start(self, pool: Pool, request: Message, *, input_bytes: int) -> ThreadTask:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                leftover.write_bytes(b"unfinished")
+                raise WorkerFailed("killed by signal 9")
+            return super().start(pool, request, input_bytes=input_bytes)
+
+    bench.cleaner._workers = FailingWorkers(bench.executor, bench.disk, load_program)
+    while failures:
+        assert bench.clean() is None
+    assert "Cannot compact" in caplog.text and "killed by signal 9" in caplog.text
+    assert bench.cleaner.uncleanable == set()
+    assert bench.clean() is not None
+    assert offsets_of(partition.log) == [4]
+    assert not leftover.exists()
+
+
+def test_other_logs_are_cleaned_while_a_worker_fails(bench: Bench) -> None:
+    bench.add(TopicPartition("dirtier", 0), 9)
+    bench.add(TopicPartition("dirty", 0), 3)
+
+    class FailingWorkers(ThreadWorkers):
+        def start(self, pool: Pool, request: Message, *, input_bytes: int) -> ThreadTask:
+            if "dirtier" in request.fields["directory"]:
+                raise WorkerFailed("killed by signal 9")
+            return super().start(pool, request, input_bytes=input_bytes)
+
+    bench.cleaner._workers = FailingWorkers(bench.executor, bench.disk, load_program)
+    cleaned = bench.clean()
+    assert cleaned is not None and cleaned.partition.topic == "dirty"
+
+
 def test_changed_cleanup_policy_stops_the_pass(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
     calls = 0
@@ -230,7 +287,7 @@ def test_cancelled_pass_is_closed_by_its_thread(bench: Bench) -> None:
     started, may_end = threading.Event(), threading.Event()
 
     class ThreadExecutor(InlineExecutor):
-        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
             return await asyncio.get_running_loop().run_in_executor(None, work)
 
     class SlowDisk(HostDisk):

@@ -311,12 +311,11 @@ class TestSegments:
         box.write((b"a", b"2"))
         box.roll()
         box.write((b"a", b"3"))
-        replacement = None
-        steps = box.new_pass(walk=walk).steps()
-        for step in steps:
-            replacement = step.replacement or replacement
+        (finished,) = [step.finished for step in box.new_pass(walk=walk).steps() if step.finished is not None]
+        assert not box.replacer.log_has_changed()
         box.log.truncate_to(1, NOW_MS)
-        assert replacement is not None and not replacement.apply(box.log, NOW_MS)
+        assert box.replacer.log_has_changed()
+        assert not box.replacer.replace(finished)
         assert offsets_of(box.log) == [0]
         assert not any(name.endswith(".cleaned") for name in box.files())
 

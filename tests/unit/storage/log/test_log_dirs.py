@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.ids import TopicPartition, uuid_from_text
+from odradek.base.ports import Pool
 from odradek.config.topic_config import TopicConfig
 from odradek.host.disk import HostDisk
 from odradek.records.batch import parse_batches
@@ -28,7 +29,7 @@ ORDERS = [TopicPartition("orders", n) for n in range(4)]
 class Inline:
     """An executor that runs work immediately."""
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         return work()
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Disk
+from odradek.base.ports import Disk, Pool
 from odradek.records.batch import parse_batches
 from odradek.sim.computer import Computer
 from odradek.sim.world import simulated_world
@@ -30,7 +30,7 @@ SEEDS = range(150)
 
 
 class Inline:
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         return work()
 
 

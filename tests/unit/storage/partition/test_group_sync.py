@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import pytest
 
+from odradek.base.ports import Pool
 from odradek.storage.partition.group_sync import GroupSync
 
 T = TypeVar("T")
@@ -17,7 +18,7 @@ class SlowSteps:
     def __init__(self) -> None:
         self.gate = asyncio.Event()
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await self.gate.wait()
         return work()
 

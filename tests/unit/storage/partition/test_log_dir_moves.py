@@ -11,6 +11,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Pool
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.host.clock import SystemClock
@@ -39,7 +40,7 @@ class Bench:
         self.first, self.second = str(directory / "a"), str(directory / "b")
         self.config = config
         self.clock = SystemClock()
-        self.executor = ThreadExecutor(2)
+        self.executor = ThreadExecutor(dict.fromkeys(Pool, 2))
         self.assigned: list[UUID] = []
         self.refuse: ErrorCode | None = None
         self.before_assignment: Callable[[], Awaitable[None]] | None = None

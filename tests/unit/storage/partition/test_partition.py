@@ -10,7 +10,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Executor
+from odradek.base.ports import Executor, Pool
 from odradek.broker.fetch_wait import FetchWait
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FollowerState
@@ -30,7 +30,7 @@ NAME = TopicPartition("orders", 0)
 class Inline:
     """Runs work immediately."""
 
-    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+    async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         await asyncio.sleep(0)
         return work()
 

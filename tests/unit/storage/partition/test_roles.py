@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Pool
 from odradek.broker.fetch_wait import FetchWait
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FetchResponse, FollowerState
@@ -261,7 +262,7 @@ def test_append_that_completes_while_the_broker_stops_is_not_committed(tmp_path:
     that no other replica had reached."""
 
     class StopsMeanwhile(InlineExecutor):
-        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
             done = work()
             fixture.partition.withdraw(ErrorCode.not_leader_or_follower)
             return done
