@@ -9,7 +9,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.controller.controller import Controller
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.server.context import RequestContext
-from odradek.server.dispatch import ApiDispatcher
+from odradek.server.dispatch import ApiDispatcher, _Handler
 from odradek.server.limits import NodeConnectionLimits
 from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener
@@ -80,14 +80,14 @@ class RecordingDispatcher(ApiDispatcher):
         super().__init__(CONTROLLER_APIS, node)
         self._requests = requests
 
-    def _load(self, api_key: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-        handle, read_request = super()._load(api_key)
+    def _load(self, api_key: int) -> _Handler:
+        handler = super()._load(api_key)
 
         def record(request: Message, context: RequestContext, node: FakeControllerNode) -> Any:
             self._requests.append((context.api_key, request))
-            return handle(request, context, node)
+            return handler.handle(request, context, node)
 
-        return record, read_request
+        return handler._replace(handle=record)
 
 
 class Stage:
