@@ -250,16 +250,22 @@ class Cleaner:
                 )
                 if step is None:
                     return True
-                if step.replacement is not None and not await partition.run_exclusively(
-                    partial(step.replacement.apply, partition.log, now_ms)
-                ):
-                    return False
+                if step.replacement is not None:
+                    await self._checkpoint_first_pass(partition)
+                    if not await partition.run_exclusively(partial(step.replacement.apply, partition.log, now_ms)):
+                        return False
                 if not self._may_clean(partition):
                     return False
                 if done_bytes / rate >= _SHORTEST_PAUSE_SECONDS:
                     await self._pause(done_bytes / rate)
         finally:
             turns.stop()
+
+    async def _checkpoint_first_pass(self, partition: CleanablePartition) -> None:
+        """Before compaction leaves the first offset gap: recovery recognizes a compacted log by its checkpoint."""
+        name = partition.log.topic_partition
+        if self.clean_offset(partition.log_dir, name) is None:
+            await self._checkpoint(partition.log_dir, name, partition.log.log_start_offset)
 
 
 class _Turns:
