@@ -222,7 +222,7 @@ class LogDir:
     def abandon(self) -> None:
         """Releases the lock without writing: the log dir failed, or the node aborts."""
         for log in (*self.logs.values(), *self.future_logs.values()):
-            log.release_files()
+            log.abandon_files()
         self._lock.release()
 
 

@@ -373,7 +373,7 @@ class LogDirs:
         marked = names.marked_partition_dir(name, names.DELETE_DIR_SUFFIX, self._new_id().hex)
         log.is_deleted = True
         log.move_to(log_dir.file(marked))
-        log.release_files()
+        log.abandon_files()
         self._deleted_files.add(log.directory, now_ms + log.config.file_delete_delay_ms)
 
     def remove_deleted(self, now_ms: int) -> list[DirFailure]:
@@ -414,10 +414,6 @@ class LogDirs:
         return failures
 
     # ---- closing
-
-    def release_idle_files(self) -> None:
-        for log in self.logs():
-            log.release_idle_files()
 
     def fail(self, directory: str, error: OSError) -> list[TopicPartition]:
         """Takes a dir offline and returns the partitions that were in it."""

@@ -430,7 +430,7 @@ class PartitionLog:
         target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
         if not self._is_directory_synced:
             # If the directory entry or the topic ID were lost in a power loss, so would be the batches.
-            sync_identity(self._disk, self.directory)
+            sync_identity(self._disk, self.directory, self.topic_id)
             self._is_directory_synced = True
         # Epochs first: recovery does not read them from flushed batches.
         self.epochs.write_if_changed()
@@ -593,14 +593,19 @@ class PartitionLog:
     # ---- files
 
     def release_files(self) -> None:
-        """Closes all file descriptors; the next use reopens the files."""
+        """Closes the descriptors of files without unsynced data; the next use reopens the files."""
         for segment in self.segments:
             segment.release()
 
-    def release_idle_files(self) -> None:
-        """Closes the descriptors of files that were not used since the previous call."""
+    def abandon_files(self) -> None:
+        """Closes all descriptors: the log is deleted, its disk failed, or the node aborts."""
         for segment in self.segments:
-            segment.release_if_idle()
+            segment.abandon()
+        self.producers.snapshots.abandon()
+
+    def find_idle_segments(self) -> list[Segment]:
+        """The segments that were not used since the previous call and could be released."""
+        return [segment for segment in self.segments if segment.is_idle()]
 
     def move_to(self, directory: str) -> None:
         """Renames the partition's directory, for example to mark it for deletion. The log stays readable."""
@@ -627,9 +632,10 @@ class PartitionLog:
             self.producers.take_snapshot(sync=True)
             self._disk.sync_dir(self.directory)
             self._changed = False
+        assert not any(segment.is_unsynced for segment in self.segments), f"{self.directory}: not everything is synced"
         self.release_files()
 
     def delete(self) -> None:
         """Removes the partition's directory and its contents."""
-        self.release_files()
+        self.abandon_files()
         self._disk.remove_tree(self.directory)
