@@ -18,6 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
+from odradek.records.batch import parse_batches
 from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
@@ -223,3 +224,35 @@ def test_kafka_dump_log_reads_odradeks_files(tmp_path: Path, apache_kafka_libs: 
     )
     assert '"name":"segments"' in metadata
     assert "Could not decode" not in metadata
+
+
+def test_segments_after_an_offset_gap_are_preserved_without_checkpoints(
+    tmp_path: Path, apache_kafka_libs: Path
+) -> None:
+    """Compaction left a gap between two segments, the topic's policy changed, and the checkpoints are gone."""
+    odradek, kafka = OdradekProcess(tmp_path), ApacheKafka(apache_kafka_libs, tmp_path)
+    found: list[Contents] = []
+    try:
+        odradek.start()
+        admin = AdminClient({"bootstrap.servers": odradek.bootstrap})
+        topic = NewTopic("gapped", 1, 1, config={"segment.bytes": SMALLEST_SEGMENT, "retention.ms": "-1"})
+        admin.create_topics([topic])["gapped"].result(TIMEOUT_S)
+        _produce(odradek, "gapped", 400, value_bytes=10_000)
+        odradek.kill()
+        first, *others = sorted((odradek.log_dirs[0] / "gapped-0").glob("*.log"))
+        assert len(others) > 2
+        headers = parse_batches(first.read_bytes())
+        with first.open("r+b") as file:
+            file.truncate(sum(header.size for header in headers[:-1]))
+        for broker in (kafka, odradek):
+            for name in ("recovery-point", "log-start", "cleaner"):
+                (odradek.log_dirs[0] / f"{name}-offset-checkpoint").unlink(missing_ok=True)
+            broker.start()
+            found.append(read_everything(broker))
+            broker.kill()
+    finally:
+        odradek.kill()
+        kafka.kill()
+    assert found[0].offsets == {"gapped-0": (0, 400)}
+    assert len(found[0].records["gapped-0"]) < 400
+    assert_same(*found)

@@ -4,6 +4,7 @@ Tasks that change a log run through its partition's `run_exclusively`. A disk fa
 """
 
 from collections.abc import Callable
+from functools import partial
 from operator import methodcaller
 from typing import Final
 
@@ -11,6 +12,7 @@ from odradek.broker.broker import Broker
 from odradek.server.periodic import Periodic
 from odradek.storage.log.log_dirs import DirFailure
 from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.log.segment import Segment
 from odradek.storage.partition.partition import Partition
 
 REMOVE_DELETED_INTERVAL_MS: Final = 1000
@@ -87,7 +89,11 @@ class Maintenance:
         await self._in_dirs(lambda: self._broker.log_dirs.remove_deleted(now_ms))
 
     async def release_idle_files(self) -> None:
-        self._broker.log_dirs.release_idle_files()
+        for partition in self._available():
+            idle = partition.log.find_idle_segments()
+            if idle:
+                # Exclusively: a writer must not write to a descriptor that is being closed.
+                await self._run_exclusively(partition, partial(_release_all, idle))
 
     def _available(self) -> list[Partition]:
         return [one for one in self._broker.partitions().values() if one.unavailable is None]
@@ -106,3 +112,8 @@ class Maintenance:
     async def _in_dirs(self, work: Callable[[], list[DirFailure]]) -> None:
         for failure in await self._broker.executor.run(work):
             self._broker.fail_log_dir(*failure)
+
+
+def _release_all(segments: list[Segment], _: PartitionLog) -> None:
+    for segment in segments:
+        segment.release()

@@ -214,7 +214,7 @@ def _dump_offset_index(path: Path) -> Iterator[Entry]:
             agrees = None if file is None else _has_batch_at(file, entry.position, entry.offset)
             yield {"kind": "offset", **entry._asdict(), "agrees_with_log": agrees}
     finally:
-        index.release()
+        index.handle.release()
         if file is not None:
             file.close()
 
@@ -233,7 +233,7 @@ def _dump_time_index(path: Path) -> Iterator[Entry]:
         for slot in _used_slots(index):
             yield {"kind": "timestamp", **index.entry(slot)._asdict()}
     finally:
-        index.release()
+        index.handle.release()
 
 
 def _used_slots(index: IndexFile) -> Iterator[int]:

@@ -234,7 +234,9 @@ class Node:
             is_stray=is_stray,
             progress=_log_recovery,
         )
-        for failure in await self._load(jobs, self._config.num_recovery_threads_per_data_dir * len(log_dirs.online)):
+        failures = await self._load(jobs, self._config.num_recovery_threads_per_data_dir * len(log_dirs.online))
+        failures += await self._executor.run(log_dirs.finish_loading)
+        for failure in failures:
             if failure is not None and not is_disk_failure(failure.error):
                 raise StartError(
                     f"{failure.directory}: {failure.error.strerror}. Raise the limit of open files (ulimit -n 100000)."

@@ -33,6 +33,7 @@ from odradek.core.raft.voter_set import VoterSet
 from odradek.core.raft.voters import Quorum
 from odradek.records.batch import parse_batches, patch_offset_and_epoch
 from odradek.records.control import build_control_batch
+from odradek.storage.log.lazy_file import LazyFile
 from odradek.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ class QuorumStore:
         self._directory = directory
         self._log = log
         self._snapshots = snapshots
+        # The downloaded pieces, open until they are synced: see `LazyFile`.
+        self._part: LazyFile | None = None
         self._quorum_state: Final = quorum_state
         self._latest_quorum: Final = quorum
         self.image: Final = image.with_kraft_version(quorum.kraft_version)
@@ -210,15 +213,23 @@ class QuorumStore:
 
     def write_piece(self, snapshot_id: SnapshotId, position: int, data: bytes) -> None:
         """Writes a piece of a downloaded snapshot. Position 0 starts a new file."""
-        file = self._disk.open(self._path(_part_name(snapshot_id)), create=True)
-        try:
-            if position == 0:
-                file.truncate(0)
-            file.write_at(position, data)
-        finally:
-            file.close()
+        path = self._path(_part_name(snapshot_id))
+        if self._part is None or self._part.path != path:
+            self._close_part()
+            self._part = LazyFile(self._disk, path)
+        file = self._part.create()
+        if position == 0:
+            file.truncate(0)
+        file.write_at(position, data)
+        self._part.on_write()
+
+    def _close_part(self) -> None:
+        if self._part is not None:
+            self._part.abandon()
+            self._part = None
 
     def abandon_pieces(self, snapshot_id: SnapshotId) -> None:
+        self._close_part()
         path = self._path(_part_name(snapshot_id))
         if self._disk.exists(path):
             self._disk.remove(path)
@@ -233,11 +244,9 @@ class QuorumStore:
         snapshot = decode_snapshot(data)
         quorum = Quorum().after(snapshot.quorum)
         image = snapshot.image(snapshot_id).with_kraft_version(quorum.kraft_version)
-        file = self._disk.open(part)
-        try:
-            file.sync()
-        finally:
-            file.close()
+        assert self._part is not None and self._part.path == part, f"{part} was closed before it was synced"
+        self._part.sync()
+        self._close_part()
         # The rename makes the snapshot valid; the next start also replaces a log that ends before it.
         self._disk.rename(part, self._path(snapshot_id.file_name))
         kept = KeptSnapshot(snapshot_id, len(data), snapshot.last_contained_log_timestamp_ms)

@@ -115,7 +115,7 @@ def test_offset_indexes_are_compared_with_their_log(tmp_path: Path) -> None:
     index.create()
     index.append(102, len(first))
     index.append(103, len(first) + 7)
-    index.release()
+    index.handle.release()
     # The file of an active segment is longer than its entries.
     assert path.stat().st_size == 800
     assert entries(path) == [
@@ -131,7 +131,7 @@ def test_time_indexes_are_dumped(tmp_path: Path) -> None:
     index = TimeIndex(HostDisk(), str(path), 100, 12 * 10)
     index.create()
     index.append_if_later(1000, 105)
-    index.release()
+    index.handle.release()
     assert entries(path) == [{"kind": "timestamp", "timestamp": 1000, "offset": 105}]
 
 

@@ -13,7 +13,7 @@ from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.batches import build_metadata_batch
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.records import BeginTransactionRecord, FeatureLevelRecord
-from odradek.core.metadata.snapshot import parse_file_name
+from odradek.core.metadata.snapshot import SnapshotId, parse_file_name
 from odradek.core.raft.batch import Batch
 from odradek.core.raft.messages import FetchRequest, FetchSnapshotRequest
 from odradek.core.raft.voter_set import ReplicaKey
@@ -23,6 +23,7 @@ from odradek.quorum.store import QuorumStore
 from odradek.wire.apis import CONTROLLER_APIS, ApiKey
 from odradek.wire.schemas import schema
 from tests.unit.quorum.quorum_host import CLUSTER_ID, Host, create_topics, handle, register
+from tests.unit.storage.log.write_back import WriteBackDisk
 
 
 @pytest.fixture(params=[True, False], ids=["standalone", "fixed voters"])
@@ -416,3 +417,17 @@ async def _request(quorum: Quorum, api_key: int, message: Any) -> Any:
     version = CONTROLLER_APIS[api_key].high
     request = wire.write_request(schema(api_key, version), message)
     return await quorum.driver.handle(api_key, version, request, "CONTROLLER")
+
+
+def test_failed_write_back_of_a_downloaded_snapshot_is_reported(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    snapshot = next(host.metadata.glob("*.checkpoint"))
+    data = snapshot.read_bytes()
+    disk = WriteBackDisk()
+    store = QuorumStore.open(disk, host.config, now_ms=1)
+    snapshot_id = SnapshotId(1000, 7)
+    for position in range(0, len(data), 100):
+        store.write_piece(snapshot_id, position, data[position : position + 100])
+    disk.fail_write_back(".part")
+    with pytest.raises(OSError, match="write-back failed"):
+        store.load_pieces(snapshot_id, now_ms=1)

@@ -118,7 +118,7 @@ def _batches(disk: Disk, request: LoadRequest) -> Iterator[tuple[BatchHeader, me
                 return
             if header.next_offset > request.start_offset:
                 yield header, data
-        file.release()
+        file.handle.release()
 
 
 def _add_all(window: Window, header: BatchHeader, data: memoryview, start_offset: int) -> None:

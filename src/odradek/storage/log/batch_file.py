@@ -31,10 +31,10 @@ class WholeBatches(NamedTuple):
 
 
 class BatchFile:
-    __slots__ = ("_ends", "_file", "_reader_places", "extent", "size", "used")
+    __slots__ = ("_ends", "_reader_places", "extent", "handle", "size", "used")
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
-        self._file = LazyFile(disk, path)
+        self.handle = LazyFile(disk, path)
         # The valid size; it grows only after the bytes are written.
         self.size = size
         # Set by every use, cleared by the search for idle files.
@@ -46,23 +46,24 @@ class BatchFile:
 
     @property
     def path(self) -> str:
-        return self._file.path
+        return self.handle.path
 
     @path.setter
     def path(self, path: str) -> None:
-        self._file.path = path
+        self.handle.path = path
 
     def file(self) -> DiskFile:
         self.used = True
-        return self._file.get()
+        return self.handle.get()
 
     def create(self) -> None:
         """Creates an empty file, or empties an existing one."""
-        self._file.create()
+        self.handle.create()
         self.truncate(0)
 
-    def release(self) -> None:
-        self._file.release()
+    def sync(self) -> None:
+        self.used = True
+        self.handle.sync()
 
     # ---- writing
 
@@ -76,7 +77,9 @@ class BatchFile:
             # If that fails too: only `size` counts, and the next append overwrites the rest.
             with contextlib.suppress(OSError):
                 file.truncate(start)
+            self.handle.on_write()
             raise
+        self.handle.on_write()
         size = start + len(data)
         # Before `size` changes: a reader of the new end then finds its position.
         ends = self._ends
@@ -98,6 +101,7 @@ class BatchFile:
         self.extent = self.extent.truncate(size)
         if self.file().size() != size:
             self.file().truncate(size)
+            self.handle.on_write()
 
     # ---- reading
 

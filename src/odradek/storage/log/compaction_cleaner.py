@@ -262,10 +262,10 @@ class Cleaner:
             progress = Progress.from_message(message)
             if progress.end_offset is not None:
                 return progress
-            if progress.finished is not None and not await partition.run_exclusively(
-                partial(replacer.replace, progress.finished)
-            ):
-                return None
+            if progress.finished is not None:
+                await self._checkpoint_first_pass(partition)
+                if not await partition.run_exclusively(partial(replacer.replace, progress.finished)):
+                    return None
             if not self._may_clean(partition):
                 return None
             await self._keep_to_rate(progress.io_bytes)
@@ -275,6 +275,12 @@ class Cleaner:
         seconds = io_bytes / self.settings.io_max_bytes_per_second
         if seconds >= _SHORTEST_PAUSE_SECONDS:
             await self._pause(seconds)
+
+    async def _checkpoint_first_pass(self, partition: CleanablePartition) -> None:
+        """Before compaction leaves the first offset gap: recovery recognizes a compacted log by its checkpoint."""
+        name = partition.log.topic_partition
+        if self.clean_offset(partition.log_dir, name) is None:
+            await self._checkpoint(partition.log_dir, name, partition.log.log_start_offset)
 
 
 def _was_deleted_meanwhile(log: PartitionLog, missing: FileNotFoundError) -> bool:

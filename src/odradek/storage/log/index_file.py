@@ -6,6 +6,7 @@ trimmed when the segment rolls or closes. Bytes after `entries` are never read, 
 one overwrites it.
 """
 
+import contextlib
 from struct import Struct
 
 from odradek.base.ports import Disk, DiskFile
@@ -26,11 +27,11 @@ class CorruptIndex(Exception):
 class IndexFile:
     """A sorted index; `load` sets `entries` on first use."""
 
-    __slots__ = ("_disk", "_file", "base_offset", "entries", "entry_size", "max_bytes", "max_entries")
+    __slots__ = ("_disk", "base_offset", "entries", "entry_size", "handle", "max_bytes", "max_entries")
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int, entry_size: int) -> None:
         self._disk = disk
-        self._file = LazyFile(disk, path)
+        self.handle = LazyFile(disk, path)
         self.base_offset = base_offset
         self.max_bytes = max_bytes - max_bytes % entry_size
         self.max_entries = max_bytes // entry_size
@@ -54,19 +55,19 @@ class IndexFile:
 
     def reset(self) -> None:
         """Empties the index; creates the file if necessary."""
-        self._file.create().truncate(0)
+        self.handle.create().truncate(0)
         self.entries = 0
 
     def file(self) -> DiskFile:
-        return self._file.get()
+        return self.handle.get()
 
     @property
     def path(self) -> str:
-        return self._file.path
+        return self.handle.path
 
     @path.setter
     def path(self, path: str) -> None:
-        self._file.path = path
+        self.handle.path = path
 
     def reserve(self) -> None:
         """Extends the file to its maximum size, for a segment that is active again."""
@@ -80,16 +81,14 @@ class IndexFile:
         if self.file().size() != size:
             self.file().truncate(size)
 
-    def sync(self) -> None:
-        try:
-            file = self.file()
-        except FileNotFoundError:
-            # There is no file, or it is being deleted with its segment.
-            return
-        file.sync()
+    def write_slot(self, slot: int, entry: bytes) -> None:
+        self.file().write_at(slot * self.entry_size, entry)
+        self.handle.on_write()
 
-    def release(self) -> None:
-        self._file.release()
+    def sync(self) -> None:
+        # The file is missing, or is being deleted with its segment.
+        with contextlib.suppress(FileNotFoundError):
+            self.handle.sync()
 
     def read_entry(self, slot: int, *, cached: bool = False) -> bytes:
         return self._read(slot * self.entry_size, self.entry_size, cached)

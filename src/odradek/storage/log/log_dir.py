@@ -10,6 +10,7 @@ from uuid import UUID
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk, DiskLock
 from odradek.storage.log.checkpoints import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -44,9 +45,10 @@ class _Checkpoint:
         self._path = path
         self.offsets: dict[TopicPartition, int] = {}
 
-    def update(self, current: Callable[[], dict[TopicPartition, int]]) -> None:
+    def update(self, current: Callable[[], dict[TopicPartition, int]], *, is_due: bool = False) -> None:
+        """Writes the file if it `is_due` or the offsets have changed."""
         before, offsets = self.offsets, current()
-        is_due = offsets != before
+        is_due = is_due or offsets != before
         while is_due:
             self.offsets = offsets
             try:
@@ -73,6 +75,10 @@ class LogDir:
         self.had_clean_shutdown = False
         self.previous_broker_epoch: int | None = None
         self._recovery_points = _Checkpoint(disk, self.file(RECOVERY_POINT_CHECKPOINT))
+        # Whether the recovery points were read: then a partition without one is new.
+        self._knows_recovery_points = False
+        # The partitions that the log cleaner knows; None if its checkpoint is malformed.
+        self._compacted: frozenset[TopicPartition] | None = frozenset()
         self._log_starts = _Checkpoint(disk, self.file(LOG_START_OFFSET_CHECKPOINT))
         self.high_watermarks: dict[TopicPartition, int] = {}
 
@@ -119,16 +125,41 @@ class LogDir:
             self._disk.remove(marker)
         # Also syncs what the last run created without syncing before it crashed.
         self._disk.sync_dir(self.path)
-        self._recovery_points.offsets = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT)
-        self._log_starts.offsets = self._read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
-        self.high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT)
+        recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT)
+        # Apache Kafka starts with an empty file.
+        self._knows_recovery_points = recovery_points is not None and self._has_content(RECOVERY_POINT_CHECKPOINT)
+        self._recovery_points.offsets = recovery_points or {}
+        # Without the other checkpoints more is scanned or served than necessary; no data is lost.
+        self._log_starts.offsets = self._read_checkpoint(LOG_START_OFFSET_CHECKPOINT) or {}
+        self.high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT) or {}
+        compacted = self._read_checkpoint(CLEANER_CHECKPOINT)
+        self._compacted = None if compacted is None else frozenset(compacted)
 
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
+        """None if the file is malformed."""
         try:
             return read_offsets(self._disk, self.file(name))
         except MalformedCheckpoint:
-            # Without the checkpoint more is scanned or served than necessary; no data is lost.
-            return {}
+            return None
+
+    def _has_content(self, name: str) -> bool:
+        path = self.file(name)
+        return self._disk.exists(path) and self._disk.size(path) > 0
+
+    def recovery_point_of(self, name: TopicPartition) -> int | None:
+        """The recovery point of the last run, 0 for a partition that was new then. None: unknown."""
+        return self.recovery_points.get(name, 0) if self._knows_recovery_points else None
+
+    def was_compacted(self, name: TopicPartition) -> bool:
+        """Whether the log cleaner may have removed records of the partition, whatever the topic's policy is now."""
+        return self._compacted is None or name in self._compacted
+
+    def finish_loading(self) -> None:
+        """Writes a missing recovery point checkpoint: the next start then knows what was flushed, and which partitions
+        are new."""
+        if not self._knows_recovery_points:
+            self._recovery_points.update(self._current_recovery_points, is_due=True)
+            self._knows_recovery_points = True
 
     def partition_dirs(self) -> list[tuple[str, PartitionDir]]:
         found = []
@@ -149,7 +180,12 @@ class LogDir:
         return self._log_starts.offsets
 
     def checkpoint_recovery_points(self) -> None:
-        self._recovery_points.update(lambda: {name: log.recovery_point for name, log in list(self.logs.items())})
+        self._recovery_points.update(self._current_recovery_points)
+
+    def _current_recovery_points(self) -> dict[TopicPartition, int]:
+        """Also of future logs: they count as soon as the log is promoted, and not before."""
+        logs = {**self.future_logs, **self.logs}
+        return {name: log.recovery_point for name, log in logs.items()}
 
     def checkpoint_log_starts(self) -> None:
         """Writes only log starts inside a segment: otherwise the first segment's name is the log start."""
@@ -186,7 +222,7 @@ class LogDir:
     def abandon(self) -> None:
         """Releases the lock without writing: the log dir failed, or the node aborts."""
         for log in (*self.logs.values(), *self.future_logs.values()):
-            log.release_files()
+            log.abandon_files()
         self._lock.release()
 
 

@@ -213,7 +213,7 @@ class LogDirs:
             marked = names.marked_partition_dir(partition, names.STRAY_DIR_SUFFIX, self._new_id().hex)
             self._disk.rename(directory, log_dir.file(marked))
             return
-        # Future logs have no checkpoints: existing entries belong to an earlier log of the same name.
+        # Existing checkpoints may belong to an earlier log of the same name, not to a future log.
         is_future = found.mark == names.FUTURE_DIR_SUFFIX
         log = PartitionLog.open(
             self._disk,
@@ -221,7 +221,8 @@ class LogDirs:
             topic_partition=partition,
             topic_id=topic_id,
             config=config_for(partition.topic),
-            recovery_point=0 if is_future else log_dir.recovery_points.get(partition, 0),
+            recovery_point=None if is_future else log_dir.recovery_point_of(partition),
+            was_compacted=log_dir.was_compacted(partition),
             log_start_offset=0 if is_future else log_dir.log_starts.get(partition, 0),
             had_clean_shutdown=log_dir.had_clean_shutdown,
             now_ms=now_ms,
@@ -230,6 +231,10 @@ class LogDirs:
         )
         logs = log_dir.future_logs if is_future else log_dir.logs
         logs[partition] = log
+
+    def finish_loading(self) -> list[DirFailure]:
+        """Call it after all loading jobs."""
+        return self._in_every_dir(LogDir.finish_loading)
 
     def _holds_records(self, directory: str) -> bool:
         parsed = {name: names.parse_offset_file(name) for name in self._disk.list_dir(directory)}
@@ -349,7 +354,9 @@ class LogDirs:
         """Makes a future log the partition's log. The caller deletes the one it replaces."""
         log_dir = self.online[self.dir_of(log)]
         name = log.topic_partition
-        log_dir.forget_checkpoints_of(name)
+        # Before the log is renamed: from then on they apply to it.
+        log_dir.checkpoint_recovery_points()
+        log_dir.checkpoint_log_starts()
         log.move_to(log_dir.file(names.partition_dir(name)))
         del log_dir.future_logs[name]
         log_dir.logs[name] = log
@@ -366,7 +373,7 @@ class LogDirs:
         marked = names.marked_partition_dir(name, names.DELETE_DIR_SUFFIX, self._new_id().hex)
         log.is_deleted = True
         log.move_to(log_dir.file(marked))
-        log.release_files()
+        log.abandon_files()
         self._deleted_files.add(log.directory, now_ms + log.config.file_delete_delay_ms, log.end_ranges)
 
     def remove_deleted(self, now_ms: int) -> list[DirFailure]:
@@ -407,10 +414,6 @@ class LogDirs:
         return failures
 
     # ---- closing
-
-    def release_idle_files(self) -> None:
-        for log in self.logs():
-            log.release_idle_files()
 
     def fail(self, directory: str, error: OSError) -> list[TopicPartition]:
         """Takes a dir offline and returns the partitions that were in it."""

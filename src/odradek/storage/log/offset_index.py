@@ -74,7 +74,7 @@ class OffsetIndex(IndexFile):
 
     def write_ahead(self, ahead: int, offset: int, position: int) -> None:
         """Writes an entry `ahead` slots after the last one; `commit` counts it once the log has the batch."""
-        self.file().write_at((self.entries + ahead) * 8, _ENTRY.pack(offset - self.base_offset, position))
+        self.write_slot(self.entries + ahead, _ENTRY.pack(offset - self.base_offset, position))
 
     def commit(self, count: int, offset: int, position: int) -> None:
         """Counts the entries written ahead; `offset` and `position` are those of the last one."""

@@ -23,6 +23,7 @@ from odradek.storage.log.durability import Durability
 from odradek.storage.log.file_range import RangeEnded
 from odradek.storage.log.index_file import WouldWait
 from odradek.storage.log.leader_epochs import LeaderEpochs
+from odradek.storage.log.offset_index import RELATIVE_OFFSET_MAX
 from odradek.storage.log.partition_metadata import agree_on_topic_id, sync_identity, write_topic_id
 from odradek.storage.log.producer_batch_lookup import precedes_known_batches, restore_batches
 from odradek.storage.log.producer_entry import SequencedBatch
@@ -101,14 +102,18 @@ class PartitionLog:
         topic_partition: TopicPartition,
         topic_id: UUID | None,
         config: TopicConfig,
-        recovery_point: int = 0,
+        recovery_point: int | None = 0,
+        was_compacted: bool = False,
         log_start_offset: int = 0,
         had_clean_shutdown: bool = False,
         now_ms: int,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         progress: Progress | None = None,
     ) -> "PartitionLog":
-        """Opens or creates the log in `directory`, with recovery after an unclean shutdown."""
+        """Opens or creates the log in `directory`, with recovery after an unclean shutdown.
+
+        `recovery_point` is None if it is not known which records were flushed.
+        """
         is_new = not disk.is_dir(directory)
         if is_new:
             disk.make_dirs(directory, durable=False)
@@ -122,6 +127,7 @@ class PartitionLog:
             topic_partition=topic_partition,
             config=config,
             recovery_point=recovery_point,
+            was_compacted=was_compacted,
             log_start_offset=log_start_offset,
             had_clean_shutdown=had_clean_shutdown,
             now_ms=now_ms,
@@ -129,8 +135,9 @@ class PartitionLog:
             progress=progress,
         ).load(is_new=is_new)
         log = cls(disk, directory, topic_partition, topic_id, config, loaded)
-        if config.flush_messages <= 1 and log.recovery_point < log.log_end_offset:
-            # Records that the last run did not sync will be served now, so they must survive a power loss.
+        if log.recovery_point < log.log_end_offset and (recovery_point is None or config.flush_messages <= 1):
+            # Records that the last run did not sync will be served now, so they must survive a power loss. Or the log
+            # may have gaps: below the next recovery point they are not mistaken for the result of a power loss.
             log.flush()
         log.release_files()
         return log
@@ -272,7 +279,10 @@ class PartitionLog:
                     f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds "
                     f"the maximum configured segment size of {config.segment_bytes}.",
                 )
-            segment = self.roll(now_ms, first_offset)
+            # At the log end, even if the leader's compaction left a gap here: to recovery a gap between two segments
+            # shows that records were lost.
+            is_in_range = end_offset - 1 - self.log_end_offset <= RELATIVE_OFFSET_MAX
+            segment = self.roll(now_ms, 0 if is_in_range else first_offset)
             rolled_at = segment.base_offset
         producers = self.producers
         if staged is None:
@@ -447,7 +457,7 @@ class PartitionLog:
         target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
         if not self._is_directory_synced:
             # If the directory entry or the topic ID were lost in a power loss, so would be the batches.
-            sync_identity(self._disk, self.directory)
+            sync_identity(self._disk, self.directory, self.topic_id)
             self._is_directory_synced = True
         # Epochs first: recovery does not read them from flushed batches.
         self.epochs.write_if_changed()
@@ -611,14 +621,19 @@ class PartitionLog:
     # ---- files
 
     def release_files(self) -> None:
-        """Closes all file descriptors; the next use reopens the files."""
+        """Closes the descriptors of files without unsynced data; the next use reopens the files."""
         for segment in self.segments:
             segment.release()
 
-    def release_idle_files(self) -> None:
-        """Closes the descriptors of files that were not used since the previous call."""
+    def abandon_files(self) -> None:
+        """Closes all descriptors: the log is deleted, its disk failed, or the node aborts."""
         for segment in self.segments:
-            segment.release_if_idle()
+            segment.abandon()
+        self.producers.snapshots.abandon()
+
+    def find_idle_segments(self) -> list[Segment]:
+        """The segments that were not used since the previous call and could be released."""
+        return [segment for segment in self.segments if segment.is_idle()]
 
     def move_to(self, directory: str) -> None:
         """Renames the partition's directory, for example to mark it for deletion. The log stays readable."""
@@ -645,6 +660,7 @@ class PartitionLog:
             self.producers.take_snapshot(sync=True)
             self._disk.sync_dir(self.directory)
             self._changed = False
+        assert not any(segment.is_unsynced for segment in self.segments), f"{self.directory}: not everything is synced"
         self.release_files()
 
     def end_ranges(self) -> None:
@@ -655,5 +671,5 @@ class PartitionLog:
     def delete(self) -> None:
         """Removes the partition's directory and its contents."""
         self.end_ranges()
-        self.release_files()
+        self.abandon_files()
         self._disk.remove_tree(self.directory)

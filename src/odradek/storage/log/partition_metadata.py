@@ -42,24 +42,28 @@ def read_topic_id(disk: Disk, directory: str) -> UUID | None:
 
 def write_topic_id(disk: Disk, directory: str, topic_id: UUID) -> None:
     """Writes the file. It is durable only after `sync_identity`."""
+    _write(disk, directory, topic_id, sync=False)
+
+
+def _write(disk: Disk, directory: str, topic_id: UUID, *, sync: bool) -> None:
     content = _BEFORE_THE_ID + uuid_to_text(topic_id).encode()
     file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
     try:
         file.write_at(0, content)
         file.truncate(len(content))
+        if sync:
+            file.sync()
     finally:
         file.close()
 
 
-def sync_identity(disk: Disk, directory: str) -> None:
-    """Syncs the directory, its name and its topic ID."""
-    path = f"{directory}/{PARTITION_METADATA}"
-    if disk.exists(path):
-        file = disk.open(path)
-        try:
-            file.sync()
-        finally:
-            file.close()
+def sync_identity(disk: Disk, directory: str, topic_id: UUID | None) -> None:
+    """Syncs the directory, its name and its topic ID.
+
+    Writes the topic ID again: the file was closed since, and so this descriptor reports no earlier write-back error.
+    """
+    if topic_id is not None:
+        _write(disk, directory, topic_id, sync=True)
     disk.sync_dir(directory)
     disk.sync_dir(directory.rpartition("/")[0])
 

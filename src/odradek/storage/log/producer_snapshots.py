@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from struct import Struct
 from struct import error as struct_error
 
-from odradek.base.ports import Disk
+from odradek.base.ports import Disk, DiskFile
 from odradek.records.checksum import crc32c
 from odradek.storage.log import names
 from odradek.storage.log.producer_entry import ProducerEntry, SequencedBatch
@@ -66,7 +66,8 @@ class ProducerSnapshots:
         self._disk = disk
         self._directory = directory
         self.offsets = sorted(offsets)
-        self._unsynced: set[int] = set()
+        # Files with unsynced data stay open: see `LazyFile`.
+        self._unsynced: dict[int, DiskFile] = {}
 
     def path(self, offset: int) -> str:
         return f"{self._directory}/{names.offset_file(offset, names.SNAPSHOT_SUFFIX)}"
@@ -77,16 +78,14 @@ class ProducerSnapshots:
 
     def write(self, offset: int, producers: Iterable[ProducerEntry], *, sync: bool) -> None:
         data = encode_snapshot(sorted(producers, key=lambda producer: producer.producer_id))
-        file = self._disk.open(self.path(offset), create=True)
-        try:
-            file.truncate(0)
-            file.write_at(0, data)
-            if sync:
-                file.sync()
-            else:
-                self._unsynced.add(offset)
-        finally:
+        file = self._unsynced.pop(offset, None) or self._disk.open(self.path(offset), create=True)
+        file.truncate(0)
+        file.write_at(0, data)
+        if sync:
+            file.sync()
             file.close()
+        else:
+            self._unsynced[offset] = file
         if offset not in self.offsets:
             insort(self.offsets, offset)
 
@@ -94,15 +93,14 @@ class ProducerSnapshots:
         """Syncs the snapshots that were written without a sync."""
         # Runs concurrently with the writer: a new snapshot is synced next time, a removed one needs no sync.
         for offset in list(self._unsynced):
-            self._unsynced.discard(offset)
-            try:
-                file = self._disk.open(self.path(offset))
-            except FileNotFoundError:
-                continue
-            try:
+            file = self._unsynced.pop(offset, None)
+            if file is not None:
                 file.sync()
-            finally:
                 file.close()
+
+    def abandon(self) -> None:
+        """Closes the files with unsynced data, which are never synced."""
+        self._unsynced.clear()
 
     def read(self, offset: int) -> list[ProducerEntry]:
         path = self.path(offset)
@@ -125,7 +123,7 @@ class ProducerSnapshots:
         return path + names.DELETED_SUFFIX
 
     def forget(self, offset: int) -> None:
-        self._unsynced.discard(offset)
+        self._unsynced.pop(offset, None)
         slot = bisect_left(self.offsets, offset)
         if slot < len(self.offsets) and self.offsets[slot] == offset:
             del self.offsets[slot]

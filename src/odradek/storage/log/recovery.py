@@ -55,7 +55,8 @@ class LogLoader:
         *,
         topic_partition: TopicPartition,
         config: TopicConfig,
-        recovery_point: int,
+        recovery_point: int | None,
+        was_compacted: bool,
         log_start_offset: int,
         had_clean_shutdown: bool,
         now_ms: int,
@@ -66,7 +67,9 @@ class LogLoader:
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
-        self._recovery_point = recovery_point
+        self._recovery_point = recovery_point or 0
+        # Whether offsets may be missing although no record was lost.
+        self._may_have_gaps = config.compact or was_compacted or recovery_point is None
         self._log_start_offset = log_start_offset
         self._had_clean_shutdown = had_clean_shutdown
         self._now_ms = now_ms
@@ -170,14 +173,21 @@ class LogLoader:
             if report is not None:
                 report(size_before)
             following = unflushed[slot + 1 :]
-            # A power loss can also leave a shorter file that ends with a whole batch, and so does compaction.
-            is_short = bool(following) and not self._config.compact and following[0].base_offset != end_offset
-            if segment.size < size_before or is_short:
+            if segment.size < size_before or (following and self._lost_records(end_offset, following[0].base_offset)):
                 # No record after a gap was ever acknowledged.
                 for later in following:
                     later.remove_files()
                 del self._segments[first + slot + 1 :]
                 break
+
+    def _lost_records(self, end_offset: int, following_base_offset: int) -> bool:
+        """Whether a power loss left a shorter file that ends with a whole batch. Apache Kafka does not look for it.
+
+        The writer starts each segment at the end of the previous one. Gaps before the recovery point, and gaps of
+        compacted logs, were there before the crash.
+        """
+        is_flushed = following_base_offset <= self._recovery_point
+        return following_base_offset != end_offset and not is_flushed and not self._may_have_gaps
 
     @staticmethod
     def _report_from(scanned: int, bytes_to_scan: int, progress: Progress) -> Callable[[int], None]:

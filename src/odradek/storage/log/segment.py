@@ -15,6 +15,7 @@ from odradek.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, parse_
 from odradek.records.decode import iterate_records, records_payload
 from odradek.storage.log import names
 from odradek.storage.log.batch_file import BatchFile
+from odradek.storage.log.lazy_file import LazyFile
 from odradek.storage.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from odradek.storage.log.time_index import TimeIndex, TimestampOffset
 from odradek.storage.log.transaction_index import TransactionIndex
@@ -372,24 +373,35 @@ class Segment:
 
     def sync(self) -> None:
         """Syncs only the batches: the indexes of an active segment are rebuilt after a crash."""
-        self.log.file().sync()
+        self.log.sync()
 
     def sync_indexes(self) -> None:
         self.offset_index.sync()
         self.time_index.sync()
         self.transaction_index.sync()
 
-    def release(self) -> None:
-        """Closes the descriptors; the next use reopens the files."""
-        self.log.release()
-        self.offset_index.release()
-        self.time_index.release()
+    @property
+    def is_unsynced(self) -> bool:
+        return any(file.is_unsynced for file in self._files)
 
-    def release_if_idle(self) -> None:
-        if self.log.used:
-            self.log.used = False
-        else:
-            self.release()
+    def release(self) -> None:
+        """Closes the descriptors of files without unsynced data; the next use reopens the files."""
+        for file in self._files:
+            file.release()
+
+    def abandon(self) -> None:
+        """Closes all descriptors: the files are deleted, or their disk failed."""
+        for file in self._files:
+            file.abandon()
+
+    @property
+    def _files(self) -> tuple[LazyFile, ...]:
+        return self.log.handle, self.offset_index.handle, self.time_index.handle, self.transaction_index.handle
+
+    def is_idle(self) -> bool:
+        """Whether files without unsynced data are open that were not used since the previous call."""
+        was_used, self.log.used = self.log.used, False
+        return not was_used and any(file.is_open and not file.is_unsynced for file in self._files)
 
     def move_to(self, directory: str) -> None:
         """The directory was renamed; open descriptors stay valid."""
@@ -408,7 +420,10 @@ class Segment:
                 self._disk.rename(source, target, durable=False)
         self.mark = mark
         self._set_paths()
-        self.release()
+        if mark == names.DELETED_SUFFIX:
+            self.abandon()
+        else:
+            self.release()
 
     def _set_paths(self) -> None:
         self.log.path = self.path(names.LOG_SUFFIX)
@@ -417,7 +432,7 @@ class Segment:
         self.transaction_index.path = self.path(names.TRANSACTION_INDEX_SUFFIX)
 
     def remove_files(self) -> None:
-        self.release()
+        self.abandon()
         for suffix in names.SEGMENT_SUFFIXES:
             path = self.path(suffix)
             if self._disk.exists(path):

@@ -66,7 +66,7 @@ class TimeIndex(IndexFile):
 
     def write_ahead(self, ahead: int, timestamp: int, offset: int) -> None:
         """Writes an entry `ahead` slots after the last one; `commit` counts it once the log has the batch."""
-        self.file().write_at((self.entries + ahead) * 12, _ENTRY.pack(timestamp, offset - self.base_offset))
+        self.write_slot(self.entries + ahead, _ENTRY.pack(timestamp, offset - self.base_offset))
 
     def commit(self, count: int, timestamp: int, offset: int) -> None:
         assert self.entries <= 0 or (timestamp > self.last_timestamp and offset >= self.last_offset), (

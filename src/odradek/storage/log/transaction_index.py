@@ -3,11 +3,13 @@
 Most segments have no aborted transaction and no file. The entries of an open index are kept in memory.
 """
 
+import contextlib
 from struct import Struct
 from typing import NamedTuple
 
 from odradek.base.ports import Disk
 from odradek.storage.log.index_file import CorruptIndex
+from odradek.storage.log.lazy_file import LazyFile
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0
@@ -22,13 +24,22 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    __slots__ = ("_disk", "_entries", "base_offset", "path")
+    __slots__ = ("_disk", "_entries", "base_offset", "handle")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         self._disk = disk
-        self.path = path
+        # Open only while it has unsynced data: readers use the entries in memory.
+        self.handle = LazyFile(disk, path)
         self.base_offset = base_offset
         self._entries: list[AbortedTransaction] | None = None
+
+    @property
+    def path(self) -> str:
+        return self.handle.path
+
+    @path.setter
+    def path(self, path: str) -> None:
+        self.handle.path = path
 
     def has_no_file(self) -> None:
         """Avoids searching for the file, which most segments do not have."""
@@ -61,11 +72,8 @@ class TransactionIndex:
     def write_ahead(self, ahead: int, aborted: AbortedTransaction) -> None:
         """Writes an entry `ahead` slots after the last one; `commit` counts it once the log has the marker."""
         position = (len(self.entries()) + ahead) * _ENTRY.size
-        file = self._disk.open(self.path, create=True)
-        try:
-            file.write_at(position, _ENTRY.pack(_VERSION, *aborted))
-        finally:
-            file.close()
+        self.handle.create().write_at(position, _ENTRY.pack(_VERSION, *aborted))
+        self.handle.on_write()
 
     def commit(self, aborted: list[AbortedTransaction]) -> None:
         entries = self.entries()
@@ -101,21 +109,13 @@ class TransactionIndex:
 
     def _truncate(self, kept: list[AbortedTransaction]) -> None:
         if self._disk.exists(self.path):
-            file = self._disk.open(self.path)
-            try:
-                file.truncate(len(kept) * _ENTRY.size)
-            finally:
-                file.close()
+            self.handle.get().truncate(len(kept) * _ENTRY.size)
+            self.handle.on_write()
         self._entries = list(kept)
 
     def sync(self) -> None:
-        if self._entries != []:
-            try:
-                file = self._disk.open(self.path)
-            except FileNotFoundError:
-                # There is no file, or it is being deleted with its segment.
-                return
-            try:
-                file.sync()
-            finally:
-                file.close()
+        if self._entries != [] or self.handle.is_unsynced:
+            # The file is missing, or is being deleted with its segment.
+            with contextlib.suppress(FileNotFoundError):
+                self.handle.sync()
+            self.handle.release()

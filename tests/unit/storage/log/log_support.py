@@ -58,8 +58,14 @@ class LogBox:
 
     def reopen_after_kill(self, **options: Any) -> PartitionLog:
         """The process died: only the files and the checkpoints remain."""
-        self.log.release_files()
+        self.log.abandon_files()
         return self.open(**options)
+
+    def release_idle_files(self) -> None:
+        """The first search notes which files are used, the second finds the others."""
+        for _ in range(2):
+            for segment in self.log.find_idle_segments():
+                segment.release()
 
     def reopen_cleanly(self, **options: Any) -> PartitionLog:
         start = self.log.log_start_offset

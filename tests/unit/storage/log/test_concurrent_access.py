@@ -217,7 +217,8 @@ def test_flush_of_a_segment_that_retention_deletes(tmp_path: Path, monkeypatch: 
     for _ in range(10):
         box.append(batch(1, size=50))
     log = box.log
-    log.release_files()
+    # The records are of an earlier run, which did not sync them.
+    log.abandon_files()
     meanwhile = Meanwhile(monkeypatch, HostDisk, "open", f"{0:020}.log")
 
     def retain() -> None:
@@ -232,7 +233,7 @@ def test_flush_of_a_segment_that_retention_deletes(tmp_path: Path, monkeypatch: 
 def test_sync_of_a_deleted_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshots = ProducerSnapshots(HostDisk(), str(tmp_path))
     snapshots.write(5, [], sync=False)
-    meanwhile = Meanwhile(monkeypatch, HostDisk, "open")
+    meanwhile = Meanwhile(monkeypatch, HostFile, "sync")
     meanwhile.work = lambda: snapshots.mark_deleted(5)
     snapshots.sync()
     assert snapshots.offsets == []

@@ -75,12 +75,13 @@ def test_concurrent_readers_see_whole_batches(tmp_path: Path) -> None:
                 assert one.next_offset == following.base_offset
 
     deadline = time.monotonic() + SECONDS
-    with beside(lambda: read(True), lambda: read(False), log.flush, log.release_files):
+    with beside(lambda: read(True), lambda: read(False), log.flush):
         while time.monotonic() < deadline or not log.log_start_offset:
             for _ in range(50):
                 offset = log.log_end_offset
                 # The producer ID encodes the batch's offset.
                 box.append(batch(3, size=20, producer_id=offset, producer_epoch=0, base_sequence=0))
+            log.release_files()
             log.delete_old_segments(NOW_MS, log.log_end_offset)
             log.remove_deleted(NOW_MS + 10**9)
     assert log.log_start_offset > 0
