@@ -1,6 +1,7 @@
 """One node from start to stop: listeners, log dirs, metadata, partitions, clients, in that order, and back.
 
-`start` returns when the node serves clients. `failed` reports that the node must stop; its process then exits.
+`run` does all of it. `start` returns when the node serves clients. `failed` reports that the node must stop; its
+process then exits.
 """
 
 import asyncio
@@ -8,7 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
@@ -40,11 +41,16 @@ logger = logging.getLogger(__name__)
 RECOVERY_LOGGED_FROM_BYTES: Final = 256 << 20
 CHUNKS_MAX: Final = 200
 
+T = TypeVar("T")
 Job = Callable[[], DirFailure | None]
 
 
 class StartError(Exception):
     """The node cannot start; the message is one line that states what to do."""
+
+
+class _StartCancelled(Exception):
+    """Ends the recovery of a log in its thread: the node stops before it has started."""
 
 
 class Node:
@@ -64,6 +70,9 @@ class Node:
         self._broker: Broker | None = None
         self._unreachable_leaders: UnreachableLeaders | None = None
         self._leases: SegmentLeases | None = None
+        self._start_in_threads: asyncio.Task[Any] | None = None
+        """What the start runs in threads, which may outlast its cancellation."""
+        self._is_start_cancelled = False
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self._observation: Final = Observation(
@@ -74,12 +83,32 @@ class Node:
     def bootstrap(self) -> str:
         return ",".join(f"{one.host}:{one.port}" for one in self._listeners.advertised_listeners())
 
+    async def run(self, stop_requested: asyncio.Event, on_ready: Callable[[], None]) -> None:
+        """Serves until a request to stop, also while the node starts, or until the node fails. Raises StartError."""
+        stopping = asyncio.ensure_future(stop_requested.wait())
+        starting = asyncio.ensure_future(self.start())
+        try:
+            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                on_ready()
+                await asyncio.wait((stopping, self.failed), return_when=asyncio.FIRST_COMPLETED)
+            else:
+                logger.info("Stopping before the start is complete")
+        finally:
+            stopping.cancel()
+            await _cancel(starting)
+            await self.stop()
+
     # Start
 
     async def start(self) -> None:
-        """Raises StartError."""
+        """Raises StartError. After a cancellation, `stop` waits for the threads that the start has used."""
         try:
             await self._start()
+        except asyncio.CancelledError:
+            self._is_start_cancelled = True
+            raise
         except (LogDirError, ListenError, QuorumError) as error:
             raise StartError(str(error)) from error
         except KafkaError as error:
@@ -164,16 +193,18 @@ class Node:
     async def _open_quorum(self, directories: NodeDirectories) -> Quorum:
         config = self._config
         try:
-            self._quorum = quorum = await Quorum.open(
-                config,
-                cluster_id=directories.cluster_id,
-                directory_id=directories.metadata_directory_id,
-                endpoints=self._listeners.advertised_controller_listeners(),
-                disk=self._disk,
-                clock=self._clock,
-                random=self._random,
-                executor=self._executor,
-                had_clean_shutdown=directories.metadata_had_clean_shutdown,
+            self._quorum = quorum = await self._run_in_threads(
+                Quorum.open(
+                    config,
+                    cluster_id=directories.cluster_id,
+                    directory_id=directories.metadata_directory_id,
+                    endpoints=self._listeners.advertised_controller_listeners(),
+                    disk=self._disk,
+                    clock=self._clock,
+                    random=self._random,
+                    executor=self._executor,
+                    had_clean_shutdown=directories.metadata_had_clean_shutdown,
+                )
             )
         except OSError as error:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
@@ -228,9 +259,10 @@ class Node:
             broker.topic_config,
             now_ms=self._clock.wall_ms(),
             is_stray=is_stray,
-            progress=_log_recovery,
+            progress=self._on_recovery_progress,
         )
-        for failure in await self._load(jobs, self._config.num_recovery_threads_per_data_dir * len(log_dirs.online)):
+        at_once = self._config.num_recovery_threads_per_data_dir * len(log_dirs.online)
+        for failure in await self._run_in_threads(self._load(jobs, at_once)):
             if failure is not None and not is_disk_failure(failure.error):
                 raise StartError(
                     f"{failure.directory}: {failure.error.strerror}. Raise the limit of open files (ulimit -n 100000)."
@@ -242,15 +274,34 @@ class Node:
         await broker.apply_all()
 
     async def _load(self, jobs: Sequence[Job], at_once: int) -> list[DirFailure | None]:
-        waiting = iter(_chunk_jobs(jobs))
+        """Returns or raises once no thread runs a job any more."""
+        waiting = iter(_chunk_jobs([partial(self._run_unless_cancelled, job) for job in jobs]))
         results: list[DirFailure | None] = []
 
         async def run_chunks() -> None:
             for work in waiting:
                 results.extend(await self._executor.run(work))
 
-        await asyncio.gather(*(run_chunks() for _ in range(at_once)))
+        for ended in await asyncio.gather(*(run_chunks() for _ in range(at_once)), return_exceptions=True):
+            if ended is not None:
+                raise ended
         return results
+
+    def _run_unless_cancelled(self, job: Job) -> DirFailure | None:
+        if self._is_start_cancelled:
+            raise _StartCancelled
+        return job()
+
+    def _on_recovery_progress(self, progress: LoadProgress) -> None:
+        """Called in the thread that recovers the log. Its next recovery starts again, as after a crash."""
+        if self._is_start_cancelled:
+            raise _StartCancelled
+        _log_recovery(progress)
+
+    async def _run_in_threads(self, work: Coroutine[Any, Any, T]) -> T:
+        """Threads cannot be cancelled, and must not write to the log dirs after `stop` has unlocked them."""
+        self._start_in_threads = task = asyncio.ensure_future(work)
+        return await asyncio.shield(task)
 
     async def _serve(self, broker: Broker) -> None:
         self._listeners.on_config(broker.config)
@@ -320,6 +371,10 @@ class Node:
             is_clean = await self._leave_quorum(self._quorum) and is_clean
         self._listeners.stop()
         await self._observation.stop()
+        if self._start_in_threads is not None:
+            await asyncio.wait((self._start_in_threads,))
+            # A cancelled start has no other reader of its error.
+            self._start_in_threads.exception()
         if self._directories is not None:
             await self._close_directories(self._directories, is_clean=is_clean)
 
@@ -352,6 +407,14 @@ class Node:
             return
         epoch = -1 if self._lifecycle is None else self._lifecycle.broker_epoch
         await self._executor.run(lambda: directories.close(epoch))
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
+    if not task.cancelled():
+        # It may have failed at the same moment; a node that stops need not start.
+        task.exception()
 
 
 def _log_recovery(progress: LoadProgress) -> None:

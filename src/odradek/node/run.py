@@ -6,10 +6,12 @@ The process prints a line that starts with `ready` when it serves clients; its p
 import asyncio
 import gc
 import logging
+import os
 import random
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -26,6 +28,7 @@ EXIT_OK = 0
 EXIT_MISTAKE = 2
 EXIT_FAILED = 1
 PRELOAD_AFTER_SECONDS = 1.0
+STOP_WHILE_STARTING_SECONDS_MAX = 1.25
 # Requests create many objects and few cycles: the default threshold would cost 5 % of a broker's time.
 GC_THRESHOLD_OBJECTS = 10_000
 
@@ -71,32 +74,46 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
     executor = ThreadExecutor(config.background_threads)
     node = Node(config, disk=disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor)
     stop = asyncio.Event()
+    exit_timer = threading.Timer(STOP_WHILE_STARTING_SECONDS_MAX, _exit_in_recovery)
+    exit_timer.daemon = True
+    preloading: list[asyncio.Task[None]] = []
+
+    def on_signal() -> None:
+        if not stop.is_set():
+            stop.set()
+            exit_timer.start()
+
+    def on_ready() -> None:
+        exit_timer.cancel()
+        # What exists now stays alive, so the garbage collector can skip it.
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD_OBJECTS, *gc.get_threshold()[1:])
+        gc.enable()
+        print(f"ready bootstrap={node.bootstrap}", flush=True)
+        preloading.append(asyncio.ensure_future(_preload(config, executor)))
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, on_signal)
     try:
-        await node.start()
+        await node.run(stop, on_ready)
     except StartError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        await node.stop()
-        executor.close()
         return EXIT_MISTAKE
-    # What exists now stays alive, so the garbage collector can skip it.
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD_OBJECTS, *gc.get_threshold()[1:])
-    gc.enable()
-    print(f"ready bootstrap={node.bootstrap}", flush=True)
-    preloading = asyncio.ensure_future(_preload(config, executor))
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    preloading.cancel()
-    await node.stop()
-    executor.close()
+    finally:
+        for task in preloading:
+            task.cancel()
+        executor.close()
     if node.failed.done():
         print(f"error: {node.failed.result()}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     return EXIT_OK
+
+
+def _exit_in_recovery() -> None:
+    """Threads that recover logs cannot be cancelled at any point. As after a kill, the next start recovers the logs."""
+    logger.warning("Exiting while a log is being recovered: the next start recovers it again")
+    os._exit(EXIT_OK)
 
 
 async def _preload(config: NodeConfig, executor: ThreadExecutor) -> None:
