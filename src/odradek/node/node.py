@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from odradek.base.background import Fault
 from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Disk, Executor, Random
@@ -24,6 +25,7 @@ from odradek.node.broker_lifecycle import BrokerLifecycle
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
 from odradek.node.directories import NodeDirectories, describe_metadata_failure, repair_hint
+from odradek.node.fault_handler import FaultHandler
 from odradek.node.observation import STOPPING, Observation
 from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
@@ -85,10 +87,14 @@ class Node:
 
     async def run(self, stop_requested: asyncio.Event, on_ready: Callable[[], None]) -> None:
         """Serves until a request to stop, also while the node starts, or until the node fails. Raises StartError."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(FaultHandler(self._fail).on_loop_error)
         stopping = asyncio.ensure_future(stop_requested.wait())
         starting = asyncio.ensure_future(self.start())
         try:
-            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((starting, stopping, self.failed), return_when=asyncio.FIRST_COMPLETED)
+            if self.failed.done():
+                raise StartError(self.failed.result())
             if starting.done():
                 starting.result()
                 on_ready()
@@ -99,11 +105,12 @@ class Node:
             stopping.cancel()
             await _cancel(starting)
             await self.stop()
+            loop.set_exception_handler(None)
 
     # Start
 
     async def start(self) -> None:
-        """Raises StartError. After a cancellation, `stop` waits for the threads that the start has used."""
+        """Raises StartError. `run` cancels it if the node fails; `stop` then waits for the threads of the start."""
         try:
             await self._start()
         except asyncio.CancelledError:
@@ -130,7 +137,7 @@ class Node:
         if config.is_broker:
             await self._start_broker(quorum, directories)
         else:
-            await self._wait_unless_failed(quorum.wait_until_caught_up())
+            await quorum.wait_until_caught_up()
         self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
         self._listeners.start_periodic_tasks()
         self._serving = True
@@ -169,10 +176,10 @@ class Node:
         await self._load_logs(directories.logs, broker, image)
         await quorum.loader.join(broker.on_image, since=image)
         # Clients connect last, when this broker leads its partitions.
-        await self._wait_unless_failed(lifecycle.unfence())
+        await lifecycle.unfence()
         await self._serve(broker)
         Maintenance(broker, self._periodic).begin()
-        self._periodic.once(Cleaning(broker, self._disk).run())
+        self._periodic.once("log cleaner", Cleaning(broker, self._disk).run())
         if self._config.http_address is not None:
             self._leases = SegmentLeases(broker, self._disk, self._config.segment_lease_credentials_file)
             await self._leases.start(self._observation.endpoint, self._periodic)
@@ -229,22 +236,11 @@ class Node:
         channel.on_disconnect(lifecycle.heartbeat_now)
         quorum.subscribe(lifecycle.on_image)
         logs = directories.logs
-        await self._wait_unless_failed(
-            lifecycle.register(
-                self._listeners.advertised_listeners(), logs.directory_ids.values(), logs.previous_broker_epoch
-            )
+        await lifecycle.register(
+            self._listeners.advertised_listeners(), logs.directory_ids.values(), logs.previous_broker_epoch
         )
-        await self._wait_unless_failed(quorum.loader.wait_until_applied(lifecycle.broker_epoch))
+        await quorum.loader.wait_until_applied(lifecycle.broker_epoch)
         return lifecycle
-
-    async def _wait_unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for the quorum only as long as the node has not failed."""
-        task = asyncio.ensure_future(work)
-        await asyncio.wait((task, self.failed), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            raise StartError(self.failed.result())
-        task.result()
 
     async def _load_logs(self, log_dirs: LogDirs, broker: Broker, image: ClusterImage) -> None:
         def is_stray(name: TopicPartition, topic_id: UUID | None) -> bool:
@@ -269,8 +265,6 @@ class Node:
                 )
             if failure is not None:
                 self._on_log_dir_failure(*failure)
-        if self.failed.done():
-            raise StartError(self.failed.result())
         await broker.apply_all()
 
     async def _load(self, jobs: Sequence[Job], at_once: int) -> list[DirFailure | None]:
@@ -336,6 +330,8 @@ class Node:
     def _on_metadata_failure(self, error: Exception) -> None:
         if isinstance(error, OSError):
             self._fail(describe_metadata_failure(self._config.metadata_log_dir, error))
+        elif isinstance(error, Fault):
+            self._fail(str(error))
         else:
             self._fail(f"The metadata log in {self._config.metadata_log_dir} failed: {error}")
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from odradek.base.background import log_fault, start_task
 from odradek.base.ports import Disk
 from odradek.config.node_config import NodeConfig
 from odradek.host.clock import SystemClock
@@ -29,6 +30,7 @@ EXIT_MISTAKE = 2
 EXIT_FAILED = 1
 PRELOAD_AFTER_SECONDS = 1.0
 STOP_WHILE_STARTING_SECONDS_MAX = 1.25
+STOP_AFTER_FAILURE_SECONDS_MAX = 30.0
 # Requests create many objects and few cycles: the default threshold would cost 5 % of a broker's time.
 GC_THRESHOLD_OBJECTS = 10_000
 
@@ -74,8 +76,10 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
     executor = ThreadExecutor(config.background_threads)
     node = Node(config, disk=disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor)
     stop = asyncio.Event()
-    exit_timer = threading.Timer(STOP_WHILE_STARTING_SECONDS_MAX, _exit_in_recovery)
-    exit_timer.daemon = True
+    # Threads that recover logs cannot be cancelled at any point. As after a kill, the next start recovers the logs.
+    exit_timer = _exit_timer(
+        STOP_WHILE_STARTING_SECONDS_MAX, EXIT_OK, "a log is being recovered: the next start recovers it again"
+    )
     preloading: list[asyncio.Task[None]] = []
 
     def on_signal() -> None:
@@ -90,11 +94,14 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
         gc.set_threshold(GC_THRESHOLD_OBJECTS, *gc.get_threshold()[1:])
         gc.enable()
         print(f"ready bootstrap={node.bootstrap}", flush=True)
-        preloading.append(asyncio.ensure_future(_preload(config, executor)))
+        preloading.append(start_task("preloading", _preload(config, executor), log_fault))
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    # A node that has failed must not stay because its stop fails too.
+    failure_timer = _exit_timer(STOP_AFTER_FAILURE_SECONDS_MAX, EXIT_FAILED, "the node has failed and does not stop")
+    node.failed.add_done_callback(lambda _: failure_timer.start())
     try:
         await node.run(stop, on_ready)
     except StartError as error:
@@ -110,10 +117,16 @@ async def _serve(config: NodeConfig, disk: Disk) -> int:
     return EXIT_OK
 
 
-def _exit_in_recovery() -> None:
-    """Threads that recover logs cannot be cancelled at any point. As after a kill, the next start recovers the logs."""
-    logger.warning("Exiting while a log is being recovered: the next start recovers it again")
-    os._exit(EXIT_OK)
+def _exit_timer(seconds: float, code: int, reason: str) -> threading.Timer:
+    """Ends the process, whatever its event loop and its threads do."""
+
+    def exit_now() -> None:
+        logger.warning("Exiting without a complete stop: %s", reason)
+        os._exit(code)
+
+    timer = threading.Timer(seconds, exit_now)
+    timer.daemon = True
+    return timer
 
 
 async def _preload(config: NodeConfig, executor: ThreadExecutor) -> None:

@@ -103,9 +103,15 @@ class _CommitResponse(DeferredResponse):
         self._complete_all()
 
     def _complete_all(self) -> None:
+        """Called by a commit or a timer: no failure of this response may reach them."""
         self._stop_timer()
-        topics = [TopicResult(*outcome) for outcome in self._outcomes]  # type: ignore[arg-type]
-        self.complete(respond(topics, self._acks, self._context))
+        try:
+            topics = [TopicResult(*outcome) for outcome in self._outcomes]  # type: ignore[arg-type]
+            response = respond(topics, self._acks, self._context)
+        except Exception as error:  # noqa: BLE001 - the connection reports it
+            self.fail(error)
+        else:
+            self.complete(response)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

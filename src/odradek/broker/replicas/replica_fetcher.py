@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock
 from odradek.broker.replicas.fetch_session import FollowerSession, PartitionId, SessionRequest
@@ -86,7 +87,7 @@ class ReplicaFetcher:
         self._peer = self._new_peer()
         self._is_polling = False
         self._wake: Final = asyncio.Event()
-        self._working: Final = asyncio.ensure_future(self._work())
+        self._working: Final = start_task(f"replica fetcher of leader {leader.broker_id}", self._work())
 
     @property
     def is_idle(self) -> bool:

@@ -7,6 +7,7 @@ A failed sync is never retried: the kernel may have dropped the pages and would 
 import asyncio
 from collections.abc import Callable
 
+from odradek.base.background import start_task
 from odradek.base.errors import is_disk_failure
 from odradek.base.ports import Executor
 
@@ -41,7 +42,7 @@ class GroupSync:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((offset, done))
         if self._running is None:
-            self._running = asyncio.ensure_future(self._run())
+            self._running = start_task("group sync", self._run())
         await done
 
     def on_truncation(self, offset: int) -> None:
