@@ -127,6 +127,16 @@ def test_metadata_log_is_continued_by_the_other_broker(pair: Pair) -> None:
     assert features[0] == features[1] == features[2] != []
 
 
+def test_feature_levels_of_kafkas_directory_stay(pair: Pair) -> None:
+    """Kafka formats a directory for share groups and streams groups, whose APIs Odradek does not serve."""
+    features: list[list[str]] = []
+    for node in (pair.kafka, pair.odradek, pair.kafka):
+        pair.during(node, lambda: features.append(_features(pair.tools)))
+    levels = dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", "\n".join(features[1])))
+    assert (levels["share.version"], levels["streams.version"]) == ("1", "1")
+    assert features[0] == features[1] == features[2]
+
+
 def _check_dump(dumped: str, epochs: int) -> None:
     """Assert that Kafka's tool read every batch and decoded every record."""
     for trouble in ("isvalid: false", "Could not", "Error", "Exception"):

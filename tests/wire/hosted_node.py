@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import uvloop
 
@@ -114,14 +114,11 @@ class HostedNode:
             executor=executor,
             workers=ThreadWorkers(executor, self.disk, load_program),
         )
+        self.node.failed.add_done_callback(self._on_failure)
         try:
-            await self.node.start()
-            self._ready.set()
-            stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
-            await asyncio.wait((stopping, self.node.failed), return_when=asyncio.FIRST_COMPLETED)
-            if self.node.failed.done():
-                self.failure = self.node.failed.result()
-            stopping.cancel()
+            await self.node.run(self._stop, self._ready.set)
         finally:
-            await self.node.stop()
             executor.close()
+
+    def _on_failure(self, failed: "asyncio.Future[str]") -> None:
+        self.failure = failed.result()

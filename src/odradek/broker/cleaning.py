@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import Final
 
+from odradek.base.background import start_task
 from odradek.base.ports import Disk
 from odradek.broker.broker import Broker
 from odradek.config.node_config import NodeConfig
@@ -45,7 +46,7 @@ class Cleaning:
     def _adjust_workers(self) -> None:
         wanted = self._broker.config.log_cleaner_threads
         while len(self._workers) < wanted:
-            self._workers.append(asyncio.ensure_future(self._work()))
+            self._workers.append(start_task("log cleaner", self._work()))
         while len(self._workers) > wanted:
             self._workers.pop().cancel()
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i64
 
+from odradek.base.background import start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import ControllerPort
@@ -50,7 +51,7 @@ class DirectoryAssignments:
         """Like `assign`, but in the background, with retries."""
         self._pending[name] = (topic_id, directory_id)
         if self._reporting is None:
-            self._reporting = asyncio.ensure_future(self._report())
+            self._reporting = start_task("reports of log dirs", self._report())
 
     def stop(self) -> None:
         if self._reporting is not None:
@@ -65,6 +66,11 @@ class DirectoryAssignments:
                 except KafkaError as error:
                     # Not registered yet, or no longer.
                     logger.debug("Reporting log dirs failed: %s", error)
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
+                except Exception:
+                    # A bug must not keep the controller from learning where the replicas are.
+                    logger.exception("Reporting log dirs failed")
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 for name, sent in batch.items():

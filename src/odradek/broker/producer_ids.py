@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from odradek.base.background import log_fault, start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ControllerPort
 from odradek.wire.apis import ApiKey
@@ -37,7 +38,8 @@ class ProducerIds:
         """Raises KafkaError if no ID is available, and requests the next block."""
         if self._next >= self._end:
             if self._fetching is None:
-                self._fetching = asyncio.ensure_future(self._fetch())
+                # The next request starts it again.
+                self._fetching = start_task("allocation of producer IDs", self._fetch(), log_fault)
             raise KafkaError(ErrorCode.coordinator_load_in_progress)
         self._next += 1
         return self._next - 1

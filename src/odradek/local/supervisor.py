@@ -8,6 +8,7 @@ import contextlib
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Final
 
@@ -102,10 +103,8 @@ class Supervisor:
     async def _wait_until_ready(self) -> None:
         reminder = asyncio.get_running_loop().call_later(SLOW_START_S, self._remind_of_logs)
         try:
-            await asyncio.gather(
-                asyncio.to_thread(self._while_starting), *(node.ready.wait() for node in self._running)
-            )
-            await asyncio.to_thread(self._wait_until_serving)
+            await asyncio.gather(_in_thread(self._while_starting), *(node.ready.wait() for node in self._running))
+            await _in_thread(self._wait_until_serving)
         finally:
             reminder.cancel()
 
@@ -156,7 +155,8 @@ class Supervisor:
         )
         if self._companion is not None:
             self._companion.cancel()
-        first = [node for node in self._running if node.files.node_id in self._stop_first]
+        # A broker that is still starting has nothing to hand over to other brokers.
+        first = [node for node in self._running if node.files.node_id in self._stop_first and node.ready.is_set()]
         for node in first:
             node.send(signal.SIGTERM)
         await self._wait_for_exit(first, STOP_FIRST_S)
@@ -180,6 +180,34 @@ class Supervisor:
                 node.send(signal.SIGKILL)
             await exits
         kill.cancel()
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Run the work in a daemon thread: the supervisor exits without waiting for it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:  # noqa: BLE001 - the supervisor receives it
+            error = raised
+        # The loop is closed if the supervisor has stopped meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_complete, done, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    await done
+
+
+def _complete(done: "asyncio.Future[None]", error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
 
 
 class _RunningNode:

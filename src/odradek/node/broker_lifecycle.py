@@ -11,6 +11,7 @@ from math import inf
 from typing import Final
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.backoff import backoff_seconds
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, ControllerPort, Random
@@ -115,7 +116,7 @@ class BrokerLifecycle:
             if failures == 1:
                 logger.warning("Broker registration failed, retrying: %s", self._error(code))
             await asyncio.sleep(pause)
-        self._heartbeats = asyncio.ensure_future(self._send_heartbeats())
+        self._heartbeats = start_task("heartbeats", self._send_heartbeats())
 
     async def unfence(self) -> None:
         """Reports that this broker is ready. Returns once the controller has unfenced it."""

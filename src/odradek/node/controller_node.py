@@ -32,9 +32,15 @@ class ControllerNode:
         self.slice_turns: Final = SliceTurns()
         self._quorum: Final = quorum
         self._dead_brokers: Final = DeadBrokers(
-            config, quorum.controller, clock=clock, majority_fetched_within=quorum.driver.has_fetched_recently
+            config,
+            quorum.controller,
+            clock=clock,
+            majority_fetched_within=quorum.driver.has_fetched_recently,
+            on_fault=quorum.controller.on_fault,
         )
-        self._tasks: Final = ControllerTasks(config, quorum.controller, clock=clock)
+        self._tasks: Final = ControllerTasks(
+            config, quorum.controller, clock=clock, on_fault=quorum.controller.on_fault
+        )
         self._registration: OwnRegistration | None = None
 
     def start(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.backoff import backoff_seconds
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import ControllerPort, Random
@@ -47,7 +48,7 @@ class OwnRegistration:
         own = image.controllers.get(self._node_id)
         self._is_registered = own is not None and own.incarnation_id == self._incarnation_id
         if not self._is_registered and self._registering is None:
-            self._registering = asyncio.ensure_future(self._register())
+            self._registering = start_task("controller registration", self._register())
 
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
         if self._node_id in delta.controllers_changed or METADATA_VERSION in delta.features_changed:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from odradek.base.background import OnFault, start_task
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
@@ -23,7 +24,8 @@ Task = Callable[[], Awaitable[None]]
 
 
 class ControllerTasks:
-    def __init__(self, config: NodeConfig, controller: OwnCommandPort, *, clock: Clock) -> None:
+    def __init__(self, config: NodeConfig, controller: OwnCommandPort, *, clock: Clock, on_fault: OnFault) -> None:
+        """`on_fault` makes the controller resign."""
         self._session_seconds: Final = max(0, config.broker_session_timeout_ms) / 1000
         self._late_seconds_max: Final = max(1, config.broker_heartbeat_interval_ms) / 1000
         self._idle_seconds_max: Final = config.metadata_max_idle_interval_ms / 1000
@@ -32,6 +34,7 @@ class ControllerTasks:
         self._unclean_election_seconds: Final = config.unclean_leader_election_interval_ms / 1000
         self._controller: Final = controller
         self._clock: Final = clock
+        self._on_fault: Final = on_fault
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     def on_activation(self, controller: Controller | None) -> None:
@@ -40,18 +43,20 @@ class ControllerTasks:
             task.cancel()
         self._tasks = ()
         if controller is not None:
-            tasks: list[Task] = [
-                partial(self._expire_sessions, controller),
-                partial(self._elect, Controller.elect_unclean_leaders, self._unclean_election_seconds),
-            ]
+            tasks: dict[str, Task] = {
+                "session expiry": partial(self._expire_sessions, controller),
+                "unclean leader election": partial(
+                    self._elect, Controller.elect_unclean_leaders, self._unclean_election_seconds
+                ),
+            }
             if self._idle_seconds_max > 0:
-                tasks.append(self._write_no_ops)
+                tasks["no-op records"] = self._write_no_ops
             if self._should_rebalance:
-                tasks.append(partial(self._elect, Controller.balance_leaders, self._rebalance_seconds))
-            self._tasks = tuple(map(self._start, tasks))
+                tasks["leader rebalancing"] = partial(self._elect, Controller.balance_leaders, self._rebalance_seconds)
+            self._tasks = tuple(self._start(name, task) for name, task in tasks.items())
 
-    def _start(self, task: Task) -> asyncio.Task[None]:
-        return asyncio.ensure_future(self._run_until_resignation(task))
+    def _start(self, name: str, task: Task) -> asyncio.Task[None]:
+        return start_task(name, self._run_until_resignation(task), self._on_fault)
 
     async def _run_until_resignation(self, task: Task) -> None:
         try:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeVar
 
+from odradek.base.background import OnFault, report_fault, start_task
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
@@ -66,6 +67,7 @@ class DeadBrokers:
         *,
         clock: Clock,
         majority_fetched_within: Callable[[float], bool],
+        on_fault: OnFault = report_fault,
     ) -> None:
         """`majority_fetched_within` takes seconds: has a majority of the voters fetched within them?"""
         self._settings: Final = DetectionSettings(
@@ -77,6 +79,7 @@ class DeadBrokers:
         self._controller: Final = controller
         self._clock: Final = clock
         self._majority_fetched_within: Final = majority_fetched_within
+        self._on_fault: Final = on_fault
         self._detector: DeadBrokerDetector | None = None
         self._watched: Final[dict[ConnectionPort, _WatchedConnection]] = {}
         self._last_number = 0
@@ -144,7 +147,7 @@ class DeadBrokers:
         self._step(TimePassed())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = start_task("detection of dead brokers", work, self._on_fault)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 

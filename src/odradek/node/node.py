@@ -1,6 +1,7 @@
 """One node from start to stop: listeners, log dirs, metadata, partitions, clients, in that order, and back.
 
-`start` returns when the node serves clients. `failed` reports that the node must stop; its process then exits.
+`run` does all of it. `start` returns when the node serves clients. `failed` reports that the node must stop; its
+process then exits.
 """
 
 import asyncio
@@ -8,9 +9,10 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from odradek.base.background import Fault
 from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Disk, Executor, Random, Workers
@@ -23,6 +25,7 @@ from odradek.node.broker_lifecycle import BrokerLifecycle
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
 from odradek.node.directories import NodeDirectories, describe_metadata_failure, repair_hint
+from odradek.node.fault_handler import FaultHandler
 from odradek.node.observation import STOPPING, Observation
 from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
@@ -40,11 +43,16 @@ logger = logging.getLogger(__name__)
 RECOVERY_LOGGED_FROM_BYTES: Final = 256 << 20
 CHUNKS_MAX: Final = 200
 
+T = TypeVar("T")
 Job = Callable[[], DirFailure | None]
 
 
 class StartError(Exception):
     """The node cannot start; the message is one line that states what to do."""
+
+
+class _StartCancelled(Exception):
+    """Ends the recovery of a log in its thread: the node stops before it has started."""
 
 
 class Node:
@@ -67,6 +75,9 @@ class Node:
         self._broker: Broker | None = None
         self._unreachable_leaders: UnreachableLeaders | None = None
         self._leases: SegmentLeases | None = None
+        self._start_in_threads: asyncio.Task[Any] | None = None
+        """What the start runs in threads, which may outlast its cancellation."""
+        self._is_start_cancelled = False
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self._observation: Final = Observation(
@@ -77,12 +88,37 @@ class Node:
     def bootstrap(self) -> str:
         return ",".join(f"{one.host}:{one.port}" for one in self._listeners.advertised_listeners())
 
+    async def run(self, stop_requested: asyncio.Event, on_ready: Callable[[], None]) -> None:
+        """Serves until a request to stop, also while the node starts, or until the node fails. Raises StartError."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(FaultHandler(self._fail).on_loop_error)
+        stopping = asyncio.ensure_future(stop_requested.wait())
+        starting = asyncio.ensure_future(self.start())
+        try:
+            await asyncio.wait((starting, stopping, self.failed), return_when=asyncio.FIRST_COMPLETED)
+            if self.failed.done():
+                raise StartError(self.failed.result())
+            if starting.done():
+                starting.result()
+                on_ready()
+                await asyncio.wait((stopping, self.failed), return_when=asyncio.FIRST_COMPLETED)
+            else:
+                logger.info("Stopping before the start is complete")
+        finally:
+            stopping.cancel()
+            await _cancel(starting)
+            await self.stop()
+            loop.set_exception_handler(None)
+
     # Start
 
     async def start(self) -> None:
-        """Raises StartError."""
+        """Raises StartError. `run` cancels it if the node fails; `stop` then waits for the threads of the start."""
         try:
             await self._start()
+        except asyncio.CancelledError:
+            self._is_start_cancelled = True
+            raise
         except (LogDirError, ListenError, QuorumError) as error:
             raise StartError(str(error)) from error
         except KafkaError as error:
@@ -104,7 +140,7 @@ class Node:
         if config.is_broker:
             await self._start_broker(quorum, directories)
         else:
-            await self._wait_unless_failed(quorum.wait_until_caught_up())
+            await quorum.wait_until_caught_up()
         self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
         self._listeners.start_periodic_tasks()
         self._serving = True
@@ -144,10 +180,10 @@ class Node:
         await self._load_logs(directories.logs, broker, image)
         await quorum.loader.join(broker.on_image, since=image)
         # Clients connect last, when this broker leads its partitions.
-        await self._wait_unless_failed(lifecycle.unfence())
+        await lifecycle.unfence()
         await self._serve(broker)
         Maintenance(broker, self._periodic).begin()
-        self._periodic.once(Cleaning(broker, self._disk).run())
+        self._periodic.once("log cleaner", Cleaning(broker, self._disk).run())
         if self._config.http_address is not None:
             self._leases = SegmentLeases(broker, self._disk, self._config.segment_lease_credentials_file)
             await self._leases.start(self._observation.endpoint, self._periodic)
@@ -168,16 +204,18 @@ class Node:
     async def _open_quorum(self, directories: NodeDirectories) -> Quorum:
         config = self._config
         try:
-            self._quorum = quorum = await Quorum.open(
-                config,
-                cluster_id=directories.cluster_id,
-                directory_id=directories.metadata_directory_id,
-                endpoints=self._listeners.advertised_controller_listeners(),
-                disk=self._disk,
-                clock=self._clock,
-                random=self._random,
-                executor=self._executor,
-                had_clean_shutdown=directories.metadata_had_clean_shutdown,
+            self._quorum = quorum = await self._run_in_threads(
+                Quorum.open(
+                    config,
+                    cluster_id=directories.cluster_id,
+                    directory_id=directories.metadata_directory_id,
+                    endpoints=self._listeners.advertised_controller_listeners(),
+                    disk=self._disk,
+                    clock=self._clock,
+                    random=self._random,
+                    executor=self._executor,
+                    had_clean_shutdown=directories.metadata_had_clean_shutdown,
+                )
             )
         except OSError as error:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
@@ -202,22 +240,11 @@ class Node:
         channel.on_disconnect(lifecycle.heartbeat_now)
         quorum.subscribe(lifecycle.on_image)
         logs = directories.logs
-        await self._wait_unless_failed(
-            lifecycle.register(
-                self._listeners.advertised_listeners(), logs.directory_ids.values(), logs.previous_broker_epoch
-            )
+        await lifecycle.register(
+            self._listeners.advertised_listeners(), logs.directory_ids.values(), logs.previous_broker_epoch
         )
-        await self._wait_unless_failed(quorum.loader.wait_until_applied(lifecycle.broker_epoch))
+        await quorum.loader.wait_until_applied(lifecycle.broker_epoch)
         return lifecycle
-
-    async def _wait_unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for the quorum only as long as the node has not failed."""
-        task = asyncio.ensure_future(work)
-        await asyncio.wait((task, self.failed), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            raise StartError(self.failed.result())
-        task.result()
 
     async def _load_logs(self, log_dirs: LogDirs, broker: Broker, image: ClusterImage) -> None:
         def is_stray(name: TopicPartition, topic_id: UUID | None) -> bool:
@@ -232,10 +259,11 @@ class Node:
             broker.topic_config,
             now_ms=self._clock.wall_ms(),
             is_stray=is_stray,
-            progress=_log_recovery,
+            progress=self._on_recovery_progress,
         )
-        failures = await self._load(jobs, self._config.num_recovery_threads_per_data_dir * len(log_dirs.online))
-        failures += await self._executor.run(log_dirs.finish_loading)
+        at_once = self._config.num_recovery_threads_per_data_dir * len(log_dirs.online)
+        failures = await self._run_in_threads(self._load(jobs, at_once))
+        failures += await self._run_in_threads(self._executor.run(log_dirs.finish_loading))
         for failure in failures:
             if failure is not None and not is_disk_failure(failure.error):
                 raise StartError(
@@ -243,20 +271,37 @@ class Node:
                 )
             if failure is not None:
                 self._on_log_dir_failure(*failure)
-        if self.failed.done():
-            raise StartError(self.failed.result())
         await broker.apply_all()
 
     async def _load(self, jobs: Sequence[Job], at_once: int) -> list[DirFailure | None]:
-        waiting = iter(_chunk_jobs(jobs))
+        """Returns or raises once no thread runs a job any more."""
+        waiting = iter(_chunk_jobs([partial(self._run_unless_cancelled, job) for job in jobs]))
         results: list[DirFailure | None] = []
 
         async def run_chunks() -> None:
             for work in waiting:
                 results.extend(await self._executor.run(work))
 
-        await asyncio.gather(*(run_chunks() for _ in range(at_once)))
+        for ended in await asyncio.gather(*(run_chunks() for _ in range(at_once)), return_exceptions=True):
+            if ended is not None:
+                raise ended
         return results
+
+    def _run_unless_cancelled(self, job: Job) -> DirFailure | None:
+        if self._is_start_cancelled:
+            raise _StartCancelled
+        return job()
+
+    def _on_recovery_progress(self, progress: LoadProgress) -> None:
+        """Called in the thread that recovers the log. Its next recovery starts again, as after a crash."""
+        if self._is_start_cancelled:
+            raise _StartCancelled
+        _log_recovery(progress)
+
+    async def _run_in_threads(self, work: Coroutine[Any, Any, T]) -> T:
+        """Threads cannot be cancelled, and must not write to the log dirs after `stop` has unlocked them."""
+        self._start_in_threads = task = asyncio.ensure_future(work)
+        return await asyncio.shield(task)
 
     async def _serve(self, broker: Broker) -> None:
         self._listeners.on_config(broker.config)
@@ -291,6 +336,8 @@ class Node:
     def _on_metadata_failure(self, error: Exception) -> None:
         if isinstance(error, OSError):
             self._fail(describe_metadata_failure(self._config.metadata_log_dir, error))
+        elif isinstance(error, Fault):
+            self._fail(str(error))
         else:
             self._fail(f"The metadata log in {self._config.metadata_log_dir} failed: {error}")
 
@@ -326,6 +373,10 @@ class Node:
             is_clean = await self._leave_quorum(self._quorum) and is_clean
         self._listeners.stop()
         await self._observation.stop()
+        if self._start_in_threads is not None:
+            await asyncio.wait((self._start_in_threads,))
+            # A cancelled start has no other reader of its error.
+            self._start_in_threads.exception()
         if self._directories is not None:
             await self._close_directories(self._directories, is_clean=is_clean)
 
@@ -358,6 +409,14 @@ class Node:
             return
         epoch = -1 if self._lifecycle is None else self._lifecycle.broker_epoch
         await self._executor.run(lambda: directories.close(epoch))
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
+    if not task.cancelled():
+        # It may have failed at the same moment; a node that stops need not start.
+        task.exception()
 
 
 def _log_recovery(progress: LoadProgress) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from odradek.base.background import log_fault
 from odradek.base.ports import Clock, Executor, Random
 from odradek.broker.broker import Broker
 from odradek.config.node_config import NodeConfig
@@ -197,6 +198,9 @@ class Observation:
 
     def _watch(self, due: float) -> None:
         now = self._clock.monotonic()
-        self.loop_watch.observe(due, now, time.thread_time())
         loop = asyncio.get_running_loop()
         self._watching = loop.call_later(WATCH_INTERVAL_SECONDS, self._watch, now + WATCH_INTERVAL_SECONDS)
+        try:
+            self.loop_watch.observe(due, now, time.thread_time())
+        except Exception as error:  # noqa: BLE001 - the node does not stop for a measurement
+            log_fault("measurement of the event loop", error)

@@ -6,13 +6,16 @@ The process prints a line that starts with `ready` when it serves clients; its p
 import asyncio
 import gc
 import logging
+import os
 import random
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from odradek.base.background import log_fault, start_task
 from odradek.base.ports import Disk
 from odradek.config.node_config import NodeConfig
 from odradek.host.clock import SystemClock
@@ -31,6 +34,8 @@ EXIT_MISTAKE = 2
 EXIT_FAILED = 1
 PRELOAD_AFTER_SECONDS = 1.0
 WORKER_COMMAND = (sys.executable, "-m", "odradek.node.worker")
+STOP_WHILE_STARTING_SECONDS_MAX = 1.25
+STOP_AFTER_FAILURE_SECONDS_MAX = 30.0
 # Requests create many objects and few cycles: the default threshold would cost 5 % of a broker's time.
 GC_THRESHOLD_OBJECTS = 10_000
 
@@ -83,34 +88,58 @@ async def _serve(config: NodeConfig, given_disk: Disk | None) -> int:
         config, disk=disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor, workers=workers
     )
     stop = asyncio.Event()
+    # Threads that recover logs cannot be cancelled at any point. As after a kill, the next start recovers the logs.
+    exit_timer = _exit_timer(
+        STOP_WHILE_STARTING_SECONDS_MAX, EXIT_OK, "a log is being recovered: the next start recovers it again"
+    )
+    preloading: list[asyncio.Task[None]] = []
+
+    def on_signal() -> None:
+        if not stop.is_set():
+            stop.set()
+            exit_timer.start()
+
+    def on_ready() -> None:
+        exit_timer.cancel()
+        # What exists now stays alive, so the garbage collector can skip it.
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD_OBJECTS, *gc.get_threshold()[1:])
+        gc.enable()
+        print(f"ready bootstrap={node.bootstrap}", flush=True)
+        preloading.append(start_task("preloading", _preload(config, executor), log_fault))
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, on_signal)
+    # A node that has failed must not stay because its stop fails too.
+    failure_timer = _exit_timer(STOP_AFTER_FAILURE_SECONDS_MAX, EXIT_FAILED, "the node has failed and does not stop")
+    node.failed.add_done_callback(lambda _: failure_timer.start())
     try:
-        await node.start()
+        await node.run(stop, on_ready)
     except StartError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        await node.stop()
+        return EXIT_MISTAKE
+    finally:
+        for task in preloading:
+            task.cancel()
         workers.close()
         executor.close()
-        return EXIT_MISTAKE
-    # What exists now stays alive, so the garbage collector can skip it.
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD_OBJECTS, *gc.get_threshold()[1:])
-    gc.enable()
-    print(f"ready bootstrap={node.bootstrap}", flush=True)
-    preloading = asyncio.ensure_future(_preload(config, executor))
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    preloading.cancel()
-    await node.stop()
-    workers.close()
-    executor.close()
     if node.failed.done():
         print(f"error: {node.failed.result()}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     return EXIT_OK
+
+
+def _exit_timer(seconds: float, code: int, reason: str) -> threading.Timer:
+    """Ends the process, whatever its event loop and its threads do."""
+
+    def exit_now() -> None:
+        logger.warning("Exiting without a complete stop: %s", reason)
+        os._exit(code)
+
+    timer = threading.Timer(seconds, exit_now)
+    timer.daemon = True
+    return timer
 
 
 async def _preload(config: NodeConfig, executor: ThreadExecutor) -> None:

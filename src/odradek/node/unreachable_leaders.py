@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final
 
+from odradek.base.background import log_fault, start_task
 from odradek.base.ports import Clock
 from odradek.core.liveness.unreachable_leaders import Doubt, LeaderDoubts
 from odradek.core.metadata.image import ClusterImage
@@ -24,7 +25,8 @@ class UnreachableLeaders:
         """The connection to a leader has closed."""
         doubt = self._rules.on_disconnect(self._image().brokers.get(broker_id), self._clock.monotonic())
         if doubt is not None:
-            task = asyncio.ensure_future(self._probe_until_reached(broker_id, doubt, host, port))
+            # A doubt that is not resolved ends by itself.
+            task = start_task("probe of a leader", self._probe_until_reached(broker_id, doubt, host, port), log_fault)
             self._probes.add(task)
             task.add_done_callback(self._probes.discard)
 

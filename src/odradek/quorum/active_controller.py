@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from odradek.base.background import Fault, start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Executor, Pool, Random
 from odradek.config.node_config import NodeConfig
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PENDING_MAX: Final = 10_000
+FAULT_REPEATS_SECONDS: Final = 300.0
+"""A second unexpected error within this time stops the node."""
 NO_OFFSET: Final = -1
 
 
@@ -45,6 +48,7 @@ class ActiveController:
         random: Random,
         executor: Executor,
         read_bootstrap: Callable[[], Sequence[MetadataRecord]],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self._config: Final = config
         self._cluster_id: Final = cluster_id
@@ -54,6 +58,8 @@ class ActiveController:
         self._random: Final = random
         self._executor: Final = executor
         self._read_bootstrap: Final = read_bootstrap
+        self._on_failure: Final = on_failure
+        self._last_fault_at: float | None = None
         self._controller: Controller | None = None
         self._epoch = -1
         self._last_offset = NO_OFFSET
@@ -129,6 +135,19 @@ class ActiveController:
             await asyncio.wait([self._activating])
         return self._controller
 
+    def on_fault(self, what: str, error: BaseException) -> None:
+        """An unexpected error in the work of the active controller: it resigns, so that another one takes over.
+
+        If that happens again soon, this node is not able to be the active controller, and stops.
+        """
+        logger.error("Unexpected error in %s: epoch=%d", what, self._epoch, exc_info=error)
+        last, self._last_fault_at = self._last_fault_at, self._clock.monotonic()
+        if last is not None and self._last_fault_at - last < FAULT_REPEATS_SECONDS:
+            self._on_failure(Fault(what, error))
+        elif self._epoch >= 0:
+            logger.error("Resigning as active controller: epoch=%d, reason=%s", self._epoch, Fault(what, error))
+            self._driver.resign(self._epoch)
+
     # Records
 
     def _write(self, result: ControllerResult[Any]) -> None:
@@ -194,7 +213,7 @@ class ActiveController:
 
     def on_leadership(self, epoch: int) -> None:
         self._epoch = epoch
-        self._activating = asyncio.ensure_future(self._activate(epoch))
+        self._activating = start_task("activation of the controller", self._activate(epoch), self.on_fault)
 
     def on_leadership_lost(self, epoch: int) -> None:
         if self._activating is not None:
@@ -254,9 +273,6 @@ class ActiveController:
             # This node lost leadership during activation.
             logger.info("Controller activation cancelled: epoch=%d, reason=%s", epoch, error)
             self._resign()
-        except Exception:
-            logger.exception("Controller activation failed, resigning: epoch=%d", epoch)
-            self._driver.resign(epoch)
         finally:
             if self._epoch in (epoch, -1):
                 self._activating = None

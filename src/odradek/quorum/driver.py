@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
+from odradek.base.background import Fault
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Executor
 from odradek.config.node_config import NodeConfig
@@ -183,6 +184,11 @@ class QuorumDriver:
             pending.cancel()
         self._responses.clear()
 
+    def _on_fault(self, what: str, error: BaseException) -> None:
+        """An effect that was not executed is never repeated, so this replica stops."""
+        logger.error("Unexpected error in %s", what, exc_info=error)
+        self._fail(Fault(what, error))
+
     def _fail(self, error: Exception) -> None:
         """After a failed write the contents of the disk are unknown, so this replica stops."""
         if self._is_stopped:
@@ -201,6 +207,9 @@ class QuorumDriver:
             new_effects = self._state_machine.step(event, self._now_ms())
         except BrokenQuorum as error:
             self._fail(error)
+            return ()
+        except Exception as error:  # noqa: BLE001 - a bug: the state machine may have changed in part
+            self._on_fault("quorum state machine", error)
             return ()
         self._enqueue(new_effects)
         return new_effects
@@ -283,6 +292,9 @@ class QuorumDriver:
                 # The caller, such as a request or a timer, is not responsible for a disk error.
                 self._fail(error)
                 break
+            except Exception as error:  # noqa: BLE001 - nor for a bug
+                self._on_fault("quorum driver", error)
+                break
             if not is_done:
                 self._executing = asyncio.ensure_future(self._execute_from(effect))
                 return
@@ -297,6 +309,8 @@ class QuorumDriver:
                     await self._execute_slow(effect)
         except (OSError, CorruptBatch, ValueError) as error:
             self._fail(error)
+        except Exception as error:  # noqa: BLE001 - a bug: the effects after this one must not be executed
+            self._on_fault("quorum driver", error)
         finally:
             self._executing = None
             self._is_executing = False
@@ -385,6 +399,8 @@ class QuorumDriver:
                 self._on_synced(change)
         except OSError as error:
             self._fail(error)
+        except Exception as error:  # noqa: BLE001 - a bug: a later sync must not succeed in its place
+            self._on_fault("sync of the metadata log", error)
         finally:
             self._flushing = None
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from odradek.base.background import Fault
 from odradek.base.ports import Clock, Executor
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.difference import difference
@@ -63,6 +64,7 @@ class MetadataLoader:
         """A heap of awaited offsets; the second number keeps the order of calls."""
         self._waits = 0
         self._loading: asyncio.Task[None] | None = None
+        self._has_failed = False
         self.on_snapshot_due: Callable[[], None] = lambda: None
         self.on_control: Callable[[Iterable[ControlMessage]], None] = lambda messages: None
         """Receives the control records of the log."""
@@ -133,8 +135,13 @@ class MetadataLoader:
     # Applying
 
     def _start(self) -> None:
-        if self._loading is None:
+        if self._loading is None and not self._has_failed:
             self._loading = asyncio.ensure_future(self._load())
+
+    def _fail(self, error: Exception) -> None:
+        """Later changes are based on the one that is not applied."""
+        self._has_failed = True
+        self._on_failure(error)
 
     async def _load(self) -> None:
         try:
@@ -150,8 +157,11 @@ class MetadataLoader:
         except OffsetOutOfLog:
             # A snapshot is replacing the log and is applied next.
             logger.debug("Log after offset %d was replaced by a snapshot", self._image.offset)
-        except (OSError, ValueError) as error:
-            self._on_failure(error)
+        except (OSError, ValueError, Fault) as error:
+            self._fail(error)
+        except Exception as error:
+            logger.exception("Metadata change not applied: offset=%d", self._image.offset + 1)
+            self._fail(Fault("metadata loader", error))
         finally:
             self._loading = None
         if self._loaded is not None:
@@ -225,6 +235,7 @@ class MetadataLoader:
     async def _notify(subscriber: Subscriber, image: ClusterImage, delta: ImageDelta) -> None:
         try:
             await subscriber(image, delta)
-        except Exception:
-            # The change is committed, so the other subscribers must still receive it.
+        except Exception as error:
+            # Not an error of the metadata log, whatever its type.
             logger.exception("Metadata change not applied by a subscriber: offset=%d", image.offset)
+            raise Fault(f"the metadata change at offset {image.offset}", error) from error

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from odradek.base.background import start_task
 from odradek.base.errors import ErrorCode
 from odradek.config.listeners import Address
 from odradek.core.metadata.features import KRAFT_VERSION
@@ -126,6 +127,11 @@ class Peers:
             logger.debug("Raft request failed: type=%s, nodeId=%d, reason=%s", name, destination, error)
             self._step(failed)
             return
+        except Exception:
+            # A response that cannot be understood, or a bug: without a result, the replica would wait for one.
+            logger.exception("Raft request failed: type=%s, nodeId=%d", type(message).__name__, destination)
+            self._step(failed)
+            return
         self._misconfiguration.on_response(destination, address, response.error)
         self._step(ResponseReceived(destination, effect.correlation_id, response))
 
@@ -164,7 +170,7 @@ class Peers:
             logger.info("Voter disconnected: nodeId=%d, reason=%s", destination, error)
 
     def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+        task = start_task("connection to another voter", work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 

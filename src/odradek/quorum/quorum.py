@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from odradek.base.background import log_fault, start_task
 from odradek.base.ports import Clock, Disk, Executor, Random
 from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
@@ -95,6 +96,7 @@ class Quorum:
             random=random,
             executor=executor,
             read_bootstrap=self._read_bootstrap,
+            on_failure=self._fail,
         )
         # The loader is first, since the controller depends on its image.
         self.driver.add_listener(self.loader)
@@ -197,7 +199,7 @@ class Quorum:
             await self._executor.run(self._store.close, lane=LANE)
 
     def _fail(self, error: Exception) -> None:
-        logger.error("Metadata log failed: %s", error)
+        logger.error("Replica of the metadata log failed: %s", error)
         if not self.failed.done():
             self.failed.set_result(error)
 
@@ -205,7 +207,8 @@ class Quorum:
 
     def _start_maintenance(self) -> None:
         if self._maintenance is None and not self.failed.done():
-            self._maintenance = asyncio.ensure_future(self._maintain())
+            # Without a snapshot the log only grows, and the next attempt follows.
+            self._maintenance = start_task("metadata snapshot", self._maintain(), log_fault)
 
     async def _maintain(self) -> None:
         now_ms = self._clock.wall_ms()

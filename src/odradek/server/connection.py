@@ -54,6 +54,8 @@ _NUMBERS: Final = struct.Struct(">hhi")
 # Of a response: length and correlation ID; in flexible versions an empty section of tagged fields follows.
 _HEAD: Final = struct.Struct(">ii")
 _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
+# An internal error closes one connection only.
+FAILED: Final = "Connection from %s failed"
 
 
 class Dispatcher(Protocol):
@@ -356,7 +358,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _next_turn(self) -> None:
         self._turn_is_due = False
-        self._handle_waiting()
+        try:
+            self._handle_waiting()
+        except Exception:
+            logger.exception(FAILED, self.peer)
+            self.abort()
 
     def _end_after_last_request(self, reason: str | None) -> None:
         if not self._is_ending:
@@ -503,24 +509,32 @@ class ClientConnection(asyncio.Protocol):
         self._task = self._awaited = None
         self._handling = False
         self.last_active = now = self._monotonic()
-        self._respond(response, context)
-        _measure(context, times, now)
-        self._handle_waiting()
+        try:
+            self._respond(response, context)
+            _measure(context, times, now)
+            self._handle_waiting()
+        except Exception:
+            logger.exception(FAILED, self.peer)
+            self.abort()
 
     def _send_completed(self) -> None:
         """Writes the pending responses that are complete, up to the first that is not."""
         self._send_is_scheduled = False
         parts: list[bytes] = []
         now = self._monotonic()
-        while self._pending and self._pending[0].deferred.is_done and self._pending[0].deferred.error is None:
-            pending = self._pending.popleft()
-            body = _body(pending.deferred.result, pending.context)
-            parts += (_head(pending.context, pending.correlation_id, sum(map(len, body))), *body)
-            _measure(pending.context, pending.times, now)
-        if parts:
-            self.last_active = now
-            self._send(parts, 0)
-        self._handle_waiting()
+        try:
+            while self._pending and self._pending[0].deferred.is_done and self._pending[0].deferred.error is None:
+                pending = self._pending.popleft()
+                body = _body(pending.deferred.result, pending.context)
+                parts += (_head(pending.context, pending.correlation_id, sum(map(len, body))), *body)
+                _measure(pending.context, pending.times, now)
+            if parts:
+                self.last_active = now
+                self._send(parts, 0)
+            self._handle_waiting()
+        except Exception:
+            logger.exception(FAILED, self.peer)
+            self.abort()
 
     def _respond(self, response: Any, context: RequestContext) -> None:
         if response is None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from odradek.base.background import log_fault
 from odradek.base.ports import Clock, Executor
 from odradek.config.listeners import Listener as Address
 from odradek.config.node_config import NodeConfig
@@ -68,7 +69,7 @@ class NodeListeners:
         for listener, advertised in zip(self._clients, self.advertised_listeners(), strict=True):
             reachability = Reachability(listener.name, advertised.host, advertised.port)
             listener.on_client(reachability.on_client)
-            self._periodic.once(reachability.check())
+            self._periodic.once("reachability check", reachability.check(), log_fault)
 
     def stop(self) -> None:
         """Stops accepting connections and closes the open ones."""
@@ -105,7 +106,7 @@ class NodeListeners:
             per_address_overrides=known,
         )
         if len(known) < len(overrides):
-            self._periodic.once(self._resolve_limits(overrides))
+            self._periodic.once("connection limits", self._resolve_limits(overrides), log_fault)
 
     async def _resolve_limits(self, overrides: Mapping[str, int]) -> None:
         resolved = await limits_by_name(overrides)

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 
+from odradek.base.background import OnFault, report_fault, start_task
+
 logger = logging.getLogger(__name__)
 
 
@@ -21,10 +23,10 @@ class Periodic:
         work: Callable[[], Awaitable[None]],
         first_ms: int | None = None,
     ) -> None:
-        self.once(self._repeat(name, interval_ms, work, first_ms))
+        self.once(name, self._repeat(name, interval_ms, work, first_ms))
 
-    def once(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.ensure_future(work)
+    def once(self, name: str, work: Coroutine[None, None, None], on_fault: OnFault = report_fault) -> None:
+        task = start_task(name, work, on_fault)
         self._tasks[task] = None
         task.add_done_callback(self._forget)
 

@@ -13,10 +13,12 @@ from typing import Any, Final, TypeVar, TypeVarTuple, cast
 from odradek.sim.network import AddressInfo, Network
 from odradek.sim.process import Process
 from odradek.sim.scheduler import Turn
+from odradek.sim.silent_tasks import SCAN_SECONDS, SilentTasks
 from odradek.sim.transport import VirtualServer, VirtualTransport, open_connection
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
+ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -25,6 +27,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._scheduler: Final = process.scheduler
         self._network: Final = network
         self._host: Final = host
+        self._exception_handler: ExceptionHandler | None = None
+        self._silent_tasks: Final = SilentTasks(process.note_unexpected)
 
     # ---- time
 
@@ -67,7 +71,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         name: str | None = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
-        return asyncio.Task(cast(Coroutine[Any, Any, T], coro), loop=self, name=name, context=context)
+        task = asyncio.Task(cast(Coroutine[Any, Any, T], coro), loop=self, name=name, context=context)
+        self._silent_tasks.add(task)
+        return task
+
+    def find_silent_tasks(self) -> None:
+        """Notes tasks that died silently, from now on until the process ends."""
+        self._silent_tasks.scan()
+        self.call_later(SCAN_SECONDS, self.find_silent_tasks)
 
     def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
         """The tasks of a process that has ended; asyncio must not warn that they are pending."""
@@ -88,8 +99,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def get_debug(self) -> bool:
         return False
 
+    def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
+        self._exception_handler = handler
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self._process.is_alive:
+            return
+        if self._exception_handler is not None:
+            # It logs the error, which is unexpected in every simulation.
+            self._exception_handler(self, context)
             return
         error = context.get("exception")
         what = str(context.get("message"))

@@ -96,19 +96,18 @@ class NodeHost:
             executor=ports.executor,
             workers=ThreadWorkers(ports.executor, ports.disk, load_program),
         )
+        node.failed.add_done_callback(self._on_failure)
         try:
-            await node.start()
+            await node.run(stop, self._on_ready)
         except StartError as error:
             trace.major(self.name, f"cannot start: {error}")
-            await node.stop()
             return 2
-        self.is_ready = True
-        trace.major(self.name, "serves")
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        self.is_ready = False
-        if node.failed.done():
-            trace.major(self.name, f"gives up: {node.failed.result()}")
-        await node.stop()
         return 1 if node.failed.done() else 0
+
+    def _on_ready(self) -> None:
+        self.is_ready = True
+        self.world.trace.major(self.name, "serves")
+
+    def _on_failure(self, failed: "asyncio.Future[str]") -> None:
+        self.is_ready = False
+        self.world.trace.major(self.name, f"gives up: {failed.result()}")

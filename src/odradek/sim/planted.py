@@ -15,6 +15,7 @@ from odradek.base.ports import Pool
 from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.producer_ids import ProducerIds
 from odradek.quorum.store import QuorumStore
+from odradek.server.periodic import Periodic
 from odradek.sim.disk_port import VirtualDiskPort
 from odradek.sim.planted_brokers import BROKER_BUGS
 from odradek.sim.planted_bug import PlantedBug, always
@@ -156,6 +157,24 @@ def _rename_unsynced(sound: Any) -> Any:
     return write_atomically
 
 
+# ---- background tasks
+
+
+def _fail_unnoticed(sound: Any) -> Any:
+    """The task is kept, so that asyncio never reports its error."""
+
+    async def fail() -> None:
+        raise KeyError("unnoticed")
+
+    def every(self: Periodic, name: str, *how: Any) -> None:
+        if name == "removal of deleted files":
+            self._tasks[asyncio.ensure_future(fail())] = None
+        else:
+            sound(self, name, *how)
+
+    return every
+
+
 BUGS: Final = {
     bug.name: bug
     for bug in (
@@ -271,6 +290,14 @@ BUGS: Final = {
             owner=VirtualDiskPort,
             attribute="write_atomically",
             breaks=_rename_unsynced,
+        ),
+        PlantedBug(
+            name="periodic-task-dies-silently",
+            what="a periodic task that no client depends on dies, and its error is not retrieved",
+            scenario=PROCESS_CRASHES,
+            owner=Periodic,
+            attribute="every",
+            breaks=_fail_unnoticed,
         ),
         *QUORUM_BUGS,
         *BROKER_BUGS,

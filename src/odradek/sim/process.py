@@ -88,7 +88,7 @@ class Process(Runnable):
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, it must not end the other processes
-            self.loop.call_exception_handler({"message": "error in a callback", "exception": error})
+            self.loop.call_exception_handler({"message": "error in a callback", "exception": error, "handle": turn})
         finally:
             asyncio._set_running_loop(None)
             scheduler.running = None
@@ -118,6 +118,7 @@ class Process(Runnable):
 
         def start() -> None:
             self.loop.create_task(run_main())
+            self.loop.find_silent_tasks()
 
         self.scheduler.soon(Turn(self, self.scheduler.now, start, ()))
 

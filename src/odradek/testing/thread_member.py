@@ -180,16 +180,10 @@ class _Life:
             workers=ThreadWorkers(self._executor, self._disk, load_program),
         )
         try:
-            await node.start()
+            await node.run(self._stop_requested, lambda: self.serving.set_result(None))
         except StartError as error:
             self.exit_reason = str(error)
-            await node.stop()
             return
-        self.serving.set_result(None)
-        stopping = asyncio.ensure_future(self._stop_requested.wait())
-        await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        await node.stop()
         if node.failed.done():
             self.exit_reason = node.failed.result()
 

@@ -165,3 +165,26 @@ def test_many_partitions_need_several_requests(monkeypatch: pytest.MonkeyPatch) 
         return [sum(len(indexes) for _, _, indexes in request) for request in controller.sent()]
 
     assert asyncio.run(run()) == [2, 2, 1]
+
+
+def test_reports_are_repeated_after_an_unexpected_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(directory_assignments, "RETRY_SECONDS", 0)
+
+    async def run() -> list[Any]:
+        controller = Controller()
+        reporter = assignments(controller)
+        sound = reporter._send
+
+        async def fail_once(batch: Any) -> Any:
+            monkeypatch.setattr(reporter, "_send", sound)
+            raise KeyError("unexpected")
+
+        monkeypatch.setattr(reporter, "_send", fail_once)
+        reporter.report(*replica(0), FIRST)
+        await settled()
+        return controller.sent()
+
+    assert asyncio.run(run()) == [[(FIRST, UUID(int=7), (0,))]]
+    assert "KeyError: 'unexpected'" in caplog.text

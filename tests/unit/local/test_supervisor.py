@@ -78,6 +78,19 @@ def test_ready_follows_all_nodes_and_the_serving_check(tmp_path: Path) -> None:
     assert not any(files.pid.exists() for files in nodes)
 
 
+def test_a_stop_does_not_wait_for_the_serving_check(tmp_path: Path) -> None:
+    files = node(tmp_path, READY_THEN_WAIT)
+    never = threading.Event()
+
+    def wait_until_serving() -> None:
+        stop_me()
+        never.wait()
+
+    run([files], lambda: pytest.fail("it never served"), wait_until_serving)
+    assert not files.pid.exists()
+    never.set()
+
+
 def test_a_logged_error_is_quoted_in_one_line(tmp_path: Path) -> None:
     program = "import sys\nsys.stderr.write('other things\\nerror: port 9092 is taken\\n')\nsys.exit(2)"
     with pytest.raises(NodeExited) as caught:
@@ -161,6 +174,39 @@ def test_stop_first_nodes_stop_before_the_others(tmp_path: Path) -> None:
     supervisor_arguments = {"wait_until_serving": lambda: None, "on_ready": stop_me, "command": COMMAND}
     asyncio.run(_run_with_order(nodes, {2, 3}, supervisor_arguments))
     assert record.read_text() == "broker broker controller "
+
+
+STOPS_AFTER_THE_OTHER = """\
+import pathlib, signal, sys, time
+def stop(*_):
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not pathlib.Path({other!r}).exists():
+        time.sleep(0.01)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+pathlib.Path({started!r}).touch()
+"""
+RECORDS_ITS_STOP = """\
+import pathlib, signal, sys, time
+def stop(*_):
+    pathlib.Path({record!r}).write_text(str(time.monotonic()))
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+pathlib.Path({started!r}).touch()
+"""
+
+
+def test_a_broker_that_is_not_ready_stops_together_with_the_others(tmp_path: Path) -> None:
+    started, record = [tmp_path / "first", tmp_path / "second"], tmp_path / "record"
+    controller = RECORDS_ITS_STOP.format(record=str(record), started=str(started[0])) + READY + WAIT
+    broker = STOPS_AFTER_THE_OTHER.format(other=str(record), started=str(started[1])) + WAIT
+    nodes = [node(tmp_path, controller, 1), node(tmp_path, broker, 2)]
+    run_once(lambda: all(one.exists() for one in started), stop_me)
+    arguments = {"wait_until_serving": lambda: None, "on_ready": lambda: None, "command": COMMAND}
+    began_at = time.monotonic()
+    asyncio.run(_run_with_order(nodes, {2}, arguments))
+    # Otherwise the broker gives up after ten seconds, and only then the controller receives the signal.
+    assert float(record.read_text()) - began_at < 10
 
 
 def test_a_second_signal_kills_nodes_that_have_not_been_stopped_yet(tmp_path: Path) -> None:

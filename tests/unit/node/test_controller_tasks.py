@@ -27,6 +27,7 @@ class Stage:
         self.cluster = Cluster(brokers=3)
         self.is_active = True
         self.commands = 0
+        self.faults: list[str] = []
         self.duties: ControllerTasks
         self.computer = world.add_computer("controller")
         self.computer.run(self._control)
@@ -35,7 +36,7 @@ class Stage:
     async def _control(self, ports: Ports) -> int:
         self.clock = ports.clock
         config = NodeConfig.load(PROPERTIES + self.settings, "f")
-        self.duties = ControllerTasks(config, self, clock=ports.clock)
+        self.duties = ControllerTasks(config, self, clock=ports.clock, on_fault=self.on_fault)
         await asyncio.Event().wait()
         return 0
 
@@ -44,6 +45,9 @@ class Stage:
             raise KafkaError(ErrorCode.not_controller)
         self.commands += 1
         return self.cluster.take(command(self.cluster.controller))
+
+    def on_fault(self, what: str, error: BaseException) -> None:
+        self.faults.append(f"{what}: {error}")
 
     def do(self, act: Callable[[], object]) -> None:
         assert self.computer.process is not None
@@ -127,6 +131,17 @@ def test_stalled_controller_processes_heartbeats_before_expiry(world: World) -> 
     assert stage.fenced == []
     world.run_for(1)
     assert stage.fenced == [3]
+
+
+def test_unexpected_error_makes_the_controller_resign(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(controller: Controller, now: float) -> ControllerResult[int | None]:
+        raise KeyError("unexpected")
+
+    monkeypatch.setattr(Controller, "expire_sessions", fail)
+    stage = Stage(world, ASLEEP)
+    stage.activate()
+    world.run_for(10)
+    assert stage.faults == ["session expiry: 'unexpected'"]
 
 
 def test_no_op_records_are_written_while_idle(world: World) -> None:

@@ -143,16 +143,21 @@ def test_static_voters_need_no_snapshot(tmp_path: Path) -> None:
     assert len(ids) == 3
 
 
-def test_default_levels_equal_kafka_4_3(tmp_path: Path) -> None:
+def test_default_levels_equal_kafka_4_3_without_features_that_are_not_served(tmp_path: Path) -> None:
     form(config(tmp_path, FIXED))
     assert levels_in(tmp_path / "0") == {
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
-        "streams.version": 1,
         "transaction.version": 2,
     }
+
+
+@pytest.mark.parametrize("feature", ["share.version", "streams.version"])
+def test_level_of_a_feature_that_is_not_served_can_be_requested(tmp_path: Path, feature: str) -> None:
+    """As Kafka formats its directories."""
+    form(config(tmp_path, FIXED), feature_levels={feature: 1})
+    assert levels_in(tmp_path / "0")[feature] == 1
 
 
 @pytest.mark.parametrize(

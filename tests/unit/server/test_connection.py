@@ -61,7 +61,8 @@ class LongPoll(DeferredResponse):
 
 class Scripted:
     """Responds by API key: 0 and 8 as to a producer, or at once if the body says so; 1 at once, 2 when released,
-    3 fails, 4 fails later, 5 closes the connection, 6 sends no response, 7 with the next request."""
+    3 fails, 4 fails later, 5 closes the connection, 6 sends no response, 7 with the next request, 9 responds later with
+    nothing that can be encoded."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
@@ -97,10 +98,12 @@ class Scripted:
                 return CLOSE_CONNECTION
             case 7:
                 return LongPoll()
+            case 9:
+                return self._later(object())
             case _:
                 return None
 
-    async def _later(self, result: bytes | Exception) -> bytes:
+    async def _later(self, result: Any) -> Any:
         await self.release.wait()
         if isinstance(result, Exception):
             raise result
@@ -391,6 +394,26 @@ def test_exception_in_a_coroutine_handler_closes_the_connection(run: Callable[[S
         writer.write(request(4, 1) + request(1, 2))
         assert await reader.read() == b""
         writer.close()
+
+    run(scenario)
+
+
+def test_response_that_cannot_be_encoded_closes_its_own_connection_only(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        faults: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        # As the response of a coroutine, of a pending Produce, and of the next turn of a busy connection.
+        for requests in (request(9, 1), request(0, 1), request(2, 1) + request(9, 2)):
+            reader, writer = await harness.connect()
+            writer.write(requests)
+            await wait_until(lambda: bool(harness.dispatcher.seen))
+            for replicated in harness.dispatcher.replicated:
+                replicated.complete(object())
+            harness.dispatcher.release.set()
+            await reader.read()
+            writer.close()
+            harness.dispatcher.seen.clear()
+        assert faults == []
 
     run(scenario)
 

@@ -53,7 +53,7 @@ def test_completed_task_is_not_kept() -> None:
     async def scenario() -> None:
         periodic = Periodic()
         for _ in range(100):
-            periodic.once(asyncio.sleep(0))
+            periodic.once("sweeping", asyncio.sleep(0))
         async with asyncio.timeout(30):
             while periodic._tasks:
                 await asyncio.sleep(0)
@@ -62,7 +62,7 @@ def test_completed_task_is_not_kept() -> None:
         async def wait() -> None:
             await hanging.wait()
 
-        periodic.once(wait())
+        periodic.once("sweeping", wait())
         async with asyncio.timeout(1):
             await periodic.stop()
 

@@ -67,6 +67,39 @@ def test_threads_and_signals_are_not_implemented(world: World) -> None:
     run(world, world.add_computer("one"), main())
 
 
+def test_a_silently_dead_task_is_recorded(world: World) -> None:
+    async def fail() -> None:
+        raise KeyError("unnoticed")
+
+    async def program(ports: Ports) -> int:
+        kept = asyncio.ensure_future(fail())
+        await asyncio.sleep(10)
+        assert kept.done()
+        return 0
+
+    world.add_computer("one").run(program)
+    world.run_for(11)
+    ((name, what),) = world.unexpected
+    assert name == "one"
+    assert what.startswith("a task died silently")
+    assert "KeyError: 'unnoticed'" in what
+
+
+def test_a_task_whose_error_is_retrieved_is_not_recorded(world: World) -> None:
+    async def fail() -> None:
+        raise KeyError("noticed")
+
+    async def main() -> None:
+        awaited, checked, cancelled = (asyncio.ensure_future(one) for one in (fail(), fail(), asyncio.sleep(60)))
+        checked.add_done_callback(lambda task: task.exception())
+        cancelled.cancel()
+        with pytest.raises(KeyError):
+            await awaited
+        await asyncio.sleep(10)
+
+    run(world, world.add_computer("one"), main())
+
+
 def test_an_uncaught_error_is_recorded(world: World) -> None:
     async def program(ports: Ports) -> int:
         asyncio.get_running_loop().call_soon(lambda: 1 // 0)

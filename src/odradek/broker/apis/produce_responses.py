@@ -111,6 +111,7 @@ class CommitWait(DeferredResponse):
         self._complete_all()
 
     def _complete_all(self) -> None:
+        """Called by a commit or a timer: no failure of this response may reach them."""
         self._stop_timer()
         self.complete(None)
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from odradek.base.background import start_task
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.server.connecting import HostPort
@@ -64,7 +65,7 @@ class BrokerQueues(Generic[T]):
     def add(self, broker_id: int, entry: T) -> None:
         self._waiting.setdefault(broker_id, []).append(entry)
         if broker_id not in self._tasks:
-            self._tasks[broker_id] = asyncio.ensure_future(self._run(broker_id))
+            self._tasks[broker_id] = start_task(f"requests to broker {broker_id}", self._run(broker_id))
 
     def stop(self) -> None:
         for task in self._tasks.values():

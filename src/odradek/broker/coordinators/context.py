@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final, Generic
 
+from odradek.base.background import start_task
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError, WorkerFailed
 from odradek.base.ports import Clock, Workers
@@ -170,7 +171,7 @@ class CoordinatorContext(Generic[C, A, R]):
         if self.partition.log.log_start_offset == self._partition_writer.end_offset:
             self._activate_when_committed()
         else:
-            self._task = asyncio.ensure_future(self._replay_log())
+            self._task = start_task(f"load of {self.partition.name}", self._replay_log())
 
     def close(self) -> None:
         """This broker no longer leads, or leads in another epoch. Completes every pending response."""
@@ -279,7 +280,7 @@ class CoordinatorContext(Generic[C, A, R]):
                     continue
                 code = self._partition_writer.append(write)
                 if code is None:
-                    self._task = asyncio.ensure_future(self._append_exclusively(write))
+                    self._task = start_task(f"append to {self.partition.name}", self._append_exclusively(write))
                     return
                 write.on_appended(code)
             if self._state is State.ACTIVE:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from odradek.base.background import log_fault, start_task
 from odradek.broker.apis.auto_topic_creation import Creator, create_topics
 
 
@@ -13,7 +14,9 @@ class InternalTopics:
 
     def create(self, name: str) -> None:
         if name not in self._tasks:
-            task = self._tasks[name] = asyncio.ensure_future(create_topics([name], None, self._broker))
+            # The next request starts it again.
+            creation = create_topics([name], None, self._broker)
+            task = self._tasks[name] = start_task(f"creation of {name}", creation, log_fault)
             task.add_done_callback(lambda _: self._tasks.pop(name))
 
     def stop(self) -> None:

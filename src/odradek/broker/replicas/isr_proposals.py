@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import Clock, ControllerPort
 from odradek.core.replication.isr import CommittedIsr, IsrProposal
@@ -48,7 +49,8 @@ class IsrProposals:
         if leader is not None and leader.has_proposal:
             self._changed[partition] = None
             if self._sending is None:
-                self._sending = asyncio.ensure_future(self._send_all())
+                # A proposal without a result blocks all later ones of its partition, so this is not started again.
+                self._sending = start_task("ISR proposals", self._send_all())
 
     def stop(self) -> None:
         if self._sending is not None:

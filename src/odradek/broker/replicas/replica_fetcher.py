@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock
 from odradek.broker.replicas.fetch_session import (
@@ -102,7 +103,7 @@ class ReplicaFetcher:
         """Whether a request behind the current Fetch asks the leader to respond."""
         self._nudges: Final[set[asyncio.Task[None]]] = set()
         self._wake: Final = asyncio.Event()
-        self._working: Final = asyncio.ensure_future(self._work())
+        self._working: Final = start_task(f"replica fetcher of leader {leader.broker_id}", self._work())
 
     @property
     def is_idle(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from odradek.base.background import start_task
 from odradek.base.ports import Clock
 from odradek.broker.replicas.replica_fetcher import LeaderEndpoint, ReplicaFetcher
 from odradek.config.node_config import NodeConfig
@@ -104,6 +105,6 @@ class ReplicaFetchers:
         return None if endpoint is None else LeaderEndpoint(broker_id, endpoint.host, endpoint.port)
 
     def _stop_fetcher(self, leader_id: int) -> None:
-        task = asyncio.ensure_future(self._fetchers.pop(leader_id).stop())
+        task = start_task("stop of a replica fetcher", self._fetchers.pop(leader_id).stop())
         self._stopping.add(task)
         task.add_done_callback(self._stopping.discard)

@@ -11,6 +11,8 @@ METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 GROUP_VERSION: Final = "group.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
 
 
 class MetadataVersion(NamedTuple):
@@ -55,8 +57,9 @@ SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = {
     GROUP_VERSION: VersionRange(0, 1),
     KRAFT_VERSION: VersionRange(0, 1),
     METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
-    "share.version": VersionRange(0, 1),
-    "streams.version": VersionRange(0, 1),
+    # Clusters that Kafka has formatted are at level 1.
+    SHARE_VERSION: VersionRange(0, 1),
+    STREAMS_VERSION: VersionRange(0, 1),
     "transaction.version": VersionRange(0, 2),
     ELIGIBLE_LEADER_REPLICAS: VersionRange(0, 1),
 }
@@ -68,12 +71,13 @@ REQUIRED_METADATA_VERSION: Final[Mapping[tuple[str, int], int]] = {
 _DEFAULT_SINCE: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     ELIGIBLE_LEADER_REPLICAS: ((26, 1),),
     GROUP_VERSION: ((22, 1),),
-    "share.version": ((28, 1),),
-    "streams.version": ((29, 1),),
     "transaction.version": ((24, 2),),
     KRAFT_VERSION: ((21, 1),),
 }
-"""Per feature: the default level of a new cluster, by metadata version."""
+"""Per feature: the default level of a new cluster, by metadata version.
+
+Unlike in Kafka, `share.version` and `streams.version` start at 0: level 1 would promise APIs that are not served yet.
+"""
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:

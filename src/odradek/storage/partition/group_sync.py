@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from odradek.base.background import start_task
 from odradek.base.errors import is_disk_failure
 from odradek.base.ports import Executor, Pool
 
@@ -42,7 +43,7 @@ class GroupSync:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((offset, done))
         if self._running is None:
-            self._running = asyncio.ensure_future(self._run())
+            self._running = start_task("group sync", self._run())
         await done
 
     def on_truncation(self, offset: int) -> None:

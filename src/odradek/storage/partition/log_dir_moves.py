@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, Pool
@@ -118,7 +119,7 @@ class LogDirMoves:
     def _start(self, partition: Partition, destination: str, copy: PartitionLog | None) -> _Move:
         move = _Move(partition, destination)
         self._moves[partition.name] = move
-        move.task = asyncio.ensure_future(self._run(move, copy))
+        move.task = start_task(f"log dir move of {partition.name}", self._run(move, copy))
         return move
 
     async def _run(self, move: _Move, copy: PartitionLog | None) -> None:

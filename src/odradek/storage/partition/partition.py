@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
@@ -299,7 +300,7 @@ class Partition:
         self._jobs.append((work, then, done))
         if not self._busy:
             self._busy = True
-            self._worker = asyncio.ensure_future(self._work_off())
+            self._worker = start_task(f"writer of {self.name}", self._work_off())
         return await done
 
     async def _work_off(self) -> None:
@@ -506,7 +507,7 @@ class Partition:
             except OSError as error:
                 self._on_disk_failure(self.log_dir, error)
 
-        task = asyncio.ensure_future(sync())
+        task = start_task(f"sync of {self.name}", sync())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 

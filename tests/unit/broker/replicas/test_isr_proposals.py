@@ -5,6 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from odradek.base.background import FAULT
 from odradek.base.errors import ErrorCode
 from odradek.broker.replicas.isr_proposals import ALTER_PARTITION, IsrProposals
 from odradek.host.clock import SystemClock
@@ -49,6 +52,33 @@ class Stumbling:
                 ),
             ),
         )
+
+
+def test_unexpected_error_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a result, the partition could never propose an ISR change again."""
+    faults: list[dict[str, Any]] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        fixture = Fixture(tmp_path)
+        replication = with_followers(fixture, 1, isr=(1, 2))
+        fixture.partition.become_leader(1, 1, replication)
+        fixture.append()
+        replication.tick(now=1000.0)
+        proposals = IsrProposals(Stumbling(), 1, lambda: 1, SystemClock())
+
+        def fail(*_: object) -> None:
+            raise AssertionError("unexpected")
+
+        monkeypatch.setattr(type(replication), "on_proposal_response", fail)
+        proposals.send_if_proposed(fixture.partition)
+        async with asyncio.timeout(10):
+            while not faults:
+                await asyncio.sleep(0.001)
+        proposals.stop()
+
+    asyncio.run(scenario())
+    assert [context[FAULT] for context in faults] == ["ISR proposals"]
 
 
 def test_proposal_is_retried_after_a_controller_error(tmp_path: Path) -> None:

@@ -201,9 +201,6 @@ class TestFeatures:
 
     def test_broker_without_support_blocks_the_upgrade(self, cluster: Cluster) -> None:
         features = tuple(one for one in cluster.registration(2).features if one.name != "share.version")
-        cluster.take(
-            cluster.controller.update_features({"share.version": (0, UpgradeType.SAFE_DOWNGRADE)}, validate_only=False)
-        )
         cluster.register(2, features=features)
         message = self.update(cluster, "share.version", 1)
         assert message == "Invalid update version 1 for feature share.version. Broker 2 does not support this feature."
