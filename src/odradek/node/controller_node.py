@@ -14,6 +14,7 @@ from odradek.core.metadata.image import ClusterImage
 from odradek.node.controller_registration import OwnRegistration
 from odradek.node.controller_tasks import ControllerTasks
 from odradek.node.dead_brokers import DeadBrokers
+from odradek.node.reached_brokers import ReachedBrokers
 from odradek.quorum.ports import CommandPort, QuorumPort
 from odradek.quorum.quorum import Quorum
 from odradek.server.context import ConnectionPort
@@ -29,8 +30,13 @@ class ControllerNode:
         self.clock: Final = clock
         self.executor: Final = executor
         self._quorum: Final = quorum
+        self._reached_brokers: Final = ReachedBrokers(config, clock=clock)
         self._dead_brokers: Final = DeadBrokers(
-            config, quorum.controller, clock=clock, majority_fetched_within=quorum.driver.has_fetched_recently
+            config,
+            quorum.controller,
+            self._reached_brokers,
+            clock=clock,
+            majority_fetched_within=quorum.driver.has_fetched_recently,
         )
         self._tasks: Final = ControllerTasks(config, quorum.controller, clock=clock)
         self._registration: OwnRegistration | None = None
@@ -45,13 +51,16 @@ class ControllerNode:
         self._quorum.controller.on_activation(self._tasks.on_activation)
         self._quorum.controller.on_activation(self._dead_brokers.on_activation)
         self._quorum.subscribe(self._registration.on_image)
+        self._quorum.subscribe(self._reached_brokers.on_image)
         self._registration.start(self._quorum.image)
+        self._reached_brokers.start(self._quorum.image)
 
     def stop(self) -> None:
         if self._registration is not None:
             self._registration.stop()
         self._tasks.on_activation(None)
         self._dead_brokers.on_activation(None)
+        self._reached_brokers.stop()
 
     # ControllerNodePort
 

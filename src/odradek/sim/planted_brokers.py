@@ -8,10 +8,11 @@ from typing import Any, Final
 from odradek.core.controller.brokers import Brokers
 from odradek.core.controller.commands import ControllerResult, Registration
 from odradek.core.controller.state import ControllerState
-from odradek.core.liveness.dead_brokers import Probe, ProbeCompleted, ProbeResult
+from odradek.core.liveness.dead_brokers import Probe, ProbeCompleted
+from odradek.core.liveness.probes import ProbeResult
 from odradek.node.dead_brokers import DeadBrokers
+from odradek.node.probes import probe_endpoint
 from odradek.quorum.active_controller import ActiveController
-from odradek.server.connecting import Refused, Unreachable, probe
 from odradek.sim.planted_bug import Breaks, always, plant
 from odradek.sim.scenarios import ELECTIONS
 
@@ -21,13 +22,7 @@ _GRACE_SECONDS: Final = 0.3
 def _take_for_refused(*results: ProbeResult) -> Breaks:
     def breaks(sound: Any) -> Any:
         async def probe_and_report(self: DeadBrokers, effect: Probe) -> None:
-            try:
-                await probe(effect.endpoint.host, effect.endpoint.port, timeout_seconds=effect.timeout_seconds)
-                result = ProbeResult.CONNECTED
-            except Refused:
-                result = ProbeResult.REFUSED
-            except Unreachable:
-                result = ProbeResult.UNREACHABLE
+            result = await probe_endpoint(effect.endpoint, effect.timeout_seconds)
             self._step(
                 ProbeCompleted(effect.broker_id, effect.attempt, ProbeResult.REFUSED if result in results else result)
             )

@@ -12,6 +12,7 @@ from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
 from odradek.core.metadata.records import Endpoint
 from odradek.node.dead_brokers import DeadBrokers
+from odradek.node.reached_brokers import ReachedBrokers
 from odradek.sim.computer import Computer, Ports
 from odradek.sim.world import World, simulated_world
 from tests.unit.core.controller.cluster import PROPERTIES, Cluster
@@ -41,7 +42,8 @@ class Connection:
 class Stage:
     """Three brokers and the active controller, each on a machine of its own."""
 
-    def __init__(self, world: World, settings: str = "") -> None:
+    def __init__(self, world: World, settings: str = "", *, rejected: int | None = None) -> None:
+        """A firewall rejects connections from the controller to the port of broker `rejected`."""
         self.world = world
         self.settings = settings
         self.cluster = Cluster(brokers=0)
@@ -55,7 +57,10 @@ class Stage:
         self.has_majority = True
         self.refuses_commands = False
         self.detection: DeadBrokers
+        self.reached: ReachedBrokers
         self.controller = world.add_computer("controller")
+        if rejected is not None:
+            world.network.reject(self.controller.name, self.computers[rejected].name, PORT)
         self.controller.run(self._control)
         world.run_for(0.1)
 
@@ -69,8 +74,10 @@ class Stage:
 
     async def _control(self, ports: Ports) -> int:
         config = NodeConfig.load(PROPERTIES.replace("node.id=1", "node.id=9").replace("1@", "9@") + self.settings, "f")
+        self.reached = ReachedBrokers(config, clock=ports.clock)
+        self.reached.start(self.cluster.image)
         self.detection = DeadBrokers(
-            config, self, clock=ports.clock, majority_fetched_within=lambda seconds: self.has_majority
+            config, self, self.reached, clock=ports.clock, majority_fetched_within=lambda seconds: self.has_majority
         )
         await asyncio.Event().wait()
         return 0
@@ -164,6 +171,42 @@ def test_broker_that_died_with_the_controller_is_fenced_by_the_next(world: World
     assert stage.fenced == []
     world.run_for(0.1)
     assert stage.fenced == [2]
+
+
+def test_refusal_by_a_firewall_does_not_fence(world: World) -> None:
+    stage = Stage(world, rejected=2)
+    stage.serve()
+    stage.do(stage.connections[2].close)
+    world.run_for(20)
+    assert stage.fenced == []
+    stage.check()
+
+
+def test_broker_behind_a_firewall_that_dies_keeps_its_session(world: World) -> None:
+    stage = Stage(world, rejected=2)
+    stage.serve()
+    stage.kill(2)
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_broker_that_a_new_active_controller_never_reached_keeps_its_session(world: World) -> None:
+    stage = Stage(world, rejected=2)
+    stage.activate()
+    stage.beat(1)
+    stage.beat(3)
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_controller_connects_once_to_each_registration() -> None:
+    with simulated_world(7, keep_trace=True) as world:
+        stage = Stage(world)
+        world.run_for(60)
+        assert world.trace.events is not None
+        connects = [one for one in world.trace.events if one.who == "controller" and "connects to" in one.what]
+        assert len(connects) == len(stage.computers)
+        stage.check()
 
 
 def test_restarted_broker_is_not_fenced(world: World) -> None:

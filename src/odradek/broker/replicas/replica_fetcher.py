@@ -47,6 +47,8 @@ UPDATE_ALL_SECONDS: Final = 5.0
 
 class LeaderEndpoint(NamedTuple):
     broker_id: int
+    broker_epoch: int
+    """The leader's registration: another process at the same address is another one."""
     host: str
     port: int
 

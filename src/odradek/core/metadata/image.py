@@ -89,6 +89,11 @@ class BrokerImage:
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
 
+    def inter_broker_endpoint(self, listener_name: str) -> Endpoint | None:
+        """None: unknown. A controller may not have the listener's name; a broker with one endpoint needs no name."""
+        named = self.endpoint(listener_name)
+        return self.endpoints[0] if named is None and len(self.endpoints) == 1 else named
+
 
 @value
 class ControllerImage:
