@@ -108,6 +108,10 @@ class DeadBrokers:
         self._step(HeartbeatAccepted(broker_id, broker_epoch, watched.number))
         connection.on_close(watched.on_close)
 
+    def is_connected(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the connection of the last heartbeat of this registration is open."""
+        return self._detector is not None and self._detector.is_connected(broker_id, broker_epoch)
+
     def _stop(self) -> None:
         self._detector = None
         self._watched.clear()

@@ -167,6 +167,11 @@ class DeadBrokerDetector:
     def suspected_ids(self) -> tuple[int, ...]:
         return tuple(self._suspicions)
 
+    def is_connected(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the connection of the last heartbeat of this registration is open."""
+        epoch, _ = self._connections.get(broker_id, (None, None))
+        return epoch == broker_epoch
+
     def step(self, event: Event, now: float) -> tuple[Effect, ...]:
         if self._grace <= 0:
             return ()
