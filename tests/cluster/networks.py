@@ -1,7 +1,8 @@
 """A virtual network: each node in a namespace, all on one bridge, and each link can be blocked per direction.
 
 Packets on a blocked link vanish without an error, as with a pulled cable, but in one direction at a time: the sender's
-neighbour table gets a hardware address that does not exist. Needs root and iproute2, and no firewall.
+neighbour table gets a hardware address that does not exist. Needs root and iproute2, and no firewall. Only rejected
+connections need iptables.
 """
 
 import os
@@ -53,6 +54,11 @@ class Network:
         """Drop packets from `sender` to `receiver`; the opposite direction stays open."""
         self._aim(sender, receiver, UNUSED_HARDWARE_ADDRESS)
 
+    def reject(self, sender: int, receiver: int) -> None:
+        """Refuse new connections from `sender` to `receiver`, as a firewall does that rejects them."""
+        rule = ("-p", "tcp", "--syn", "-d", self.address(receiver), "-j", "REJECT", "--reject-with", "tcp-reset")
+        _run(*self.command_prefix(sender), find_program("iptables"), "-A", "OUTPUT", *rule)
+
     def isolate(self, number: int) -> None:
         """Block all links between the node and the other nodes in both directions; the test can still connect to it."""
         for other in self.numbers:
@@ -95,6 +101,10 @@ class NetworkRefused(Exception):
 
 
 def _ip(*arguments: str, must_succeed: bool = True) -> None:
-    result = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10, check=False)
+    _run("ip", *arguments, must_succeed=must_succeed)
+
+
+def _run(*command: str, must_succeed: bool = True) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     if must_succeed and result.returncode != 0:
-        raise NetworkRefused(f"ip {' '.join(arguments)}: {result.stderr.strip()}")
+        raise NetworkRefused(f"{' '.join(command)}: {result.stderr.strip()}")

@@ -8,6 +8,9 @@ import pytest
 
 from odradek.sim.__main__ import run_one
 
+PROOF = pytest.mark.tier("proof")
+ONLY_BY_NAME = ("running-brokers",)
+"""Scenarios that no seed chooses by itself."""
 BLOCKS = {
     "fast": [range(3)],
     "test": [range(3, 8), range(8, 13), range(13, 19), range(19, 25)],
@@ -35,6 +38,16 @@ def test_no_seed_fails_and_runs_can_be_repeated(seeds: range) -> None:
     assert [str(result.violations[0]) for result in results if not result.passed] == []
     there = dict(line.split() for line in output.splitlines()[: len(seeds)])
     assert {str(result.seed): result.trace_hash for result in results} == there
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(range(3), marks=pytest.mark.tier("test")), pytest.param(range(3, 20), marks=PROOF)], ids=str
+)
+@pytest.mark.parametrize("scenario", ONLY_BY_NAME)
+def test_no_seed_of_a_scenario_chosen_by_name_fails(scenario: str, seeds: range) -> None:
+    results = [run_one(seed, scenario, None) for seed in seeds]
+    assert [str(result.violations[0]) for result in results if not result.passed] == []
 
 
 @pytest.mark.tier("test")

@@ -115,9 +115,7 @@ class Broker:
             throttle=self._follower_throttle,
             clock=clock,
             on_disk_failure=self.fail_log_dir,
-            on_leader_disconnect=lambda leader: unreachable_leaders.on_disconnect(
-                leader.broker_id, leader.host, leader.port
-            ),
+            on_leader_disconnect=lambda leader: unreachable_leaders.on_disconnect(*leader),
             on_truncation=self._on_truncation,
             coordinators=self._coordinators,
         )

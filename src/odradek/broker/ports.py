@@ -107,8 +107,8 @@ class TransactionsPort(Protocol):
 
 
 class UnreachableLeadersPort(Protocol):
-    def on_disconnect(self, broker_id: int, host: str, port: int) -> None:
-        """The connection to a leader has closed."""
+    def on_disconnect(self, broker_id: int, broker_epoch: int, host: str, port: int) -> None:
+        """The connection to this registration of a leader has closed."""
 
     def ids(self) -> Collection[int]: ...
 

@@ -39,7 +39,7 @@ SHUTDOWN_RESPONSE_SECONDS_MAX: Final = 2.0
 
 _REASONS: Final = {
     ErrorCode.duplicate_broker_registration: "another broker with node.id={node_id} is running. "
-    "Give each node a unique node.id.",
+    "Give each node a unique node.id, and do not start a copy of a running node's log dirs.",
     ErrorCode.inconsistent_cluster_id: "the log dirs of this node belong to cluster {cluster_id}, and its controllers "
     "to another. Format the log dirs for that cluster, or correct the controller addresses.",
     ErrorCode.unsupported_version: "the cluster uses features that this release does not support. "
@@ -128,8 +128,8 @@ class BrokerLifecycle:
         own = image.brokers.get(self._config.node_id)
         if own is not None and own.epoch > self.broker_epoch >= 0 and own.incarnation_id != self._incarnation_id:
             self._fail(
-                f"Another process has registered with node.id={self._config.node_id} and the directory IDs of this "
-                "broker. Check whether a data directory was copied."
+                f"Another process has registered with node.id={self._config.node_id} while this broker could not be "
+                "reached. Check whether a log dir was copied."
             )
         # The cluster supports directories from now on, so the broker registers those that it has.
         if (

@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
+from odradek.core.controller.commands import DeadProcess, Registration
 from odradek.core.metadata.image import ClusterImage
 from odradek.node.controller_registration import OwnRegistration
 from odradek.node.controller_tasks import ControllerTasks
 from odradek.node.dead_brokers import DeadBrokers
+from odradek.node.reached_brokers import ReachedBrokers
+from odradek.node.takeovers import Takeovers
 from odradek.quorum.ports import CommandPort, QuorumPort
 from odradek.quorum.quorum import Quorum
 from odradek.server.context import ConnectionPort
@@ -31,12 +35,21 @@ class ControllerNode:
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
         self._quorum: Final = quorum
+        self._reached_brokers: Final = ReachedBrokers(config, clock=clock)
         self._dead_brokers: Final = DeadBrokers(
             config,
             quorum.controller,
+            self._reached_brokers,
             clock=clock,
             majority_fetched_within=quorum.driver.has_fetched_recently,
             on_fault=quorum.controller.on_fault,
+        )
+        self._takeovers: Final = Takeovers(
+            config,
+            self._reached_brokers,
+            self._dead_brokers,
+            clock=clock,
+            is_only_voter=lambda: len(quorum.driver.state_machine.quorum.voters) == 1,
         )
         self._tasks: Final = ControllerTasks(
             config, quorum.controller, clock=clock, on_fault=quorum.controller.on_fault
@@ -53,13 +66,16 @@ class ControllerNode:
         self._quorum.controller.on_activation(self._tasks.on_activation)
         self._quorum.controller.on_activation(self._dead_brokers.on_activation)
         self._quorum.subscribe(self._registration.on_image)
+        self._quorum.subscribe(self._reached_brokers.on_image)
         self._registration.start(self._quorum.image)
+        self._reached_brokers.start(self._quorum.image)
 
     def stop(self) -> None:
         if self._registration is not None:
             self._registration.stop()
         self._tasks.on_activation(None)
         self._dead_brokers.on_activation(None)
+        self._reached_brokers.stop()
 
     # ControllerNodePort
 
@@ -74,6 +90,13 @@ class ControllerNode:
     @property
     def quorum(self) -> QuorumPort:
         return self._quorum.driver
+
+    async def find_dead_process(self, registration: Registration, peer_host: str | None) -> DeadProcess | None:
+        try:
+            controller = await self._quorum.controller.wait_for_activation()
+        except KafkaError:
+            return None
+        return await self._takeovers.find_dead_process(controller, registration, peer_host)
 
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         self._dead_brokers.on_heartbeat(broker_id, broker_epoch, connection)

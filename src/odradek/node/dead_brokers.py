@@ -3,12 +3,11 @@
 The rules are in `core/liveness/dead_brokers`. The detection runs only while this node's controller is the active one.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
 
-from odradek.base.background import OnFault, report_fault, start_task
+from odradek.base.background import OnFault, report_fault
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
@@ -25,12 +24,13 @@ from odradek.core.liveness.dead_brokers import (
     HeartbeatAccepted,
     Probe,
     ProbeCompleted,
-    ProbeResult,
     TimePassed,
     WakeAt,
     WriteNoOp,
 )
-from odradek.server.connecting import Refused, Unreachable, probe
+from odradek.core.liveness.probes import ProbeResult
+from odradek.node.probes import ProbeTasks, probe_endpoint
+from odradek.node.reached_brokers import ReachedBrokers
 from odradek.server.context import ConnectionPort
 
 logger = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ class DeadBrokers:
         self,
         config: NodeConfig,
         controller: OwnCommandPort,
+        reached: ReachedBrokers,
         *,
         clock: Clock,
         majority_fetched_within: Callable[[float], bool],
@@ -77,21 +78,23 @@ class DeadBrokers:
             inter_broker_listener_name=config.inter_broker_listener_name,
         )
         self._controller: Final = controller
+        self._reached: Final = reached
         self._clock: Final = clock
         self._majority_fetched_within: Final = majority_fetched_within
-        self._on_fault: Final = on_fault
         self._detector: DeadBrokerDetector | None = None
         self._watched: Final[dict[ConnectionPort, _WatchedConnection]] = {}
         self._last_number = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._tasks: Final[dict[asyncio.Task[None], None]] = {}
+        self._tasks: Final = ProbeTasks("detection of dead brokers", clock, lambda: self._step(TimePassed()), on_fault)
 
     def on_activation(self, controller: Controller | None) -> None:
         """Called with this node's controller when it becomes active, and with None when it resigns."""
         self._stop()
         if controller is not None and self._settings.grace_seconds > 0:
             self._detector = DeadBrokerDetector(
-                self._settings, lambda: controller.image.brokers, self._majority_fetched_within
+                self._settings,
+                lambda: controller.image.brokers,
+                self._reached.has_reached,
+                self._majority_fetched_within,
             )
             self._step(Activated())
 
@@ -107,14 +110,14 @@ class DeadBrokers:
         self._step(HeartbeatAccepted(broker_id, broker_epoch, watched.number))
         connection.on_close(watched.on_close)
 
+    def is_connected(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the connection of the last heartbeat of this registration is open."""
+        return self._detector is not None and self._detector.is_connected(broker_id, broker_epoch)
+
     def _stop(self) -> None:
         self._detector = None
         self._watched.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for task in list(self._tasks):
-            task.cancel()
+        self._tasks.stop()
 
     def _on_close(self, watched: _WatchedConnection) -> None:
         if self._watched.get(watched.connection) is watched:
@@ -131,34 +134,18 @@ class DeadBrokers:
     def _execute(self, effect: Effect) -> None:
         match effect:
             case Probe():
-                self._start(self._probe(effect))
+                self._tasks.start(self._probe(effect))
             case WriteNoOp():
-                self._start(self._write_no_op())
+                self._tasks.start(self._write_no_op())
             case FenceBroker():
-                self._start(self._fence(effect))
+                self._tasks.start(self._fence(effect))
             case WakeAt(moment):
-                if self._timer is not None:
-                    self._timer.cancel()
-                delay = max(0.0, moment - self._clock.monotonic())
-                self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
-
-    def _wake(self) -> None:
-        self._timer = None
-        self._step(TimePassed())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = start_task("detection of dead brokers", work, self._on_fault)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+                self._tasks.wake_at(moment)
 
     async def _probe(self, effect: Probe) -> None:
-        try:
-            await probe(effect.endpoint.host, effect.endpoint.port, timeout_seconds=effect.timeout_seconds)
-            result = ProbeResult.CONNECTED
-        except Refused:
-            result = ProbeResult.REFUSED
-        except Unreachable:
-            result = ProbeResult.UNREACHABLE
+        result = await probe_endpoint(effect.endpoint, effect.timeout_seconds)
+        if result is ProbeResult.CONNECTED:
+            self._reached.on_connect(effect.endpoint)
         self._step(ProbeCompleted(effect.broker_id, effect.attempt, result))
 
     async def _write_no_op(self) -> None:

@@ -21,9 +21,10 @@ class UnreachableLeaders:
         self._clock: Final = clock
         self._probes: Final[set[asyncio.Task[None]]] = set()
 
-    def on_disconnect(self, broker_id: int, host: str, port: int) -> None:
-        """The connection to a leader has closed."""
-        doubt = self._rules.on_disconnect(self._image().brokers.get(broker_id), self._clock.monotonic())
+    def on_disconnect(self, broker_id: int, broker_epoch: int, host: str, port: int) -> None:
+        """The connection to this registration of a leader has closed."""
+        broker = self._image().brokers.get(broker_id)
+        doubt = self._rules.on_disconnect(broker, broker_epoch, self._clock.monotonic())
         if doubt is not None:
             # A doubt that is not resolved ends by itself.
             task = start_task("probe of a leader", self._probe_until_reached(broker_id, doubt, host, port), log_fault)

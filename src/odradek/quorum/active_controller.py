@@ -100,7 +100,7 @@ class ActiveController:
             return build_error_response(request, messages, error)
 
     async def _execute(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
-        controller = await self._wait_for_activation()
+        controller = await self.wait_for_activation()
         if len(self._pending) >= PENDING_MAX:
             raise KafkaError(ErrorCode.request_timed_out)
         try:
@@ -128,7 +128,8 @@ class ActiveController:
         self._write(result)
         return result
 
-    async def _wait_for_activation(self) -> Controller:
+    async def wait_for_activation(self) -> Controller:
+        """Returns the controller once it is active. Raises KafkaError if it is not and does not become active."""
         while self._controller is None:
             if self._activating is None:
                 raise self._error()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from odradek.base.errors import KafkaError
-from odradek.core.controller.commands import ControllerCommands, ControllerResult
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, DeadProcess, Registration
 from odradek.server.context import ConnectionPort, NodePort
 from odradek.wire.schemas import Message, Schema
 
@@ -44,6 +44,12 @@ class ControllerNodePort(NodePort, Protocol):
 
     @property
     def controller(self) -> CommandPort: ...
+
+    async def find_dead_process(self, registration: Registration, peer_host: str | None) -> DeadProcess | None:
+        """The process that is registered with this broker ID, if it is dead although its session is alive.
+
+        `peer_host` is the address that the registration comes from. None: it comes from within this node.
+        """
 
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         """The controller accepted a heartbeat that arrived on this connection."""

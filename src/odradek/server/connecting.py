@@ -9,6 +9,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple, TypeVar
 
 Connected = TypeVar("Connected", bound=asyncio.Protocol)
@@ -57,6 +58,24 @@ async def probe(host: str, port: int, *, timeout_seconds: float) -> None:
     """Connects and closes the connection at once. Raises Refused or Unreachable."""
     transport, _ = await open_connection(asyncio.Protocol, HostPort(host, port), timeout_seconds)
     transport.close()
+
+
+async def is_address_of(host: str, address: str) -> bool:
+    """Whether the host name stands for this address. All loopback addresses are the same machine."""
+    wanted = _parse_address(address)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    known = [_parse_address(str(entry[4][0])) for entry in found]
+    return wanted in known or (wanted.is_loopback and any(one.is_loopback for one in known))
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address:
+    """An IPv4 address that came over IPv6 is an IPv4 address."""
+    address = ip_address(text.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
 
 
 async def _connect_to_first(

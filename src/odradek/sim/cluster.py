@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from odradek.sim.clones import Clones
+from odradek.sim.layout import CLIENT_PORT
 from odradek.sim.node_host import NodeHost
 from odradek.sim.quorum_history import NO_NODE, Disturbance, QuorumHistory
 from odradek.sim.replica_recorder import ReplicaRecorder
@@ -28,6 +30,7 @@ class Cluster:
         self.voters: Final = tuple(node for node in nodes if node.planned.is_voter)
         self.history: Final = history or QuorumHistory()
         self.triggers: Final = triggers or Triggers()
+        self.clones: Final = Clones(world)
         # Only with replicated partitions.
         self.replicas: ReplicaRecorder | None = None
 
@@ -49,8 +52,16 @@ class Cluster:
             network.block(source, target)
             self.world.scheduler.call_after(seconds, network.unblock, source, target)
 
+    def reject_probes(self) -> None:
+        """From now on, a firewall rejects the controllers' connections to the last node's port for brokers."""
+        *others, last = self.nodes.values()
+        for node in others:
+            if node.planned.is_voter:
+                self.world.network.reject(node.name, last.name, CLIENT_PORT)
+
     def heal(self) -> None:
         """Ends all faults, and restarts nodes whose disk has failed."""
+        self.clones.end()
         self.world.network.heal()
         for node in self.nodes.values():
             computer = node.computer

@@ -240,6 +240,14 @@ class VirtualDisk:
             else:
                 yield from self.files(below)
 
+    def copy_from(self, other: "VirtualDisk") -> None:
+        """Becomes a copy of the other disk's page cache. All of it is durable."""
+        copy = _copy(other._root)
+        self._root.cached, self._root.durable = copy.cached, copy.durable
+        self._root.unsynced.clear()
+        self._root.changes += 1
+        self.locks.clear()
+
     # ---- durable contents
 
     def durable_names(self, path: str) -> list[str]:
@@ -321,6 +329,22 @@ class VirtualDisk:
                 node.lose_power(self._random)
             else:
                 self._lose_power(node)
+
+
+def _copy(directory: DirectoryNode) -> DirectoryNode:
+    copy = DirectoryNode()
+    for name, node in directory.cached.items():
+        copy.cached[name] = _copy(node) if isinstance(node, DirectoryNode) else _copy_file(node)
+    copy.durable = dict(copy.cached)
+    return copy
+
+
+def _copy_file(file: FileNode) -> FileNode:
+    copy = FileNode()
+    copy.cached.copy_from(file.cached)
+    copy.durable.copy_from(file.cached)
+    copy.modified_ms = file.modified_ms
+    return copy
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,8 @@ _STARTING_SECONDS: Final = 0.6
 _ELECTION_SECONDS: Final = 1.5
 _LATE_SECONDS: Final = 0.05
 _GIVING_UP_SECONDS: Final = 3.0
+# Long enough to start and to try to register several times.
+_CLONED_SECONDS_MIN: Final = 3.0
 
 
 def inject(fault: Fault, cluster: Cluster) -> None:
@@ -136,6 +138,16 @@ def _pause_and_reset(fault: Fault, cluster: Cluster) -> None:
     """Pauses the process and resets its connections: its port still accepts new ones."""
     _pause(fault, cluster)
     _break_connections(fault.node, cluster)
+
+
+def _clone(fault: Fault, cluster: Cluster) -> None:
+    """A copy of a running broker's disk starts on another computer."""
+    brokers = [node for node in cluster.nodes.values() if node.planned.is_broker and not node.planned.is_voter]
+    if brokers:
+        original = brokers[int(fault.amount * len(brokers))]
+        advertises_original = int(fault.amount * 1000) % 2 == 0
+        seconds = max(fault.lasts_seconds, _CLONED_SECONDS_MIN)
+        cluster.clones.start(original, seconds, advertises_original=advertises_original)
 
 
 def _jump_clock(fault: Fault, cluster: Cluster) -> None:
@@ -337,6 +349,7 @@ _INJECTORS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "pause": _pause,
     "paused-and-reset": _pause_and_reset,
     "clock-jump": _jump_clock,
+    "cloned": _clone,
     "block": _block,
     "block-back": _block_back,
     "isolated": _isolate,

@@ -57,6 +57,7 @@ class Network:
         self._hosts: Final[dict[str, Host]] = {}
         self._by_address: Final[dict[str, Host]] = {}
         self._links: Final[dict[tuple[str, str], Link]] = {}
+        self._rejected: Final[set[tuple[str, str, int]]] = set()
         self._ends: Final[dict[SocketEnd, None]] = {}
         self._ports: Final = count(_FIRST_EPHEMERAL_PORT)
         self.note: Final = trace.minor
@@ -101,6 +102,16 @@ class Network:
         for end in list(self._ends):
             if end.link is link:
                 end.send_held()
+
+    def reject(self, source: str, target: str, port: int) -> None:
+        """A firewall refuses new connections to this port, as if no process listened. Open connections stay."""
+        self._rejected.add((source, target, port))
+        self._trace.major("network", f"rejects connections from {source} to port {port} of {target}")
+
+    def accepting(self, source: str, target: Host, port: int) -> Accepting | None:
+        """The server that accepts a connection. None: the connection is refused."""
+        is_rejected = (source, target.name, port) in self._rejected
+        return None if is_rejected else target.listening.get(port)
 
     def stall(self, source: str, target: str, seconds: float) -> None:
         """Delays the segments of the open connections in this direction, even if the sender dies meanwhile."""
@@ -220,7 +231,7 @@ class Network:
 
     def clear(self) -> None:
         """Drops all hosts, connections and watchers."""
-        for known in (self._ends, self._links, self._hosts, self._by_address, self.watchers):
+        for known in (self._ends, self._links, self._rejected, self._hosts, self._by_address, self.watchers):
             known.clear()
         self.listening_watcher = _ignore_listening
 
@@ -257,7 +268,7 @@ class _ConnectionRequest:
         if self._is_done or not self._host.is_on or back.is_blocked:
             return
         self._is_done = True
-        accepting = self._host.listening.get(end.remote_port)
+        accepting = self._network.accepting(end.host, self._host, end.remote_port)
         if accepting is None:
             self._network.note(end.host, f"is refused by {end.remote}")
             back.carry(self._on_refusal)

@@ -8,12 +8,16 @@ from typing import Any, Final
 from odradek.core.controller.brokers import Brokers
 from odradek.core.controller.commands import ControllerResult, Registration
 from odradek.core.controller.state import ControllerState
-from odradek.core.liveness.dead_brokers import Probe, ProbeCompleted, ProbeResult
+from odradek.core.liveness.dead_brokers import Probe, ProbeCompleted
+from odradek.core.liveness.probes import ProbeResult
+from odradek.core.liveness.reached_brokers import ReachTracker
+from odradek.core.metadata.image import BrokerImage
+from odradek.node import takeovers
 from odradek.node.dead_brokers import DeadBrokers
+from odradek.node.probes import probe_endpoint
 from odradek.quorum.active_controller import ActiveController
-from odradek.server.connecting import Refused, Unreachable, probe
 from odradek.sim.planted_bug import Breaks, always, plant
-from odradek.sim.scenarios import ELECTIONS
+from odradek.sim.scenarios import ELECTIONS, RUNNING_BROKERS
 
 _GRACE_SECONDS: Final = 0.3
 
@@ -21,13 +25,7 @@ _GRACE_SECONDS: Final = 0.3
 def _take_for_refused(*results: ProbeResult) -> Breaks:
     def breaks(sound: Any) -> Any:
         async def probe_and_report(self: DeadBrokers, effect: Probe) -> None:
-            try:
-                await probe(effect.endpoint.host, effect.endpoint.port, timeout_seconds=effect.timeout_seconds)
-                result = ProbeResult.CONNECTED
-            except Refused:
-                result = ProbeResult.REFUSED
-            except Unreachable:
-                result = ProbeResult.UNREACHABLE
+            result = await probe_endpoint(effect.endpoint, effect.timeout_seconds)
             self._step(
                 ProbeCompleted(effect.broker_id, effect.attempt, ProbeResult.REFUSED if result in results else result)
             )
@@ -45,6 +43,14 @@ def _detect_all_the_same(sound: Any) -> Any:
         self._settings = replace(settings, grace_seconds=grace_seconds)  # type: ignore[misc]
 
     return init
+
+
+def _trust_directories(sound: Any) -> Any:
+    def is_duplicate(self: Brokers, existing: BrokerImage, registration: Registration, now: float) -> bool:
+        shares = not set(existing.directories).isdisjoint(registration.directories)
+        return not shares and sound(self, existing, registration, now)
+
+    return is_duplicate
 
 
 def _ignore_broker_epoch(sound: Any) -> Any:
@@ -98,6 +104,30 @@ BROKER_BUGS: Final = (
         DeadBrokers,
         "_probe",
         _take_for_refused(ProbeResult.REFUSED, ProbeResult.CONNECTED),
+    ),
+    plant(
+        "unreached-broker-treated-as-dead",
+        "a refused connection counts although the broker has never accepted one, for example behind a firewall",
+        ReachTracker,
+        "has_reached",
+        always(True),
+        scenario=RUNNING_BROKERS,
+    ),
+    plant(
+        "copied-directory-replaces-broker",
+        "a process with a directory ID of a registered broker replaces it, alive or not",
+        Brokers,
+        "_is_duplicate",
+        _trust_directories,
+        scenario=RUNNING_BROKERS,
+    ),
+    plant(
+        "open-port-replaced",
+        "a process replaces a registered broker whose connection has closed, although its port accepts connections",
+        takeovers,
+        "is_proof_of_death",
+        always(True),
+        scenario=RUNNING_BROKERS,
     ),
     _bug(
         "dead-broker-detection-always-on",

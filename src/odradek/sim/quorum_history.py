@@ -249,6 +249,16 @@ class CommittedBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationSent:
+    """A BrokerRegistration request, accepted or not."""
+
+    host: str
+    broker_id: int
+    incarnation: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """A heartbeat that the controller accepted."""
 
@@ -338,6 +348,7 @@ class QuorumHistory:
     resigned: Final[list[tuple[int, float]]] = field(default_factory=list)
     """Epochs that their leader resigned from, and when."""
     committed: Final[list[CommittedBatch]] = field(default_factory=list)
+    registrations: Final[list[RegistrationSent]] = field(default_factory=list)
     heartbeats: Final[list[Heartbeat]] = field(default_factory=list)
     pending_heartbeats: Final[dict[int, HeartbeatSent]] = field(default_factory=dict)
     """By the identity of the exchange; removed when the response arrives."""

@@ -30,6 +30,7 @@ from odradek.sim.quorum_history import (
     Listening,
     LogEnd,
     QuorumSettings,
+    RegistrationSent,
     ShutdownRequested,
     Vote,
     VoterServed,
@@ -75,6 +76,7 @@ class QuorumRecorder:
                 ApiKey.FETCH: self._on_fetch,
                 ApiKey.BEGIN_QUORUM_EPOCH: self._on_claim,
                 ApiKey.END_QUORUM_EPOCH: self._on_claim,
+                ApiKey.BROKER_REGISTRATION: self._on_registration,
                 ApiKey.BROKER_HEARTBEAT: self._on_heartbeat,
             }
         )
@@ -302,6 +304,18 @@ class QuorumRecorder:
 
     # ---- brokers
 
+    def _on_registration(self, exchange: Exchange, response: bytes | None) -> None:
+        if response is None:
+            requested = exchange.read_request()
+            self._history.registrations.append(
+                RegistrationSent(
+                    host=exchange.requester,
+                    broker_id=requested.broker_id,
+                    incarnation=str(requested.incarnation_id),
+                    seconds=self._world.now,
+                )
+            )
+
     def _on_heartbeat(self, exchange: Exchange, response: bytes | None) -> None:
         if response is None:
             requested = exchange.read_request()
@@ -330,7 +344,8 @@ class QuorumRecorder:
                 controller=exchange.responder,
                 sent_seconds=sent_seconds,
                 responded_seconds=self._world.now,
-                wants_to_leave=requested.want_fence or requested.want_shut_down,
+                # A broker that starts wants to stay fenced until it is ready, which is over when it is fenced again.
+                wants_to_leave=requested.want_shut_down,
             )
         )
 

@@ -139,6 +139,8 @@ class _Run:
         self._scenario: Final = scenario
         self._cluster: Final = Cluster(world, self._nodes, self.workload.history.quorum, triggers)
         self._cluster.replicas = self._replicas
+        if scenario.has_firewall:
+            self._cluster.reject_probes()
         if self._replicas is not None and scenario.keeps_eligible_replica:
             self._cluster.may_crash = self._replicas.may_crash
         self._ends_with_restart: Final = random.random() < 0.3

@@ -43,6 +43,8 @@ class Scenario:
     """Whether transactional producers and read_committed consumers run."""
     has_groups: bool = False
     """Whether consumer groups run."""
+    has_firewall: bool = False
+    """Whether a firewall rejects the connections of all controllers to the port of one broker."""
     keeps_eligible_replica: bool = False
     """Whether a node crashes only while another live replica has all committed records."""
 
@@ -192,6 +194,26 @@ REPLICAS_APART: Final = replace(
     layout=THREE_CONTROLLERS_THREE_BROKERS,
     replication=((3, 2), (2, 2), (2, 2), (3, 3), (2, 1)),
 )
+# All faults are much shorter than the session: a running broker must never be fenced or replaced.
+RUNNING_BROKERS: Final = replace(
+    REPLICAS_APART,
+    name="running-brokers",
+    promise="no running broker is replaced by a copy of its disk, or fenced because a firewall rejects probes",
+    fault_kinds=(
+        *("cloned",) * 6,
+        *("paused-and-reset",) * 6,
+        *("reset", "reset", "crash-at-step", "crash-at-step", "restart"),
+    ),
+    has_firewall=True,
+    replication=((3, 2),),
+    node_properties=tuple(
+        (name, {"broker.session.timeout.ms": ("9000",), "broker.disconnect.grace.ms": ("300",)}.get(name, values))
+        for name, values in _REPLICA_PROPERTIES
+    ),
+    fault_mean_seconds=0.8,
+    faults_min=6,
+    faults_max=14,
+)
 REPLICAS_DEPOSED: Final = replace(
     REPLICAS_APART,
     name="replicas-deposed",
@@ -264,6 +286,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     for one in (
         *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, VOTERS_CHANGE),
         *REPLICA_SCENARIOS,
+        RUNNING_BROKERS,
         TRANSACTIONS,
         GROUPS,
     )

@@ -52,7 +52,7 @@ class FailsTheDisk:
 
 
 class NoUnreachableLeaders:
-    def on_disconnect(self, broker_id: int, host: str, port: int) -> None:
+    def on_disconnect(self, broker_id: int, broker_epoch: int, host: str, port: int) -> None:
         raise AssertionError("no leader is connected")
 
     def ids(self) -> tuple[int, ...]:

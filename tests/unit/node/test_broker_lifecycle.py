@@ -161,7 +161,8 @@ class TestRegistration:
             world.run_for(2)
         assert outcome.error is not None
         assert str(outcome.error) == (
-            "DUPLICATE_BROKER_REGISTRATION: another broker with node.id=4 is running. Give each node a unique node.id."
+            "DUPLICATE_BROKER_REGISTRATION: another broker with node.id=4 is running. Give each node a unique node.id, "
+            "and do not start a copy of a running node's log dirs."
         )
 
     def test_registration_reports_the_last_error_and_not_the_timeout(self, world: World) -> None:
@@ -313,10 +314,10 @@ class TestHeartbeats:
         life.serve()
         cluster = life.stage.cluster
         before = cluster.image
-        cluster.register(BROKER_ID, incarnation=99, directories=(DIRECTORY,))
+        cluster.restart(BROKER_ID, incarnation=99, directories=(DIRECTORY,))
         delta = ImageDelta(previous=before, brokers_changed=(BROKER_ID,))
         life.stage.begin(lambda: life.lifecycle.on_image(cluster.image, delta))
-        assert "Check whether a data directory was copied." in life.lifecycle.failed.result()
+        assert "Check whether a log dir was copied." in life.lifecycle.failed.result()
 
     def test_replayed_old_registration_does_not_stop_the_broker(self, world: World) -> None:
         life = Life(world)

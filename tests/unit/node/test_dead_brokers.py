@@ -1,113 +1,13 @@
 """The detection of dead processes on a virtual network: real connects, timers and stalls, on virtual time."""
 
-import asyncio
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 
-from odradek.base.errors import ErrorCode, KafkaError
-from odradek.config.node_config import NodeConfig
-from odradek.core.controller.commands import ControllerResult
-from odradek.core.controller.controller import Controller
-from odradek.core.metadata.records import Endpoint
-from odradek.node.dead_brokers import DeadBrokers
-from odradek.sim.computer import Computer, Ports
 from odradek.sim.world import World, simulated_world
-from tests.unit.core.controller.cluster import PROPERTIES, Cluster
+from tests.unit.node.brokers_stage import Connection, Stage
 
-T = TypeVar("T")
-PORT = 9092
 GRACE = 0.3
-
-
-class Connection:
-    """Of a broker's heartbeats, as far as the detection sees it."""
-
-    def __init__(self) -> None:
-        self.was_closed_here = False
-        self.listeners: list[Callable[[], None]] = []
-
-    def on_close(self, listener: Callable[[], None]) -> None:
-        if listener not in self.listeners:
-            self.listeners.append(listener)
-
-    def close(self, *, here: bool = False) -> None:
-        self.was_closed_here = here
-        for listener in self.listeners:
-            listener()
-
-
-class Stage:
-    """Three brokers and the active controller, each on a machine of its own."""
-
-    def __init__(self, world: World, settings: str = "") -> None:
-        self.world = world
-        self.settings = settings
-        self.cluster = Cluster(brokers=0)
-        self.computers = {broker_id: world.add_computer(f"b{broker_id}") for broker_id in (1, 2, 3)}
-        for broker_id, computer in self.computers.items():
-            endpoint = Endpoint(name="PLAINTEXT", host=computer.name, port=PORT, security_protocol=0)
-            self.cluster.register(broker_id, endpoints=(endpoint,))
-            self.cluster.beat(broker_id)
-            self.listen(computer)
-        self.connections = {broker_id: Connection() for broker_id in self.computers}
-        self.has_majority = True
-        self.refuses_commands = False
-        self.detection: DeadBrokers
-        self.controller = world.add_computer("controller")
-        self.controller.run(self._control)
-        world.run_for(0.1)
-
-    def listen(self, computer: Computer) -> None:
-        async def program(ports: Ports) -> int:
-            await asyncio.get_running_loop().create_server(asyncio.Protocol, computer.name, PORT)
-            await asyncio.Event().wait()
-            return 0
-
-        computer.run(program)
-
-    async def _control(self, ports: Ports) -> int:
-        config = NodeConfig.load(PROPERTIES.replace("node.id=1", "node.id=9").replace("1@", "9@") + self.settings, "f")
-        self.detection = DeadBrokers(
-            config, self, clock=ports.clock, majority_fetched_within=lambda seconds: self.has_majority
-        )
-        await asyncio.Event().wait()
-        return 0
-
-    async def execute_own(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
-        if self.refuses_commands:
-            raise KafkaError(ErrorCode.not_controller)
-        return self.cluster.take(command(self.cluster.controller))
-
-    def do(self, act: Callable[[], object]) -> None:
-        """From within the controller's process."""
-        assert self.controller.process is not None
-        self.controller.process.loop.call_soon(act)
-        self.world.run_for(0.001)
-
-    def activate(self) -> None:
-        self.do(lambda: self.detection.on_activation(self.cluster.controller))
-
-    def beat(self, broker_id: int) -> None:
-        epoch = self.cluster.image.brokers[broker_id].epoch
-        self.do(lambda: self.detection.on_heartbeat(broker_id, epoch, self.connections[broker_id]))
-
-    def serve(self) -> None:
-        self.activate()
-        for broker_id in self.computers:
-            self.beat(broker_id)
-
-    def kill(self, broker_id: int) -> None:
-        self.computers[broker_id].kill()
-        self.do(self.connections[broker_id].close)
-
-    @property
-    def fenced(self) -> list[int]:
-        return [broker.id for broker in self.cluster.image.brokers.values() if broker.fenced]
-
-    def check(self) -> None:
-        assert not self.world.unexpected, self.world.unexpected
 
 
 @pytest.fixture
@@ -164,6 +64,42 @@ def test_broker_that_died_with_the_controller_is_fenced_by_the_next(world: World
     assert stage.fenced == []
     world.run_for(0.1)
     assert stage.fenced == [2]
+
+
+def test_refusal_by_a_firewall_does_not_fence(world: World) -> None:
+    stage = Stage(world, rejected=2)
+    stage.serve()
+    stage.do(stage.connections[2].close)
+    world.run_for(20)
+    assert stage.fenced == []
+    stage.check()
+
+
+def test_broker_behind_a_firewall_that_dies_keeps_its_session(world: World) -> None:
+    stage = Stage(world, rejected=2)
+    stage.serve()
+    stage.kill(2)
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_broker_that_a_new_active_controller_never_reached_keeps_its_session(world: World) -> None:
+    stage = Stage(world, rejected=2)
+    stage.activate()
+    stage.beat(1)
+    stage.beat(3)
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_controller_connects_once_to_each_registration() -> None:
+    with simulated_world(7, keep_trace=True) as world:
+        stage = Stage(world)
+        world.run_for(60)
+        assert world.trace.events is not None
+        connects = [one for one in world.trace.events if one.who == "controller" and "connects to" in one.what]
+        assert len(connects) == len(stage.computers)
+        stage.check()
 
 
 def test_restarted_broker_is_not_fenced(world: World) -> None:

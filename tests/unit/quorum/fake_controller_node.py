@@ -9,7 +9,14 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Pool
 from odradek.base.slices import Slices
 from odradek.config.node_config import NodeConfig
-from odradek.core.controller.commands import BrokerHeartbeatReply, ControllerResult, Heartbeat, NewTopic
+from odradek.core.controller.commands import (
+    BrokerHeartbeatReply,
+    ControllerResult,
+    DeadProcess,
+    Heartbeat,
+    NewTopic,
+    Registration,
+)
 from odradek.core.metadata.image import ClusterImage, ConfigResource
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
@@ -131,7 +138,12 @@ class FakeControllerNode:
         self.image = ClusterImage()
         self.controller = ScriptedController()
         self.quorum = ScriptedQuorum()
+        self.dead_process: DeadProcess | None = None
+        """The registered process that another one replaces."""
         self.heartbeats: list[tuple[int, int, ConnectionPort]] = []
+
+    async def find_dead_process(self, registration: Registration, peer_host: str | None) -> DeadProcess | None:
+        return self.dead_process
 
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         self.heartbeats.append((broker_id, broker_epoch, connection))

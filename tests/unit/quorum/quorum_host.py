@@ -13,6 +13,7 @@ from odradek.base.ports import Pool
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.features import SUPPORTED_FEATURES
 from odradek.host.disk import HostDisk
+from odradek.node.controller_node import ControllerNode
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.quorum.quorum import Quorum
 from odradek.server.context import RequestContext
@@ -114,18 +115,11 @@ class Host:
         return asyncio.run(main())
 
 
-class ControllerNode:
-    """The quorum's node as API modules see it."""
-
-    def __init__(self, quorum: Quorum) -> None:
-        self.controller = quorum.controller
-        self.clock = StillClock()
-
-
 async def handle(quorum: Quorum, api_key: ApiKey, version: int, request: Any) -> Any:
     """Returns once the change is committed and applied to the image, as a broker in the same process sees it."""
     context = RequestContext(api_key, version, "test", "CONTROLLER", "127.0.0.1", schema(api_key, version))
-    response = await load_handler(CONTROLLER_APIS[api_key]).handle(request, context, ControllerNode(quorum))
+    node = ControllerNode(quorum._config, quorum, cluster_id=CLUSTER_ID, clock=StillClock(), executor=LoopExecutor())
+    response = await load_handler(CONTROLLER_APIS[api_key]).handle(request, context, node)
     await quorum.loader.wait_until_applied(quorum.driver.high_watermark - 1)
     return response
 

@@ -246,3 +246,14 @@ def test_a_flipped_bit_is_durable() -> None:
     node.sync()
     node.flip_bit(1, 3)
     assert node.cached.read(0, 2) == node.durable.read(0, 2) == b"\0\x08"
+
+
+def test_a_copy_has_the_page_cache_of_the_original_and_is_durable(world: World, disk: VirtualDiskPort) -> None:
+    original, other = world.computers["one"], world.add_computer("other")
+    file = disk.open("/data/logs/a", create=True)
+    file.write_at(0, b"unsynced")
+    other.disk.copy_from(original.disk)
+    file.write_at(0, b"later")
+    other.lose_power()
+    assert contents(other.disk) == {"/data/logs/a": b"unsynced"}
+    assert contents(original.disk) == {"/data/logs/a": b"laterced"}

@@ -141,6 +141,17 @@ def test_connecting_to_a_closed_port_is_refused(pair: Pair) -> None:
     assert isinstance(pair.errors[0], ConnectionRefusedError)
 
 
+def test_a_firewall_refuses_the_connections_of_one_host_to_one_port(pair: Pair) -> None:
+    pair.world.network.reject("client", "server", 1234)
+    pair.world.network.reject("server", "server", PORT)
+    pair.connect()
+    assert not pair.errors
+    pair.client_computer.kill()
+    pair.world.network.reject("client", "server", PORT)
+    pair.connect()
+    assert isinstance(pair.errors[0], ConnectionRefusedError)
+
+
 def test_an_unknown_host_name_is_not_resolved(pair: Pair) -> None:
     pair.connect(host="nowhere")
     assert "not known" in str(pair.errors[0])

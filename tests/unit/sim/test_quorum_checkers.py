@@ -2,7 +2,7 @@ from dataclasses import replace
 from math import inf
 
 from odradek.sim.checkers.agreement import disagreement
-from odradek.sim.checkers.brokers import FENCED, NOT_EARLY, OWN_EPOCH, STALE_EPOCH
+from odradek.sim.checkers.brokers import FENCED, NOT_EARLY, NOT_REPLACED, OWN_EPOCH, STALE_EPOCH
 from odradek.sim.checkers.commits import NEVER_BACK, ON_A_MAJORITY, PROGRESS, RESIGNS, SAME_ON_ALL, STAYS
 from odradek.sim.checkers.commits import OWN_EPOCH as COUNTED_OWN_EPOCH
 from odradek.sim.checkers.elections import (
@@ -35,6 +35,7 @@ from odradek.sim.quorum_history import (
     QuorumHistory,
     QuorumSettings,
     QuorumState,
+    RegistrationSent,
     ShutdownRequested,
     Vote,
     VoterServed,
@@ -111,6 +112,7 @@ LISTS = {
     VoterServed: "served",
     CommittedBatch: "committed",
     Heartbeat: "heartbeats",
+    RegistrationSent: "registrations",
     ShutdownRequested: "shutdown_requests",
     Listening: "listening",
     Disturbance: "disturbances",
@@ -351,6 +353,18 @@ def test_a_reachable_broker_is_not_fenced_early() -> None:
     for epoch, seconds, expected in ((5, 3.9, set()), (5, 4.1, {NOT_EARLY}), (4, 3.9, {NOT_EARLY})):
         shutdown_request = ShutdownRequested(broker_id=2, broker_epoch=epoch, seconds=seconds)
         assert broken(*begin, beat(3.0), shutdown_request, fenced(4.0), is_whole=False) == expected
+
+
+def test_a_running_broker_is_not_replaced_by_a_clone() -> None:
+    clone = BrokerChange(broker_id=2, broker_epoch=8, incarnation="b", is_fenced=True)
+    begin = (leads(1, 1, 0.1), REGISTERED, UNFENCED, SERVES)
+    history = (*begin, committed(8, 4.0, clone))
+    request = RegistrationSent(host="node2-clone", broker_id=2, incarnation="b", seconds=3.9)
+    assert broken(*history, request, is_whole=False) == {NOT_REPLACED}
+    assert not broken(*history, replace(request, host="node2"), is_whole=False)
+    assert not broken(*history, request, replace(SERVES, seconds=3.99, is_open=False), is_whole=False)
+    leaving = ShutdownRequested(broker_id=2, broker_epoch=5, seconds=3.8)
+    assert not broken(*history, request, leaving, is_whole=False)
 
 
 def test_a_broker_without_heartbeats_is_fenced() -> None:

@@ -58,6 +58,8 @@ RESULTS_PER_TURN: Final = 100
 
 class LeaderEndpoint(NamedTuple):
     broker_id: int
+    broker_epoch: int
+    """The leader's registration: another process at the same address is another one."""
     host: str
     port: int
 

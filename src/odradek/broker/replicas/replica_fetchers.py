@@ -60,7 +60,7 @@ class ReplicaFetchers:
             fetcher.remove(partition)
 
     def on_brokers_change(self, broker_ids: tuple[int, ...]) -> None:
-        """A leader's endpoint may have become known or have changed."""
+        """A leader's endpoint may have become known or have changed, or its process may be another one."""
         for broker_id in broker_ids:
             fetcher = self._fetchers.get(broker_id)
             endpoint = self._endpoint(broker_id)
@@ -101,8 +101,9 @@ class ReplicaFetchers:
 
     def _endpoint(self, broker_id: int) -> LeaderEndpoint | None:
         broker = self._image().brokers.get(broker_id)
-        endpoint = None if broker is None else broker.endpoint(self._config.inter_broker_listener_name)
-        return None if endpoint is None else LeaderEndpoint(broker_id, endpoint.host, endpoint.port)
+        if broker is None or (endpoint := broker.endpoint(self._config.inter_broker_listener_name)) is None:
+            return None
+        return LeaderEndpoint(broker_id, broker.epoch, endpoint.host, endpoint.port)
 
     def _stop_fetcher(self, leader_id: int) -> None:
         task = start_task("stop of a replica fetcher", self._fetchers.pop(leader_id).stop())

@@ -88,15 +88,25 @@ class Brokers:
         return ControllerResult(tuple(records), epoch, is_atomic=False)
 
     def _is_duplicate(self, existing: BrokerImage, registration: Registration, now: float) -> bool:
-        """Whether another broker with this ID is alive.
+        """Whether another broker with this ID may be alive. Apache Kafka always waits for the session timeout.
 
-        A process with one of the registered directories holds its lock, so the previous process has ended even if its
-        session has not. Not all directories need to match, since disks fail and are replaced. Apache Kafka waits for
-        the session timeout.
+        A common directory alone is no proof that the other process has ended: it may be on a copy of the disk. Not all
+        directories need to match, since disks fail and are replaced.
         """
-        if not set(existing.directories).isdisjoint(registration.directories):
+        if not self._sessions.is_alive(existing.id, existing.epoch, now):
             return False
-        return self._sessions.is_alive(existing.id, existing.epoch, now)
+        dead = registration.dead_process
+        is_dead = (
+            dead is not None
+            and dead.broker_epoch == existing.epoch
+            and not self._sessions.has_heartbeat_since(existing.id, existing.epoch, dead.probed_at)
+        )
+        return not is_dead or set(existing.directories).isdisjoint(registration.directories)
+
+    def has_session(self, broker_id: int, now: float) -> bool:
+        """Whether the session of the broker's current registration is alive."""
+        broker = self._state.image.brokers.get(broker_id)
+        return broker is not None and self._sessions.is_alive(broker.id, broker.epoch, now)
 
     def _end_previous_incarnation(
         self, registration: Registration, existing: BrokerImage | None
@@ -153,6 +163,9 @@ class Brokers:
             elif not broker.fenced:
                 records += self._fence(broker)
         records += self._directory_changes(broker, heartbeat)
+        if next_state is BrokerControlState.SHUTDOWN_NOW:
+            # A heartbeat after that, because the response was lost, starts another session.
+            self._sessions.forget(broker.id)
         reply = BrokerHeartbeatReply(
             is_caught_up=is_caught_up,
             is_fenced=next_state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
@@ -216,6 +229,8 @@ class Brokers:
             return ControllerResult((), False)
         if self._sessions.has_heartbeat_since(broker_id, broker_epoch, unresponsive_since):
             return ControllerResult((), False)
+        # Its restarted process registers at once. If it is alive after all, its next heartbeat starts a session again.
+        self._sessions.forget(broker_id)
         return ControllerResult(tuple(self._fence(broker)), True, is_atomic=False)
 
     def _unfenced_brokers(self) -> Iterator[BrokerImage]:

@@ -72,6 +72,13 @@ class NewPartitions(NamedTuple):
     assignments: Sequence[tuple[int, ...]] | None
 
 
+class DeadProcess(NamedTuple):
+    """Proof that the process of a registration has ended: see `core/liveness/takeover`."""
+
+    broker_epoch: int
+    probed_at: float
+
+
 class Registration(NamedTuple):
     broker_id: int
     cluster_id: str
@@ -85,6 +92,8 @@ class Registration(NamedTuple):
     """From the file that a clean shutdown writes, or -1."""
     detects_unclean_shutdown: bool
     """Whether the request's version has `previous_broker_epoch`."""
+    dead_process: DeadProcess | None = None
+    """The process that was registered before. None: it may be alive."""
 
 
 class ControllerRegistration(NamedTuple):

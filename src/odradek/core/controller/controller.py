@@ -176,6 +176,9 @@ class Controller:
     def unregister_broker(self, broker_id: int) -> ControllerResult[None]:
         return self._brokers.unregister(broker_id)
 
+    def has_session(self, broker_id: int, now: float) -> bool:
+        return self._brokers.has_session(broker_id, now)
+
     def next_session_expiry(self) -> float | None:
         return self._brokers.next_expiry()
 

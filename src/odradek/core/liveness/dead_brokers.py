@@ -6,6 +6,8 @@ then probes the broker's port during a grace period. Only a port that refuses ev
 accepts one, or does not respond, the broker keeps its session. These rules protect a healthy broker, whatever happens
 to this controller:
 
+- a refused connection counts only if this registration has accepted one from this controller before: see
+  `reached_brokers`;
 - a heartbeat ends the suspicion;
 - a stall of this process for more than half the grace period restarts the grace period;
 - a controller from which no majority of voters has fetched recently may be partitioned itself: it waits;
@@ -18,25 +20,16 @@ This is a state machine: `step` takes an event and the time, and returns effects
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
 from odradek.base.values import value
+from odradek.core.liveness.probes import ProbeResult, RegisteredEndpoint, find_registered_endpoint
 from odradek.core.metadata.image import BrokerImage
-from odradek.core.metadata.records import Endpoint
 
 PROBES_PER_GRACE: Final = 6
 WAKES_PER_GRACE: Final = 10
 """How often the state machine wakes while it suspects a broker, so that it notices a stall of its own process."""
-
-
-class ProbeResult(Enum):
-    REFUSED = auto()
-    """Connection refused: the machine is up and no process listens."""
-    CONNECTED = auto()
-    UNREACHABLE = auto()
-    """A timeout, no route or an unknown host name: no evidence about the process."""
 
 
 # Events
@@ -85,7 +78,7 @@ class Probe:
 
     broker_id: int
     attempt: int
-    endpoint: Endpoint
+    endpoint: RegisteredEndpoint
     timeout_seconds: float
 
 
@@ -147,12 +140,16 @@ class DeadBrokerDetector:
         self,
         settings: DetectionSettings,
         brokers: Callable[[], Mapping[int, BrokerImage]],
+        has_reached: Callable[[RegisteredEndpoint], bool],
         majority_fetched_within: Callable[[float], bool],
     ) -> None:
-        """`brokers` returns the controller's current registrations. `majority_fetched_within` takes seconds."""
+        """`brokers` returns the controller's current registrations. `has_reached`: has this endpoint accepted a
+        connection from this controller before? `majority_fetched_within` takes seconds.
+        """
         self._settings: Final = settings
         self._grace: Final = settings.grace_seconds
         self._brokers: Final = brokers
+        self._has_reached: Final = has_reached
         self._majority_fetched_within: Final = majority_fetched_within
         self._suspicions: dict[int, _Suspicion] = {}
         self._without_heartbeat: dict[int, int] = {}
@@ -169,6 +166,11 @@ class DeadBrokerDetector:
     @property
     def suspected_ids(self) -> tuple[int, ...]:
         return tuple(self._suspicions)
+
+    def is_connected(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the connection of the last heartbeat of this registration is open."""
+        epoch, _ = self._connections.get(broker_id, (None, None))
+        return epoch == broker_epoch
 
     def step(self, event: Event, now: float) -> tuple[Effect, ...]:
         if self._grace <= 0:
@@ -222,7 +224,8 @@ class DeadBrokerDetector:
         suspicion = self._suspicions.get(event.broker_id)
         if suspicion is None or suspicion.attempt != event.attempt:
             return
-        if event.result is not ProbeResult.REFUSED:
+        endpoint = self._find_endpoint(event.broker_id, suspicion.broker_epoch)
+        if event.result is not ProbeResult.REFUSED or endpoint is None or not self._has_reached(endpoint):
             del self._suspicions[event.broker_id]
             return
         suspicion.attempt = None
@@ -295,19 +298,15 @@ class DeadBrokerDetector:
                 due.append(self._without_heartbeat_until)
             self._effects.append(WakeAt(min(due)))
 
-    def _probe(self, broker_id: int, suspicion: _Suspicion, endpoint: Endpoint, now: float) -> None:
+    def _probe(self, broker_id: int, suspicion: _Suspicion, endpoint: RegisteredEndpoint, now: float) -> None:
         self._attempts += 1
         suspicion.attempt = self._attempts
         suspicion.attempted_at = now
         self._effects.append(Probe(broker_id, self._attempts, endpoint, self._grace / 2))
 
-    def _find_endpoint(self, broker_id: int, broker_epoch: int) -> Endpoint | None:
-        """The endpoint to probe. None: the registration has ended, or its inter-broker endpoint is unknown.
-
-        A controller may not have the name of the inter-broker listener; a broker with one endpoint needs no name.
-        """
+    def _find_endpoint(self, broker_id: int, broker_epoch: int) -> RegisteredEndpoint | None:
+        """The endpoint to probe. None: the registration has ended, or its inter-broker endpoint is unknown."""
         broker = self._brokers().get(broker_id)
         if broker is None or broker.fenced or broker.epoch != broker_epoch:
             return None
-        named = broker.endpoint(self._settings.inter_broker_listener_name)
-        return broker.endpoints[0] if named is None and len(broker.endpoints) == 1 else named
+        return find_registered_endpoint(broker, self._settings.inter_broker_listener_name)

@@ -25,9 +25,13 @@ class LeaderDoubts:
         self.doubt_seconds: Final = DOUBT_GRACES * grace_seconds
         self._doubts: Final[dict[int, Doubt]] = {}
 
-    def on_disconnect(self, broker: BrokerImage | None, now: float) -> Doubt | None:
-        """Doubts the leader at once, since clients lost their connections at the same time. None: it does not."""
-        if broker is None or not self.doubt_seconds:
+    def on_disconnect(self, broker: BrokerImage | None, broker_epoch: int, now: float) -> Doubt | None:
+        """Doubts the leader at once, since clients lost their connections at the same time. None: it does not.
+
+        `broker_epoch` is that of the registration whose connection has closed. A later registration has not accepted a
+        connection from this broker yet, so that its refusals are no evidence.
+        """
+        if broker is None or broker.epoch != broker_epoch or not self.doubt_seconds:
             return None
         doubt = self._doubts[broker.id] = Doubt(broker.epoch, now + self.doubt_seconds)
         return doubt

@@ -89,6 +89,15 @@ class BrokerImage:
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
 
+    def inter_broker_endpoint(self, listener_name: str) -> Endpoint | None:
+        return find_inter_broker_endpoint(self.endpoints, listener_name)
+
+
+def find_inter_broker_endpoint(endpoints: tuple[Endpoint, ...], listener_name: str) -> Endpoint | None:
+    """None: unknown. A controller may not have the listener's name; a broker with one endpoint needs no name."""
+    named = next((endpoint for endpoint in endpoints if endpoint.name == listener_name), None)
+    return endpoints[0] if named is None and len(endpoints) == 1 else named
+
 
 @value
 class ControllerImage:

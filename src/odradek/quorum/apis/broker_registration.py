@@ -1,11 +1,10 @@
 """BrokerRegistration, versions 0 to 4.
 
-Difference from Kafka: a broker that restarts with the directory IDs of the registered one is registered at once,
-without waiting for the old session to expire.
+Difference from Kafka: a broker whose registered process is dead is registered at once, without waiting for the old
+session to expire.
 """
 
 import logging
-from collections.abc import Awaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
@@ -13,7 +12,7 @@ from odradek.core.controller.commands import ControllerCommands, ControllerResul
 from odradek.quorum.apis.registration_parts import endpoints_of, features_of
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
-from odradek.server.context import RequestContext
+from odradek.server.context import NO_CONNECTION, RequestContext
 from odradek.wire.schemas import Message, Schema
 
 logger = logging.getLogger(__name__)
@@ -21,17 +20,20 @@ logger = logging.getLogger(__name__)
 _FIRST_VERSION_WITH_PREVIOUS_EPOCH = 3
 
 
-def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    registration = registration_of(request, context.schema)
+    peer_host = None if context.connection is NO_CONNECTION else context.peer_host
+    dead_process = await node.find_dead_process(registration, peer_host)
+    registration = registration._replace(dead_process=dead_process)
+
     def execute_now(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
-        return execute(request, messages, controller, node.clock.monotonic())
+        return execute(registration, messages, controller, node.clock.monotonic())
 
-    return node.controller.handle(request, context.schema, execute_now, build_error_response)
+    return await node.controller.handle(request, context.schema, execute_now, build_error_response)
 
 
-def execute(
-    request: Message, messages: Schema, controller: ControllerCommands, now: float
-) -> ControllerResult[Message]:
-    registration = Registration(
+def registration_of(request: Message, messages: Schema) -> Registration:
+    return Registration(
         broker_id=request.broker_id,
         cluster_id=request.cluster_id,
         incarnation_id=request.incarnation_id or ZERO_UUID,
@@ -43,6 +45,11 @@ def execute(
         previous_broker_epoch=getattr(request, "previous_broker_epoch", NO_EPOCH),
         detects_unclean_shutdown=messages.version >= _FIRST_VERSION_WITH_PREVIOUS_EPOCH,
     )
+
+
+def execute(
+    registration: Registration, messages: Schema, controller: ControllerCommands, now: float
+) -> ControllerResult[Message]:
     result = controller.register_broker(registration, now)
     response = messages.new(
         "BrokerRegistrationResponse",

@@ -20,9 +20,11 @@ NOT_EARLY: Final = "a reachable broker is not fenced before its session expires"
 FENCED: Final = "a broker whose session expires is fenced"
 STALE_EPOCH: Final = "heartbeats with a stale broker epoch are rejected"
 OWN_EPOCH: Final = "every incarnation of a broker has its own epoch"
+NOT_REPLACED: Final = "a running broker is not replaced by a copy of its disk"
 # How late a controller may act because its disk or its threads are slow.
 _LATE_SECONDS: Final = 1.5
 _BUSY_SECONDS: Final = 0.1
+_ROUNDING_SECONDS: Final = 1e-6
 # For the fencing of other brokers, which it writes one by one once it can commit again.
 _OTHERS_FENCED_SECONDS: Final = 0.5
 
@@ -30,6 +32,7 @@ _OTHERS_FENCED_SECONDS: Final = 0.5
 def check_brokers(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
     yield from check_epochs(history)
     yield from check_early(history, settings)
+    yield from check_replaced(history, settings)
     yield from check_expired_sessions(history, settings)
 
 
@@ -83,6 +86,30 @@ def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Vi
         ):
             what = f"{one.leader} fences {name} after {fenced_at - since:.3f} s, while {name} accepts connections"
             yield Violation(NOT_EARLY, what, fenced_at)
+
+
+def check_replaced(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    """The original's session never expires while a copy of its disk runs: see `sim/clones`."""
+    names = {node_id: name for name, node_id in settings.node_ids.items()}
+    hosts = {(one.broker_id, one.incarnation): one.host for one in history.registrations}
+    for one in history.committed:
+        for change in one.brokers:
+            name, moment = names[change.broker_id], one.appended_seconds
+            host = hosts.get((change.broker_id, change.incarnation), name)
+            if host == name or _is_leaving(history, change.broker_id, moment):
+                continue
+            # To the end: a clone whose original has just been killed may take over.
+            if _open_for(history, name, settings, moment - _BUSY_SECONDS, moment) > _BUSY_SECONDS - _ROUNDING_SECONDS:
+                what = f"{one.leader} registers {host} as broker {change.broker_id}, while {name} accepts connections"
+                yield Violation(NOT_REPLACED, what, moment)
+
+
+def _is_leaving(history: QuorumHistory, broker_id: int, moment: float) -> bool:
+    """A broker that has requested its shutdown closes its port a moment later."""
+    return any(
+        one.broker_id == broker_id and moment - _LATE_SECONDS <= one.seconds <= moment
+        for one in history.shutdown_requests
+    )
 
 
 def _fences(history: QuorumHistory) -> Iterator[tuple[CommittedBatch, BrokerChange]]:

@@ -97,7 +97,7 @@ class Stage:
         # Each connection is a new object with the same behaviour.
         monkeypatch.setattr(replica_fetcher, "Peer", lambda *_, **__: _Link(self.leader))
         self.fetcher = ReplicaFetcher(
-            LeaderEndpoint(2, "localhost", 9092),
+            LeaderEndpoint(2, 1, "localhost", 9092),
             FakeBroker(directory).config,
             broker_epoch=lambda: 1,
             throttle=ReplicationThrottle(window_count=11, window_seconds=1.0),

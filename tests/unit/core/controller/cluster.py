@@ -12,6 +12,7 @@ from odradek.core.controller.commands import (
     DEFAULT,
     BrokerHeartbeatReply,
     ControllerResult,
+    DeadProcess,
     Heartbeat,
     IsrChange,
     NewTopic,
@@ -82,8 +83,14 @@ class Cluster:
             "directories": (directory_of(broker_id),),
             "previous_broker_epoch": -1,
             "detects_unclean_shutdown": True,
+            "dead_process": None,
         }
         return Registration(**(values | others))  # type: ignore[arg-type]
+
+    def restart(self, broker_id: int, incarnation: int = 2, **others: object) -> int:
+        """The registered process is dead, and another one registers."""
+        dead = DeadProcess(self.image.brokers[broker_id].epoch, self.now)
+        return self.register(broker_id, incarnation, dead_process=dead, **others)
 
     def register(self, broker_id: int, incarnation: int = 1, **others: object) -> int:
         return self.take(self.controller.register_broker(self.registration(broker_id, incarnation, **others), self.now))

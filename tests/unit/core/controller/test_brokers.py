@@ -7,6 +7,7 @@ from odradek.core.controller.commands import (
     BrokerHeartbeatReply,
     ControllerRegistration,
     ControllerResult,
+    DeadProcess,
     DirectoryAssignment,
     Heartbeat,
 )
@@ -36,7 +37,7 @@ class TestRegistration:
     def test_broker_epoch_is_the_first_offset_of_the_registration(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 3, 1)
-        epoch = cluster.register(1, incarnation=2)
+        epoch = cluster.restart(1, incarnation=2)
         assert cluster.image.offset == epoch + 3
         assert not cluster.beat(1, metadata_offset=epoch).is_caught_up
         assert cluster.beat(1, metadata_offset=epoch + 3).is_caught_up
@@ -48,16 +49,63 @@ class TestRegistration:
         after = cluster.image.brokers[1]
         assert (after.rack, after.fenced, after.epoch) == ("r", False, before.epoch)
 
-    def test_restarted_broker_with_the_same_directories_registers_at_once(self) -> None:
+    def test_copy_of_the_directories_does_not_replace_a_live_broker(self) -> None:
+        """Directory IDs are copied with the disk: they do not show that the registered process has ended."""
         cluster = Cluster()
+        with pytest.raises(KafkaError) as raised:
+            cluster.register(1, incarnation=2)
+        assert raised.value.code is ErrorCode.duplicate_broker_registration
+        cluster.now += 9.1
         assert cluster.register(1, incarnation=2) > 0
+
+    def test_restarted_broker_registers_at_once_if_its_old_process_is_dead(self) -> None:
+        cluster = Cluster()
+        assert cluster.restart(1) > 0
         assert cluster.image.brokers[1].incarnation_id == UUID(int=2)
 
-    def test_restarted_broker_with_one_common_directory_registers_at_once(self) -> None:
+    def test_restarted_broker_needs_one_directory_of_its_old_process(self) -> None:
         cluster = Cluster()
         (directory,) = cluster.image.brokers[1].directories
-        assert cluster.register(1, incarnation=2, directories=(directory, UUID(int=5000))) > 0
-        assert cluster.register(1, incarnation=3, directories=(UUID(int=5000),)) > 0
+        assert cluster.restart(1, directories=(directory, UUID(int=5000))) > 0
+        cluster.beat(1)
+        with pytest.raises(KafkaError, match="Another broker is registered"):
+            cluster.restart(1, incarnation=3, directories=(UUID(int=6000),))
+        assert cluster.restart(1, incarnation=3, directories=(UUID(int=5000),)) > 0
+
+    def test_proof_about_another_registration_does_not_count(self) -> None:
+        cluster = Cluster()
+        dead = DeadProcess(cluster.image.brokers[1].epoch - 1, cluster.now)
+        with pytest.raises(KafkaError, match="Another broker is registered"):
+            cluster.register(1, incarnation=2, dead_process=dead)
+
+    def test_heartbeat_after_the_probe_refutes_it(self) -> None:
+        cluster = Cluster()
+        dead = DeadProcess(cluster.image.brokers[1].epoch, cluster.now)
+        cluster.now += 0.1
+        cluster.beat(1)
+        with pytest.raises(KafkaError, match="Another broker is registered"):
+            cluster.register(1, incarnation=2, dead_process=dead)
+
+    def test_session_ends_with_a_controlled_shutdown(self) -> None:
+        cluster = Cluster()
+        assert cluster.beat(1, want_shutdown=True).should_shut_down
+        assert cluster.register(1, incarnation=2) > 0
+
+    def test_session_ends_when_the_process_is_found_dead(self) -> None:
+        cluster = Cluster(brokers=3)
+        epoch = cluster.image.brokers[1].epoch
+        assert cluster.take(cluster.controller.fence_unresponsive_broker(1, epoch, cluster.now))
+        assert not cluster.controller.has_session(1, cluster.now)
+        assert cluster.register(1, incarnation=2) > 0
+
+    def test_broker_that_was_wrongly_found_dead_has_a_session_again(self) -> None:
+        cluster = Cluster(brokers=3)
+        epoch = cluster.image.brokers[1].epoch
+        cluster.take(cluster.controller.fence_unresponsive_broker(1, epoch, cluster.now))
+        assert not cluster.beat(1).is_fenced
+        assert cluster.controller.has_session(1, cluster.now)
+        with pytest.raises(KafkaError, match="Another broker is registered"):
+            cluster.register(1, incarnation=2)
 
     def test_broker_with_other_directories_waits_for_session_expiry(self) -> None:
         cluster = Cluster()
@@ -218,7 +266,7 @@ class TestRestart:
         cluster.beat(1, want_shutdown=True)
         partition = cluster.partition("orders")
         assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (1,), (1,))
-        cluster.register(1, incarnation=2, previous_broker_epoch=epoch)
+        cluster.restart(1, incarnation=2, previous_broker_epoch=epoch)
         assert cluster.partition("orders").elr == (1,)
         cluster.beat(1)
         partition = cluster.partition("orders")
@@ -228,7 +276,7 @@ class TestRestart:
     def test_after_kill_9_the_last_known_leader_leads_again(self) -> None:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
-        cluster.register(1, incarnation=2)
+        cluster.restart(1, incarnation=2)
         partition = cluster.partition("orders")
         assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (), (1,))
         cluster.beat(1)
@@ -241,7 +289,7 @@ class TestRestart:
         cluster.create("orders", assignments={0: (1, 2)}, configs={"min.insync.replicas": "2"})
         cluster.beat(2, want_fence=True)
         assert cluster.partition("orders").elr == (2,)
-        cluster.register(2, incarnation=2)
+        cluster.restart(2, incarnation=2)
         assert cluster.partition("orders").elr == ()
         cluster.beat(2)
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
@@ -249,7 +297,7 @@ class TestRestart:
     def test_without_eligible_leader_replicas_the_last_in_sync_set_is_kept(self) -> None:
         cluster = Cluster(metadata_version=25)
         cluster.create("orders", 1, 1)
-        cluster.register(1, incarnation=2)
+        cluster.restart(1, incarnation=2)
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (-1, (1,))
         cluster.beat(1)
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
@@ -258,7 +306,7 @@ class TestRestart:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
         epoch = cluster.image.brokers[1].epoch
-        cluster.register(1, incarnation=2, previous_broker_epoch=epoch, detects_unclean_shutdown=False)
+        cluster.restart(1, incarnation=2, previous_broker_epoch=epoch, detects_unclean_shutdown=False)
         assert cluster.partition("orders").elr == ()
 
 
@@ -342,7 +390,7 @@ class TestEarlyFence:
     def test_newer_registration_is_not_fenced(self) -> None:
         cluster = Cluster(brokers=2)
         epoch = cluster.image.brokers[2].epoch
-        cluster.register(2, incarnation=2)
+        cluster.restart(2, incarnation=2)
         cluster.beat(2)
         assert cluster.controller.fence_unresponsive_broker(2, epoch, cluster.now) == ControllerResult((), False)
 
@@ -455,7 +503,7 @@ class TestDirectoryAssignment:
         assert cluster.partition("orders").elr == (1, 2)
         previous = cluster.image.brokers[2].epoch
         cluster.now += 100
-        cluster.register(2, incarnation=2, directories=(directory_of(2, 1),), previous_broker_epoch=previous)
+        cluster.restart(2, incarnation=2, directories=(directory_of(2, 1),), previous_broker_epoch=previous)
         cluster.beat(2)
         assert (cluster.partition("orders").leader, cluster.partition("orders").elr) == (-1, (1, 2))
         orders = cluster.image.topics_by_name["orders"].id
@@ -470,7 +518,7 @@ class TestDirectoryAssignment:
         cluster = Cluster()
         cluster.create("orders", 1, 1)
         cluster.now += 100
-        cluster.register(1, incarnation=2, directories=(directory_of(1, 1),))
+        cluster.restart(1, incarnation=2, directories=(directory_of(1, 1),))
         cluster.beat(1)
         assert cluster.partition("orders").leader == -1
         orders = cluster.image.topics_by_name["orders"].id
@@ -491,6 +539,8 @@ class TestDirectoryAssignment:
 def test_registration_record_is_the_last_of_its_result() -> None:
     cluster = Cluster()
     cluster.create("orders", 2, 1)
-    result = cluster.controller.register_broker(cluster.registration(1, incarnation=2), cluster.now)
+    dead = DeadProcess(cluster.image.brokers[1].epoch, cluster.now)
+    registration = cluster.registration(1, incarnation=2, dead_process=dead)
+    result = cluster.controller.register_broker(registration, cluster.now)
     assert isinstance(result.records[-1], RegisterBrokerRecord)
     assert len(result.records) == 3

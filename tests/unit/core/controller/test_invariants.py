@@ -33,14 +33,14 @@ def happen(cluster: Cluster, event: str, broker_id: int, number: int) -> None:
         case "unfence":
             cluster.beat(broker_id)
         case "kill":
-            cluster.register(broker_id, incarnation=1000 + number)
+            cluster.restart(broker_id, incarnation=1000 + number)
         case "stop":
             for _ in range(3):
                 cluster.beat(broker_id, want_shutdown=True)
                 for other in BROKERS:
                     if other != broker_id and not cluster.image.brokers[other].in_controlled_shutdown:
                         cluster.beat(other, want_fence=cluster.image.brokers[other].fenced)
-            cluster.register(broker_id, incarnation=2000 + number, previous_broker_epoch=broker.epoch)
+            cluster.restart(broker_id, incarnation=2000 + number, previous_broker_epoch=broker.epoch)
         case "create":
             cluster.create(f"topic.{number}", 2, 3, configs={"min.insync.replicas": str(MIN_ISR)})
         case "delete" if topics:

@@ -204,7 +204,7 @@ class TestInvalidMembers:
     def test_stale_broker_epoch_cannot_join_the_isr(self, cluster: Cluster) -> None:
         """The one that came in its place may have lost what the leader thinks it has."""
         seen = change_of(cluster, 1, 2, 3)
-        cluster.register(3, incarnation=2)
+        cluster.restart(3, incarnation=2)
         cluster.beat(3)
         assert cluster.partition(ORDERS).isr == (1, 2)
         stale = change_of(cluster, isr=seen.isr)

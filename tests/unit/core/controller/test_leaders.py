@@ -96,7 +96,7 @@ class TestPreferred:
         cluster.create(ORDERS, assignments={0: (1, 2)}, configs={"unclean.leader.election.enable": "false"})
         cluster.beat(1, want_fence=True)
         cluster.beat(2, want_fence=True)
-        cluster.register(2, incarnation=2)
+        cluster.restart(2, incarnation=2)
         cluster.beat(1)
         cluster.beat(2)
         assert cluster.partition(ORDERS).leader == 2  # the last known leader, and only that one
@@ -159,7 +159,7 @@ class TestUnclean:
         cluster.create(ORDERS, assignments={0: (1, 2, 3)})
         for broker_id in (1, 2, 3):
             cluster.beat(broker_id, want_fence=True)
-        cluster.register(3, incarnation=2)
+        cluster.restart(3, incarnation=2)
         cluster.beat(2)
         partition = cluster.partition(ORDERS)
         assert (partition.leader, partition.isr, partition.elr) == (NO_LEADER, (), ())

@@ -99,7 +99,7 @@ class TestProgress:
         in_sync(cluster, 1, 5, 6)
         assert cluster.partition(ORDERS).adding == (4, 5, 6)
         cluster.beat(4)
-        cluster.register(4, incarnation=2)
+        cluster.restart(4, incarnation=2)
         cluster.beat(4)
         in_sync(cluster, 1, 4, 5, 6)
         assert cluster.partition(ORDERS).leader == 4

@@ -15,11 +15,11 @@ from odradek.core.liveness.dead_brokers import (
     HeartbeatAccepted,
     Probe,
     ProbeCompleted,
-    ProbeResult,
     TimePassed,
     WakeAt,
     WriteNoOp,
 )
+from odradek.core.liveness.probes import ProbeResult, RegisteredEndpoint
 from odradek.core.metadata.image import BrokerImage
 from odradek.core.metadata.records import Endpoint
 
@@ -56,8 +56,11 @@ class Detection:
         self.detector = DeadBrokerDetector(
             DetectionSettings(grace, SESSION, own_id, "PLAINTEXT"),
             lambda: self.brokers,
+            self._has_reached,
             self._majority_fetched_within,
         )
+        self.unreached: set[RegisteredEndpoint] = set()
+        """Registrations that have never accepted a connection from this controller."""
         self.queried_seconds: list[float] = []
         self.fetched_at: float | None = None
         """When a majority of the voters fetched last. None: `has_majority` alone decides."""
@@ -70,6 +73,9 @@ class Detection:
         self.on_fence: Callable[[FenceBroker], None] = self._fence
         self._wake_at: float | None = None
         self._due: list[tuple[float, Event]] = []
+
+    def _has_reached(self, endpoint: RegisteredEndpoint) -> bool:
+        return endpoint not in self.unreached
 
     def _majority_fetched_within(self, seconds: float) -> bool:
         self.queried_seconds.append(seconds)

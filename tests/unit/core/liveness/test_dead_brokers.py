@@ -13,9 +13,9 @@ from odradek.core.liveness.dead_brokers import (
     FenceBroker,
     HeartbeatAccepted,
     ProbeCompleted,
-    ProbeResult,
     TimePassed,
 )
+from odradek.core.liveness.probes import ProbeResult, RegisteredEndpoint
 from tests.unit.core.liveness.detection import GRACE, SESSION, Detection, broker, endpoint
 
 TO_FENCE = GRACE + GRACE / 6
@@ -133,6 +133,39 @@ class TestNoRefusal:
         detection.happen(ProbeCompleted(2, 1, ProbeResult.CONNECTED))
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
+
+
+class TestNeverReached:
+    """A firewall that rejects connections, or a Kubernetes Service without endpoints, refuses like a dead process."""
+
+    def test_refusal_of_a_registration_never_reached_is_no_evidence(self) -> None:
+        detection = Detection()
+        detection.unreached.add(RegisteredEndpoint(2, 10, "h", 9092))
+        detection.serve()
+        detection.die(2)
+        detection.pass_time(SESSION)
+        assert detection.fences == []
+        assert detection.detector.suspected_ids == ()
+        assert len(detection.probes) == 1
+
+    def test_refusal_after_activation_is_no_evidence_either(self) -> None:
+        detection = Detection()
+        detection.unreached.add(RegisteredEndpoint(2, 10, "h", 9092))
+        detection.ports[2] = ProbeResult.REFUSED
+        detection.activate()
+        detection.beat(1)
+        detection.beat(3)
+        detection.pass_time(SESSION)
+        assert detection.fences == []
+
+    def test_other_endpoint_that_was_reached_does_not_count(self) -> None:
+        detection = Detection()
+        detection.unreached.add(RegisteredEndpoint(2, 10, "h", 9999))
+        detection.serve()
+        detection.brokers[2] = replace(detection.brokers[2], endpoints=(endpoint(port=9999),))
+        detection.die(2)
+        detection.pass_time(SESSION)
+        assert detection.fences == []
 
 
 class TestHeartbeat:

@@ -13,6 +13,7 @@ from kio.schema.index import api_key_map
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Operation
+from odradek.core.controller.commands import DeadProcess
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.wire.apis import CONTROLLER_APIS, ApiKey, load_handler
 from odradek.wire.schemas import Message, Schema, schema
@@ -38,6 +39,7 @@ def execute(request: Message, messages: Schema, cluster: Cluster) -> Any:
 
     node = FakeControllerNode()
     node.clock.now = cluster.now
+    node.dead_process = DeadProcess(cluster.image.brokers[1].epoch, cluster.now)
     node.controller.run = lambda command: cluster.take(command(cluster.controller))
     return node.handle(request, context_of(messages.api_key, messages.version))
 
