@@ -81,3 +81,52 @@ def test_queued_produce_is_rejected_after_leadership_ends(broker: FakeBroker) ->
 
     assert _code(asyncio.run(scenario())) is ErrorCode.not_leader_or_follower
     assert partition.log.log_end_offset == 0
+
+
+class TestManyPartitions:
+    """More than are handled at once, of which one waits for its followers."""
+
+    COUNT = 600
+    WAITING = 321
+
+    def _add_topic(self, broker: FakeBroker) -> Partition:
+        broker.add_topic("orders", self.COUNT)
+        waiting = broker.partition("orders", self.WAITING)
+        assert waiting is not None
+        waiting.become_leader(NODE_ID, 1, with_followers(waiting, 1, min_isr=1))
+        return waiting
+
+    def _start(self, broker: FakeBroker, timeout_ms: int) -> "asyncio.Future[list[bytes]]":
+        records = [PartitionRecords(index, memoryview(bytearray(batch(TestRecord())))) for index in range(self.COUNT)]
+        request = ProduceRequest(None, ALL_ACKS, timeout_ms, [TopicRecords("orders", None, records)])
+        context = RequestContext(PRODUCE, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(PRODUCE, VERSION))
+        return asyncio.ensure_future(load_handler(BROKER_APIS[PRODUCE]).handle(request, context, broker))
+
+    def _check(self, chunks: list[bytes], expected: ErrorCode) -> None:
+        response, _ = schema(PRODUCE, VERSION).read_response(b"".join(chunks), 0)
+        (topic,) = response.responses
+        errors = {one.index: one.error_code for one in topic.partition_responses}
+        assert errors.pop(self.WAITING) is expected
+        assert list(errors) == [index for index in range(self.COUNT) if index != self.WAITING]
+        assert set(errors.values()) == {ErrorCode.none}
+
+    def test_response_waits_until_the_last_partition_is_committed(self, broker: FakeBroker) -> None:
+        waiting = self._add_topic(broker)
+
+        async def scenario() -> list[bytes]:
+            handling = self._start(broker, 60_000)
+            while not waiting.pending_commits:
+                await asyncio.sleep(0)
+            assert not handling.done()
+            waiting.become_leaderless(2)
+            return await asyncio.wait_for(handling, 20)
+
+        self._check(asyncio.run(scenario()), ErrorCode.not_leader_or_follower)
+
+    def test_partition_that_is_not_committed_in_time_has_an_error(self, broker: FakeBroker) -> None:
+        self._add_topic(broker)
+
+        async def scenario() -> list[bytes]:
+            return await asyncio.wait_for(self._start(broker, 20), 20)
+
+        self._check(asyncio.run(scenario()), ErrorCode.request_timed_out)
