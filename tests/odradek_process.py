@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import threading
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from odradek.cli.main import run
 from tests.node_process import NodeFailed, NodeProcess
 
 ODRADEK = Path(sys.executable).with_name("odradek")
+# Two threads that redirect the output at the same time would leave it redirected for ever.
+_REDIRECTED = threading.Lock()
 
 
 class OdradekProcess(NodeProcess):
@@ -31,7 +34,7 @@ class OdradekProcess(NodeProcess):
         if program != str(ODRADEK):
             super()._run_to_end(command)
             return
-        with redirect_stdout(io.StringIO()) as output, redirect_stderr(output):
+        with _REDIRECTED, redirect_stdout(io.StringIO()) as output, redirect_stderr(output):
             status = run(arguments)
         if status != 0:
             raise NodeFailed(f"{' '.join(command)} ended with {status}\n{output.getvalue()}")
