@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-assertions bench-console pipeline pipeline-connector docs words dist clean
+.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-validation bench-assertions bench-console pipeline pipeline-connector docs words dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ bench-groups: $(VENV)/.installed-bench ## measure a thousand groups on three bro
 
 bench-counting: $(VENV)/.installed-bench ## measure the cost of metrics and hot keys on a broker (ARGS=--quick)
 	@$(BIN)/python -m bench.counting $(ARGS)
+
+bench-validation: $(VENV)/.installed-bench ## measure the cost of record.validation=full on a broker
+	@$(BIN)/python -m bench.record_validation $(ARGS)
 
 bench-assertions: $(VENV)/.installed-bench ## measure the cost of assertions of invariants on a broker
 	@$(BIN)/python -m bench.assertions $(ARGS)

@@ -14,6 +14,7 @@ BROKER_FAILOVER_SECTION = "## Leader failover"
 REPLICAS_SECTION = "## Thousands of replicas"
 MANY_GROUPS_SECTION = "## A thousand groups"
 COUNTING_SECTION = "## Cost of metrics"
+RECORD_VALIDATION_SECTION = "## Cost of full record validation"
 SPARK_READS_SECTION = "## Reading a topic with Spark"
 SPARK_WRITES_SECTION = "## Writing a topic with Spark"
 COLUMNS_SECTION = "## Reading segments as columns"
@@ -26,6 +27,7 @@ GENERATED_SECTIONS = (
     REPLICAS_SECTION,
     MANY_GROUPS_SECTION,
     COUNTING_SECTION,
+    RECORD_VALIDATION_SECTION,
     SPARK_READS_SECTION,
     SPARK_WRITES_SECTION,
     COLUMNS_SECTION,

@@ -59,6 +59,30 @@ def test_responses_equal_kafkas(name: str, node: NodeProcess, request: pytest.Fi
         pytest.fail(_explain(found, accepted, node.name), pytrace=False)
 
 
+@pytest.fixture(scope="module")
+def full_validation_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    properties = {**KEEPS_OLD_RECORDS, "record.validation": "full"}
+    node = OdradekProcess(tmp_path_factory.mktemp("full-validation"), properties=properties)
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
+@pytest.mark.parametrize("name", sorted(name for name in scenarios if name.startswith("produce_")))
+def test_produce_responses_equal_kafkas_with_full_validation(name: str, full_validation_node: NodeProcess) -> None:
+    talk = Conversation(full_validation_node)
+    try:
+        scenarios[name](talk)
+    finally:
+        talk.end()
+    accepted_file = GOLDEN / f"{name}.full_validation.differences.txt"
+    accepted = accepted_file.read_text() if accepted_file.exists() else ""
+    found = _differences((GOLDEN / f"{name}.txt").read_text(), talk.text)
+    if found != accepted:
+        pytest.fail(_explain(found, accepted, full_validation_node.name), pytrace=False)
+
+
 def _differences(expected: str, transcript: str) -> str:
     """The lines that differ, grouped under their requests; empty if there is no difference."""
     lines: list[str] = []

@@ -16,6 +16,7 @@ from odradek.broker.fetch_sessions import FetchSessions
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.ports import GroupsPort, TransactionsPort, UnreachableLeadersPort
 from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.record_walks import RecordWalks
 from odradek.broker.replicas.roles import Roles
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
@@ -82,6 +83,7 @@ class Broker:
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
         self.metadata_cache: Final = MetadataCache()
         self.rejected_before_creation: Final = RejectedBeforeCreation()
+        self.record_walks: Final = RecordWalks(executor)
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)
         self._move_throttle: Final = _new_throttle(config)

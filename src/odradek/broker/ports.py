@@ -10,6 +10,7 @@ from odradek.base.ids import TopicPartition
 from odradek.base.ports import ForwardingPort, Random
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.record_walks import RecordWalks
 from odradek.config.topic_config import TopicConfig
 from odradek.core.groups.commands import Command as GroupCommand
 from odradek.core.groups.commands import DescribedConsumerGroup, DescribedGroup, ListedGroup
@@ -141,6 +142,9 @@ class BrokerPort(NodePort, Protocol):
     @property
     def rejected_before_creation(self) -> RejectedBeforeCreation:
         """Batches of producers that were quicker than the partition."""
+
+    @property
+    def record_walks(self) -> RecordWalks: ...
 
     def partition(self, topic: str, index: int) -> Partition | None: ...
 

@@ -45,7 +45,7 @@ class ConfigDefinition(NamedTuple):
     @property
     def is_hidden_until_set(self) -> bool:
         """Whether DescribeConfigs omits it until it is set."""
-        return self.update_mode in (UpdateMode.INTERNAL, UpdateMode.DYNAMIC_ONLY)
+        return self.update_mode in (UpdateMode.INTERNAL, UpdateMode.DYNAMIC_ONLY) or self.name in ONLY_IN_ODRADEK
 
     @property
     def is_sensitive(self) -> bool:
@@ -72,6 +72,7 @@ ONLY_IN_ODRADEK = {
     "broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"],
     "hot.keys.enable": ["BOOLEAN", "true", "LOW", "", "internal"],
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
+    "record.validation": ["STRING", "header", "MEDIUM", "[header, full]", "cluster-wide"],
     "segment.lease.credentials.file": ["STRING", "", "LOW", "", "internal"],
 }
 """Configs that Apache Kafka does not have. Kafka's tools show them once they are set."""

@@ -97,6 +97,7 @@ class NodeConfig:
     num_recovery_threads_per_data_dir: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    record_validation: str
     replica_alter_log_dirs_io_max_bytes_per_second: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int

@@ -62,6 +62,8 @@ _BROKER = {
     "socket.receive.buffer.bytes": "Receive buffer of each connection. -1 is the system's default.",
     "socket.request.max.bytes": "Maximum size of a request. A larger one closes the connection.",
     "socket.send.buffer.bytes": "Send buffer of each connection. -1 is the system's default.",
+    "record.validation": "Which parts of produced batches are checked: header (length, checksum, counts), or full "
+    "(also every record, as Apache Kafka does, at a higher cost).",
     # Topics
     "auto.create.topics.enable": "Whether a Metadata request for a missing topic creates it.",
     "default.replication.factor": "Default number of replicas of new topics.",

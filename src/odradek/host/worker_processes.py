@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from odradek.base.background import log_fault, start_task
 from odradek.base.errors import WorkerFailed
 from odradek.base.ports import Executor, Message, Pool, Workers, WorkerTask
 from odradek.host import worker_frames as frames
@@ -132,7 +133,7 @@ class _ProcessPool:
 
     def _stop_idle(self, process: _Process) -> None:
         # A task that takes the process meanwhile restarts it, after this job of the lane.
-        stopping = asyncio.ensure_future(self._executor.run(process.stop, lane=process.lane))
+        stopping = start_task("stop of a worker", self._executor.run(process.stop, lane=process.lane), log_fault)
         self._stopping.add(stopping)
         stopping.add_done_callback(self._stopping.discard)
 

@@ -47,9 +47,9 @@ class Validated(NamedTuple):
     batches: list[BatchHeader]
 
 
-def must_walk(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+def must_walk(header: BatchHeader, config: TopicConfig, now_ms: int, *, is_full: bool = False) -> bool:
     """Whether `validate` reads every record, which takes time in proportion to their decompressed size."""
-    if config.compact:
+    if is_full or config.compact:
         return True
     if config.compression_type != "producer" and _target_compression(header, config) != header.compression:
         return True
@@ -71,9 +71,11 @@ def validate(
     partition: TopicPartition,
     walk: Walk | None = None,
     opened_bytes_max: int = MAX_DECOMPRESSED_BYTES,
+    is_full: bool = False,
 ) -> Validated:
     """Checks the single batch of a Produce request and applies the topic's configs. Raises KafkaError.
 
+    `is_full`: reads the records of every batch, also where the header is sufficient to apply the configs.
     `walk` reads the records if necessary; None means interpreted. Above `opened_bytes_max` bytes of records it raises
     DecompressionTooLarge without changes: the caller may retry with a higher limit.
     """
@@ -93,7 +95,7 @@ def validate(
     is_miscounted = count <= 0 or header.last_offset_delta + 1 != count
     if is_miscounted or header.attributes & ATTRIBUTE_CONTROL or header.base_sequence < 0 <= header.producer_id:
         raise _header_error(header, partition)
-    if must_walk(header, config, now_ms):
+    if must_walk(header, config, now_ms, is_full=is_full):
         payload = records_payload(data, header, opened_bytes_max)
         return _walk_and_patch(data, payload, header, config, now_ms, partition, walk or INTERPRETED_WALK)
     claims_append_time = header.attributes & ATTRIBUTE_APPEND_TIME

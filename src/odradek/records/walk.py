@@ -108,6 +108,23 @@ class Walk:
             int(summary[kernels.REJECTED_RECORDS]),
         )
 
+    def prepare(self) -> None:
+        """Compiles the kernels of `check` and `columns`, so that their first use does not wait for that."""
+        records, columns = self.as_array(memoryview(b"")), self.new_columns()
+        summary = self.new_column(kernels.SUMMARY_FIELDS)
+        self._check_records(records, 0, 0, kernels.INT64_MIN, kernels.INT64_MAX, False, summary)
+        self._index_records(
+            records,
+            0,
+            0,
+            columns.ends,
+            columns.timestamp_deltas,
+            columns.offset_deltas,
+            columns.key_starts,
+            columns.key_lengths,
+            columns.value_lengths,
+        )
+
     def new_columns(self) -> RecordColumns:
         return RecordColumns(self.new_column, self.as_output(bytearray(_COLUMN_RECORDS)))
 
@@ -237,3 +254,10 @@ def thread_walk(record_count: int) -> Walk:
     if record_count < _WORTH_COMPILING_RECORDS and not compiled_walk.cache_info().currsize:
         return INTERPRETED_WALK
     return compiled_walk() or INTERPRETED_WALK
+
+
+def load_walk() -> Walk:
+    """For a thread: loads and compiles the walk that the event loop may use afterwards. Interpreted without numba."""
+    walk = compiled_walk() or INTERPRETED_WALK
+    walk.prepare()
+    return walk

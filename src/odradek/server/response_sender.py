@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 # A client that takes longer for a chunk is slow.
 FAST_CHUNK_SECONDS_MAX: Final = 0.1
+UNREADABLE: Final = "Cannot read records to be sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,11 @@ class ResponseSender:
         except (CorruptBatch, RangeEnded, ReadFailed) as error:
             self._fail(error)
             return
+        except Exception as error:
+            # Called by the event loop: an internal error closes this connection only.
+            logger.exception(UNREADABLE)
+            self._fail(error)
+            return
         if count:
             self._write(buffer, count)
         else:
@@ -122,7 +128,7 @@ class ResponseSender:
             return
         except Exception as error:
             # An internal error closes this connection only.
-            logger.exception("Cannot read records to be sent")
+            logger.exception(UNREADABLE)
             self._fail(error)
             return
         self._reading = None

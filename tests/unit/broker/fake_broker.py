@@ -15,6 +15,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client, Pool
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.record_walks import RecordWalks
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
@@ -185,6 +186,7 @@ class FakeBroker:
         self.executor: Any = InlineExecutor()
         self.slice_turns = SliceTurns()
         self.metadata_cache = MetadataCache()
+        self.record_walks = RecordWalks(self.executor)
         self.controller = NotingController()
         self.log_dir_moves = NotingMoves()
         self.log_dirs = LogDirs.open(

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from odradek.config.dynamic import overlay
+from odradek.config.levels import ConfigSource, describe_broker
 from odradek.config.listeners import Address, Listener, Voter
 from odradek.config.node_config import ConfigErrors, NodeConfig
 
@@ -303,6 +305,31 @@ def test_odradek_own_configs() -> None:
     config = load("broker.disconnect.grace.ms=0")
     assert (config.broker_disconnect_grace_ms, config.warnings) == (0, ())
     assert "Value must be at least 0" in errors_of(MINIMAL + "broker.disconnect.grace.ms=-1")[0]
+
+
+def test_record_validation() -> None:
+    assert load().record_validation == "header"
+    config = load("record.validation=full")
+    assert (config.record_validation, config.warnings) == ("full", ())
+    assert "String must be one of: header, full" in errors_of(MINIMAL + "record.validation=records")[0]
+
+
+def test_record_validation_can_change_for_all_brokers_or_one() -> None:
+    config = load("record.validation=full")
+    assert overlay(config, {}, {"record.validation": "header"}).record_validation == "header"
+    assert overlay(config, {"record.validation": "full"}, {"record.validation": "header"}).record_validation == "full"
+
+
+def test_record_validation_is_described_once_it_is_set() -> None:
+    """Apache Kafka's DescribeConfigs does not have it."""
+    name = "record.validation"
+    assert [one.value for one in describe_broker(load()) if one.name == name] == []
+    assert [one.value for one in describe_broker(load(f"{name}=full")) if one.name == name] == ["full"]
+    changed = overlay(load(), {}, {name: "full"})
+    ((value, read_only, source),) = (
+        (one.value, one.read_only, one.source) for one in describe_broker(changed) if one.name == name
+    )
+    assert (value, read_only, source) == ("full", False, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
 def test_http_address_is_host_and_port() -> None:

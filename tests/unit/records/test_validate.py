@@ -1,6 +1,7 @@
 """Validation of a producer's batch against a topic's configs."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from crc32c import crc32c
@@ -32,10 +33,12 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Validated]:
     if request.param == "compiled":
         walk = compiled_walk()
 
-    def run(data: bytes, config: TopicConfig = DEFAULTS) -> Validated:
+    def run(data: bytes, config: TopicConfig = DEFAULTS, is_full: bool = False) -> Validated:
         assert walk is not None
         buffer = bytearray(data)
-        valid = validate(buffer, parse_batches(buffer), config, now_ms=NOW, partition=PARTITION, walk=walk)
+        valid = validate(
+            buffer, parse_batches(buffer), config, now_ms=NOW, partition=PARTITION, walk=walk, is_full=is_full
+        )
         assert parse_batches(valid.data) == valid.batches
         check_crc(valid.data, valid.batches[0])
         return valid
@@ -112,6 +115,51 @@ class TestPlainTopics:
         assert valid.batches[0].max_timestamp == NOW - 7
         error = refusal(run, build_batch(RECORDS, append_time_ms=-1))
         assert error.code is ErrorCode.invalid_timestamp
+
+
+class TestFullValidation:
+    """Every record is read, whatever the topic's configs, as in Kafka."""
+
+    @pytest.fixture
+    def run(self, run: Callable[..., Validated]) -> Callable[..., Validated]:
+        return partial(run, is_full=True)
+
+    @pytest.mark.parametrize("codec", list(Compression))
+    def test_valid_batch_is_unchanged(self, run: Callable[..., Validated], codec: Compression) -> None:
+        data = build_batch(RECORDS, compression=codec)
+        assert must_walk(parse_batches(data)[0], DEFAULTS, NOW, is_full=True)
+        assert bytes(run(data).data) == data
+
+    @pytest.mark.parametrize("codec", list(Compression))
+    def test_records_that_are_not_those_of_the_header_are_rejected(
+        self, run: Callable[..., Validated], codec: Compression
+    ) -> None:
+        data = build_batch(RECORDS)
+        payload = data[HEADER_SIZE:]
+        (header,) = parse_batches(build_batch(RECORDS, compression=codec))
+        for records in (payload[:-1], payload + b"\0", payload[: len(payload) // 5], b"\x01" + payload[1:]):
+            assert refusal(run, sealed(header, compress(codec, records))).code is ErrorCode.invalid_record
+
+    def test_offset_deltas_out_of_order_are_rejected(self, run: Callable[..., Validated]) -> None:
+        one, other = build_batch(RECORDS[:1])[HEADER_SIZE:], build_batch(RECORDS[:2])
+        assert refusal(run, sealed(parse_batches(other)[0], one + one)).code is ErrorCode.invalid_record
+
+    def test_header_with_a_wrong_max_timestamp_is_patched(self, run: Callable[..., Validated]) -> None:
+        wrong = edited(build_batch(RECORDS), max_timestamp=NOW - 500)
+        assert run(wrong).batches[0].max_timestamp == NOW - 6
+
+    @pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.NONE])
+    def test_undecodable_compressed_data_is_rejected(self, run: Callable[..., Validated], codec: Compression) -> None:
+        (header,) = parse_batches(build_batch(RECORDS, compression=codec))
+        assert refusal(run, sealed(header, b"\x99" * 40)).code is ErrorCode.unknown_server_error
+
+    def test_decompression_bomb_gets_message_too_large(self, run: Callable[..., Validated]) -> None:
+        bomb = build_batch([Record(b"k", bytes(1 << 20), NOW)] * 140, compression=Compression.ZSTD)
+        assert isinstance(refusal(run, bomb), DecompressionTooLarge)
+
+    def test_log_append_time_stays(self, run: Callable[..., Validated]) -> None:
+        valid = run(build_batch(RECORDS), topic(message_timestamp_type="LogAppendTime"))
+        assert (valid.batches[0].timestamp_type_is_append, valid.batches[0].max_timestamp) == (True, NOW)
 
 
 class TestTimestamps:

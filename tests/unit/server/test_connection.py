@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.ports import Pool
 from odradek.host.executor import ThreadExecutor
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.server.connection import (
@@ -28,9 +29,11 @@ from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener, ListenError
 from odradek.wire.headers import RequestHeader
 from odradek.wire.schemas import Schema, schema
+from odradek.wire.streamed_response import StreamedResponse
 
 REQUEST_BYTES_MAX = 10_000
 WAITING_CONNECTIONS_MAX = 4
+STREAM_BYTES = 4 << 20
 Scenario = Callable[["Harness"], Coroutine[Any, Any, None]]
 
 
@@ -59,10 +62,20 @@ class LongPoll(DeferredResponse):
         self.complete(b"polled")
 
 
+class Unreadable:
+    """A part of a streamed response."""
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, part: slice) -> bytes:
+        raise KeyError("a fault of ours")
+
+
 class Scripted:
     """Responds by API key: 0 and 8 as to a producer, or at once if the body says so; 1 at once, 2 when released,
     3 fails, 4 fails later, 5 closes the connection, 6 sends no response, 7 with the next request, 9 responds later with
-    nothing that can be encoded."""
+    nothing that can be encoded, 10 with a stream of which the end cannot be read."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
@@ -100,6 +113,9 @@ class Scripted:
                 return LongPoll()
             case 9:
                 return self._later(object())
+            case 10:
+                beginning, end = bytes(STREAM_BYTES), Unreadable()
+                return StreamedResponse([beginning, end])  # type: ignore[list-item]
             case _:
                 return None
 
@@ -122,7 +138,7 @@ class Harness:
             idle_ms_max=1000,
             waiting_max=WAITING_CONNECTIONS_MAX,
         )
-        self.streaming = Streaming(ThreadExecutor(1))
+        self.streaming = Streaming(ThreadExecutor(dict.fromkeys(Pool, 1)))
         self.listener = Listener(
             "PLAINTEXT",
             "127.0.0.1",
@@ -413,6 +429,20 @@ def test_response_that_cannot_be_encoded_closes_its_own_connection_only(run: Cal
             await reader.read()
             writer.close()
             harness.dispatcher.seen.clear()
+        assert faults == []
+
+    run(scenario)
+
+
+def test_stream_that_cannot_be_read_closes_its_own_connection_only(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        faults: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        reader, writer = await harness.connect()
+        writer.write(request(10, 1))
+        with contextlib.suppress(ConnectionResetError):
+            assert len(await reader.read()) <= STREAM_BYTES + 8
+        writer.close()
         assert faults == []
 
     run(scenario)

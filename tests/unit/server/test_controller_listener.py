@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Pool
 from odradek.host.executor import ThreadExecutor
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import ConnectionPort
@@ -42,7 +43,7 @@ class Controller:
             "localhost",
             0,
             self.limits,
-            Streaming(ThreadExecutor(1)),
+            Streaming(ThreadExecutor(dict.fromkeys(Pool, 1))),
             request_bytes_max=1 << 20,
             backlog=10,
         )

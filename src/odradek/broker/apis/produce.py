@@ -1,7 +1,8 @@
 """Produce, advertised from version 0 like Kafka, served in versions 3 to 13: appends records to partitions.
 
 Batches stay in the request's buffer: headers are checked, offsets are patched in place, and the bytes are written from
-there. `docs/differences.md` lists the checks of single records that Kafka makes and Odradek does not.
+there. `docs/differences.md` lists the checks of single records that Kafka makes and Odradek does only with
+record.validation=full.
 """
 
 import asyncio
@@ -69,6 +70,8 @@ FIRST_WITH_ABORTABLE: Final = 11
 ZSTD: Final = 4
 # Kafka allows its admin tools, identified by this client ID, to produce to internal topics.
 ADMIN_CLIENT_ID: Final = "__admin_client"
+# The value of record.validation with which every record is read.
+FULL: Final = "full"
 # Larger batches are validated in a thread, because walking their records would block the event loop.
 WALK_ON_LOOP_BYTES_MAX: Final = 16_384
 # The decompressed size that concurrent validations may use.
@@ -229,13 +232,15 @@ def _write(
 ) -> Outcome:
     """`verification` is for the first batch of a transaction. Raises KafkaError and OSError."""
     config = partition.log.config
+    is_full = broker.config.record_validation == FULL
     now_ms = broker.clock.wall_ms()
     partition.check_gap(batches[0], now_ms)
     # A small compressed batch may contain any amount of records.
     large = len(data) > WALK_ON_LOOP_BYTES_MAX or batches[0].attributes & ATTRIBUTE_COMPRESSION_MASK
-    if large and must_walk(batches[0], config, now_ms):
-        return _append_after_walk(partition, data, batches, request, broker, verification)
-    valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
+    if large and must_walk(batches[0], config, now_ms, is_full=is_full):
+        return _append_after_walk(partition, data, batches, request, broker, verification, is_full=is_full)
+    walk = broker.record_walks.on_loop(batches[0].record_count) if is_full or config.compact else None
+    valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name, walk=walk, is_full=is_full)
     if not partition.can_append_now:
         return _append_exclusively(partition, valid, request, broker, verification)
     # Read before the append: it wakes readers, and if a read then finds a disk failure, the leader state is gone.
@@ -318,6 +323,8 @@ async def _append_after_walk(
     request: ProduceRequest,
     broker: BrokerPort,
     verification: Verification | None,
+    *,
+    is_full: bool,
 ) -> PartitionResult:
     config = partition.log.config
     now_ms = broker.clock.wall_ms()
@@ -331,6 +338,7 @@ async def _append_after_walk(
             partition=partition.name,
             walk=thread_walk(batches[0].record_count),
             opened_bytes_max=opened_bytes_max,
+            is_full=is_full,
         )
 
     try:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from odradek.base.background import start_task
+from odradek.base.background import log_fault, start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock
 from odradek.broker.replicas.fetch_session import (
@@ -117,7 +117,8 @@ class ReplicaFetcher:
         self._wake.set()
         if self._is_polling and not self._is_nudged:
             self._is_nudged = True
-            nudge = asyncio.ensure_future(self._end_long_poll())
+            # Without it, the new partition waits for the rest of the long poll.
+            nudge = start_task("request behind a Fetch", self._end_long_poll(), log_fault)
             self._nudges.add(nudge)
             nudge.add_done_callback(self._nudges.discard)
 
