@@ -1,7 +1,7 @@
 """The host's disk with fault injection: operations can be counted, delayed, or made to fail.
 
 `interfere(operation, path)` runs before each operation, in the same thread; the node gets any error that it raises.
-A `read_cached` for which it raises BlockingIOError finds nothing in the page cache.
+A `read_cached` or `read_cached_into` for which it raises BlockingIOError finds nothing in the page cache.
 """
 
 from collections import Counter
@@ -121,7 +121,10 @@ class TamperedFile:
         return self._file.read_into(position, buffer)
 
     def read_cached_into(self, position: int, buffer: memoryview) -> int:
-        self._disk.touch("read_cached_into", self._path)
+        try:
+            self._disk.touch("read_cached_into", self._path)
+        except BlockingIOError:
+            return 0
         return self._file.read_cached_into(position, buffer)
 
     def size(self) -> int:

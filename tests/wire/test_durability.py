@@ -80,7 +80,7 @@ class ColdGate(Gate):
     """Its file is never in the page cache."""
 
     def __call__(self, operation: str, path: str) -> None:
-        if operation == "read_cached" and path.endswith(self._file):
+        if operation == "read_cached_into" and path.endswith(self._file):
             raise BlockingIOError
         super().__call__(operation, path)
 
@@ -399,7 +399,7 @@ def test_fsync_does_not_wait_for_cold_reads(node: HostedNode, disk: TamperedDisk
         assert create_topic(connection, "durable", configs={"flush.messages": "1"}) is ErrorCode.none
         for value in filled_values(10, 100_000):
             produce(connection, TOPIC, value)
-        gate = disk.interfere = ColdGate("read")
+        gate = disk.interfere = ColdGate("read_into")
         threads = stack.enter_context(ThreadPoolExecutor(readers))
         stack.callback(gate.open.set)
         consumers = [stack.enter_context(RawConnection(node.port)) for _ in range(readers)]

@@ -172,7 +172,9 @@ class CompactionPass:
                 cleaned.transaction_index.append(aborted)
             transactions.retained.clear()
             cleaned.finish()
+            # Before they are closed: a process that opens them later would miss an error of their write-back.
             cleaned.sync()
+            cleaned.sync_indexes()
         except BaseException:
             cleaned.remove_files()
             raise
