@@ -38,6 +38,10 @@ STOP_WHILE_STARTING_SECONDS_MAX = 1.25
 STOP_AFTER_FAILURE_SECONDS_MAX = 30.0
 # Requests create many objects and few cycles: the default threshold would cost 5 % of a broker's time.
 GC_THRESHOLD_OBJECTS = 10_000
+# How long a thread may keep the interpreter while the event loop waits for it, which happens after each system call.
+# Python's default of 5 ms makes a write next to a busy thread take 4.3 ms; with this it takes 23 µs, and the thread
+# loses a tenth of its speed.
+SWITCH_INTERVAL_SECONDS = 0.0001
 
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
@@ -51,6 +55,7 @@ def run_node(config: NodeConfig, *, disk: Disk | None = None, new_loop: NewLoop 
     for warning in config.warnings:
         logger.warning("%s", warning)
     _raise_open_files_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     return _run(_serve(config, disk), new_loop or _uvloop())
 
 
