@@ -3,6 +3,7 @@
 What is common to Odradek and Apache Kafka lives here; neither is named here.
 """
 
+import contextlib
 import itertools
 import os
 import random
@@ -73,6 +74,16 @@ def is_alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    # A zombie has none.
+    lines = (line for line in status.splitlines() if line.startswith("VmRSS"))
+    return sum(int(line.split()[1]) * 1024 for line in lines)
 
 
 def serves(port: int, host: str = "127.0.0.1") -> bool:
@@ -201,10 +212,21 @@ class NodeProcess(ABC):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     @property
+    def worker_pids(self) -> list[int]:
+        """The processes that the node has started."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            # A process may end meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                state, parent = (process / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+                if state != "Z" and int(parent) == self.pid:
+                    found.append(int(process.name))
+        return found
+
+    @property
     def resident_bytes(self) -> int:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) * 1024
+        """Of the node and its workers."""
+        return sum(map(_resident_bytes, (self.pid, *self.worker_pids)))
 
     @property
     def cpu_seconds(self) -> float:
