@@ -20,6 +20,7 @@ from odradek.client.address import DEFAULT_PORT, Address
 from odradek.client.errors import NotYet
 from odradek.config.node_config import NodeConfig
 from odradek.local.cores import count_usable_cores
+from odradek.local.interpreter import REPORTED_BY_PARENT, find_interpreter_warning
 from odradek.local.node_files import NodeFiles
 from odradek.local.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
 from odradek.local.ports import check_ports
@@ -27,6 +28,7 @@ from odradek.local.start_node import load_config
 from odradek.local.supervisor import NodeExited, Supervisor
 from odradek.local.topology import BrokerCount, Topology
 from odradek.text.errors import UserError
+from odradek.text.terminal import say
 
 READY_TIMEOUT_S = 30.0
 AUTO = "auto"
@@ -98,6 +100,10 @@ def command(
         # The error of a write to a full disk has no file name.
         error.filename = error.filename or str(data_dir)
         raise
+    if (warning := find_interpreter_warning()) is not None:
+        say(f"warning: {warning}")
+    # The nodes would repeat it.
+    os.environ[REPORTED_BY_PARENT] = "1"
     bootstrap = [broker_address(config) for config in configs.values() if config.is_broker]
     ids = {config.node_id for config in configs.values() if config.is_broker}
     supervisor = Supervisor(
