@@ -41,20 +41,16 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("name", sorted(scenarios))
 def test_responses_equal_kafkas(name: str, node: NodeProcess, request: pytest.FixtureRequest) -> None:
-    talk = Conversation(node)
-    try:
-        scenarios[name](talk)
-    finally:
-        talk.end()
+    text = _play(name, node)
     golden_file = GOLDEN / f"{name}.txt"
     if node.name == "kafka":
         if request.config.getoption("--record-transcripts"):
-            golden_file.write_text(talk.text)
+            golden_file.write_text(text)
         accepted = ""
     else:
         accepted_file = GOLDEN / f"{name}.differences.txt"
         accepted = accepted_file.read_text() if accepted_file.exists() else ""
-    found = _differences(golden_file.read_text(), talk.text)
+    found = _differences(golden_file.read_text(), text)
     if found != accepted:
         pytest.fail(_explain(found, accepted, node.name), pytrace=False)
 
@@ -71,16 +67,21 @@ def full_validation_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 @pytest.mark.parametrize("name", sorted(name for name in scenarios if name.startswith("produce_")))
 def test_produce_responses_equal_kafkas_with_full_validation(name: str, full_validation_node: NodeProcess) -> None:
-    talk = Conversation(full_validation_node)
+    accepted_file = GOLDEN / f"{name}.full_validation.differences.txt"
+    accepted = accepted_file.read_text() if accepted_file.exists() else ""
+    found = _differences((GOLDEN / f"{name}.txt").read_text(), _play(name, full_validation_node))
+    if found != accepted:
+        pytest.fail(_explain(found, accepted, full_validation_node.name), pytrace=False)
+
+
+def _play(name: str, node: NodeProcess) -> str:
+    """The transcript of a scenario."""
+    talk = Conversation(node)
     try:
         scenarios[name](talk)
     finally:
         talk.end()
-    accepted_file = GOLDEN / f"{name}.full_validation.differences.txt"
-    accepted = accepted_file.read_text() if accepted_file.exists() else ""
-    found = _differences((GOLDEN / f"{name}.txt").read_text(), talk.text)
-    if found != accepted:
-        pytest.fail(_explain(found, accepted, full_validation_node.name), pytrace=False)
+    return talk.text
 
 
 def _differences(expected: str, transcript: str) -> str:

@@ -56,6 +56,18 @@ class RecordColumns:
         self.value_lengths = new_column(_COLUMN_RECORDS)
         self.flags = flags
 
+    @property
+    def filled_by_kernel(self) -> tuple[Any, ...]:
+        """In the order of the arguments of `kernels.index_records`."""
+        return (
+            self.ends,
+            self.timestamp_deltas,
+            self.offset_deltas,
+            self.key_starts,
+            self.key_lengths,
+            self.value_lengths,
+        )
+
 
 class Walk:
     """A compiled or an interpreted walk. The payload of a batch comes from `decode.records_payload`."""
@@ -113,17 +125,7 @@ class Walk:
         records, columns = self.as_array(memoryview(b"")), self.new_columns()
         summary = self.new_column(kernels.SUMMARY_FIELDS)
         self._check_records(records, 0, 0, kernels.INT64_MIN, kernels.INT64_MAX, False, summary)
-        self._index_records(
-            records,
-            0,
-            0,
-            columns.ends,
-            columns.timestamp_deltas,
-            columns.offset_deltas,
-            columns.key_starts,
-            columns.key_lengths,
-            columns.value_lengths,
-        )
+        self._index_records(records, 0, 0, *columns.filled_by_kernel)
 
     def new_columns(self) -> RecordColumns:
         return RecordColumns(self.new_column, self.as_output(bytearray(_COLUMN_RECORDS)))
@@ -138,17 +140,8 @@ class Walk:
         position, seen = 0, 0
         while seen < header.record_count:
             columns.start = position
-            columns.count = self._index_records(
-                records,
-                position,
-                min(header.record_count - seen, _COLUMN_RECORDS),
-                columns.ends,
-                columns.timestamp_deltas,
-                columns.offset_deltas,
-                columns.key_starts,
-                columns.key_lengths,
-                columns.value_lengths,
-            )
+            limit = min(header.record_count - seen, _COLUMN_RECORDS)
+            columns.count = self._index_records(records, position, limit, *columns.filled_by_kernel)
             if columns.count <= 0:
                 raise _malformed_error(kernels.MALFORMED if columns.count else kernels.FEWER_RECORDS, seen)
             position = int(columns.ends[columns.count - 1])
