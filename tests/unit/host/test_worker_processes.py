@@ -223,7 +223,7 @@ def test_close_ends_working_and_idle_processes(tmp_path: Path) -> None:
 
     run(scenario)
     assert len(set(pids)) == 2
-    assert not any(map(is_running, pids))
+    asyncio.run(until(lambda: not any(map(is_running, pids))))
 
 
 def test_process_ends_with_its_parent_even_if_it_is_working(tmp_path: Path) -> None:

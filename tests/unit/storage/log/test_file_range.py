@@ -42,7 +42,7 @@ def test_range_is_read_in_parts(file: BatchFile) -> None:
 
 def test_range_of_a_removed_file_stays_readable(file: BatchFile) -> None:
     file_range = range_of(file, 0, 10)
-    file.release()
+    file.handle.release()
     Path(file.path).unlink()
     assert read(file_range) == CONTENT
 
