@@ -20,12 +20,12 @@ run: $(VENV)/.installed-fast $(VENV)/.installed-console ## start a cluster on th
 
 # In an environment of its own, which contains only the extra [dev]: a test that needs more packages fails here.
 test-fast: $(VENV)-dev/.installed-dev ## unit, core and storage tests and a few simulator seeds (ARGS="-k fetch")
-	@$(VENV)-dev/bin/python -m pytest --tier fast --numprocesses 3 $(ARGS)
+	@$(VENV)-dev/bin/python -m pytest --tier fast --numprocesses 3 --max-worker-restart 0 $(ARGS)
 
 # More workers than cores, because tests with processes wait for most of their time.
 test: $(VENV)/.installed-test ## every capability; lists the tests skipped because a component is missing (ARGS="-k fetch")
 	@$(BIN)/python -m tests.prepare
-	@$(BIN)/python -m pytest --tier test --numprocesses 4 --rerun-failed $(ARGS)
+	@$(BIN)/python -m pytest --tier test --numprocesses 4 --max-worker-restart 0 --rerun-failed $(ARGS)
 
 proof: $(VENV)/.installed-test ## every test and the long runs, for hours, with a report in proof-report.md (ONLY=suite,sim,chaos)
 	@$(BIN)/python -m tests.prepare --proof
