@@ -16,7 +16,7 @@ from odradek.host.worker_loop import run_worker
 def run(disk: Disk, request: Message) -> Generator[Message, None, None]:
     fields = request.fields
     try:
-        yield Message({"pid": os.getpid(), "pool": sys.argv[1], "echo": fields}, request.data)
+        yield Message({"pid": os.getpid(), "pool": sys.argv[-1], "echo": fields}, request.data)
         for number in range(fields.get("count", 0)):
             yield Message({"number": number})
         print("printed by a library")
