@@ -1,6 +1,5 @@
 # Everything a developer does, from a fresh checkout. Only Python 3.11 or newer has to be there.
-# The fastest one that is installed: see tools/find_python.py.
-PYTHON ?= $(shell python3 tools/find_python.py 2>/dev/null || echo python3)
+PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DATA_DIR ?= odradek-data
@@ -151,5 +150,4 @@ $(VENV)-dev/.installed-dev: pyproject.toml constraints.txt
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "odradek: Python 3.11 or newer is needed and $(PYTHON) is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "odradek: $(PYTHON) cannot create virtual environments; on Debian: apt install python3-venv"; exit 1; }
-	@echo "creating $(VENV) with $(PYTHON)"
 	@$(PYTHON) -m venv $(VENV)

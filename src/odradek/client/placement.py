@@ -2,17 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from odradek.base.ids import TopicPartition
-
-
-class Place(NamedTuple):
-    """Where a broker is. Without a rack or host, the broker counts as one of its own."""
-
-    rack: str | None = None
-    host: str | None = None
-    """The computer: brokers with the same advertised host name share it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.sim.clones import Clones
+from odradek.sim.layout import CLIENT_PORT
 from odradek.sim.node_host import NodeHost
 from odradek.sim.quorum_history import NO_NODE, Disturbance, QuorumHistory
 from odradek.sim.replica_recorder import ReplicaRecorder
@@ -56,7 +57,7 @@ class Cluster:
         *others, last = self.nodes.values()
         for node in others:
             if node.planned.is_voter:
-                self.world.network.reject(node.name, last.name, last.planned.client_port)
+                self.world.network.reject(node.name, last.name, CLIENT_PORT)
 
     def heal(self) -> None:
         """Ends all faults, and restarts nodes whose disk has failed."""

@@ -56,7 +56,6 @@ class Network:
         self._random: Final = random
         self._hosts: Final[dict[str, Host]] = {}
         self._by_address: Final[dict[str, Host]] = {}
-        self._aliases: Final[dict[str, dict[int, Host]]] = {}
         self._links: Final[dict[tuple[str, str], Link]] = {}
         self._rejected: Final[set[tuple[str, str, int]]] = set()
         self._ends: Final[dict[SocketEnd, None]] = {}
@@ -74,10 +73,6 @@ class Network:
         self._hosts[name] = self._by_address[host.address] = host
         return host
 
-    def add_alias(self, alias: str, port: int, name: str) -> None:
-        """Several computers act as one under this name; each of them has some of its ports."""
-        self._aliases.setdefault(alias, {})[port] = self.host(name)
-
     def host(self, name_or_address: str) -> Host:
         host = self._hosts.get(name_or_address) or self._by_address.get(name_or_address)
         if host is None:
@@ -85,13 +80,8 @@ class Network:
         return host
 
     def resolve(self, name: str, port: int, client: str) -> list[AddressInfo]:
-        """Port 0 stands for any port."""
-        aliased = self._aliases.get(name)
-        if aliased is None:
-            hosts = [self.host(client if name == "localhost" else name)]
-        else:
-            hosts = [aliased[port]] if port in aliased else list(aliased.values())
-        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host.address, port)) for host in hosts]
+        host = self.host(client if name == "localhost" else name)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host.address, port))]
 
     def link(self, source: str, target: str) -> Link:
         found = self._links.get((source, target))
@@ -208,8 +198,7 @@ class Network:
     ) -> None:
         """Calls `connected` with this side's end, or `failed` with the reason, on the loop of the process."""
         try:
-            aliased = self._aliases.get(target, {})
-            host = aliased.get(port) or self.host(source if target == "localhost" else target)
+            host = self.host(source if target == "localhost" else target)
         except OSError as error:
             process.loop.call_soon(failed, error)
             return
@@ -242,10 +231,8 @@ class Network:
 
     def clear(self) -> None:
         """Drops all hosts, connections and watchers."""
-        for known in (self._ends, self._links, self._rejected, self._hosts, self._by_address):
+        for known in (self._ends, self._links, self._rejected, self._hosts, self._by_address, self.watchers):
             known.clear()
-        for named in (self._aliases, self.watchers):
-            named.clear()
         self.listening_watcher = _ignore_listening
 
 

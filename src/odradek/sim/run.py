@@ -94,11 +94,7 @@ class _Run:
         if scenario.replication:
             replication_factor, min_isr = replicas_random.choice(scenario.replication)
             configs["min.insync.replicas"] = str(min_isr)
-        log_dirs = {
-            (node.planned.host, node.planned.client_port): node.config.log_dirs
-            for node in self._nodes
-            if node.planned.is_broker
-        }
+        log_dirs = {node.name: node.config.log_dirs for node in self._nodes if node.planned.is_broker}
         self.workload: Final = Workload(
             world,
             plan,

@@ -9,7 +9,6 @@ from odradek.sim.layout import (
     THREE_COMBINED,
     THREE_COMBINED_ONE_BROKER,
     THREE_CONTROLLERS_THREE_BROKERS,
-    THREE_CONTROLLERS_THREE_HOSTS,
     THREE_CONTROLLERS_TWO_BROKERS,
     Layout,
 )
@@ -215,18 +214,6 @@ RUNNING_BROKERS: Final = replace(
     faults_min=6,
     faults_max=14,
 )
-# No other faults: these could delay the detection.
-HOSTS: Final = replace(
-    REPLICAS_APART,
-    name="hosts",
-    promise="23: hosts die with all their brokers, of which one has more than the others together",
-    layout=THREE_CONTROLLERS_THREE_HOSTS,
-    fault_kinds=("host-crash",),
-    replication=((3, 2), (2, 1)),
-    node_properties=RUNNING_BROKERS.node_properties,
-    faults_min=1,
-    faults_max=2,
-)
 REPLICAS_DEPOSED: Final = replace(
     REPLICAS_APART,
     name="replicas-deposed",
@@ -299,7 +286,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     for one in (
         *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, VOTERS_CHANGE),
         *REPLICA_SCENARIOS,
-        *(RUNNING_BROKERS, HOSTS),
+        RUNNING_BROKERS,
         TRANSACTIONS,
         GROUPS,
     )

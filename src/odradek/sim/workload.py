@@ -28,7 +28,7 @@ from odradek.sim.clients.transactional_producer import TransactionalProducer
 from odradek.sim.clients.voter_admin import VoterAdmin
 from odradek.sim.computer import Ports
 from odradek.sim.history import History
-from odradek.sim.layout import Plan
+from odradek.sim.layout import CLIENT_PORT, Plan
 from odradek.sim.transaction_history import TransactionHistory
 from odradek.sim.world import World
 
@@ -65,7 +65,7 @@ class Workload:
         world: World,
         plan: Plan,
         topic_configs: Mapping[str, str],
-        log_dirs: Mapping[tuple[str, int], Sequence[str]],
+        log_dirs: Mapping[str, Sequence[str]],
         replication_factor: int = 1,
         *,
         has_records: bool = True,
@@ -74,10 +74,10 @@ class Workload:
         changes_voters: bool = False,
         has_groups: bool = False,
     ) -> None:
-        """`log_dirs` by the host and port of the broker; `has_records`: whether producers and consumers run."""
+        """`log_dirs` by the name of the broker; `has_records`: whether producers and consumers run."""
         self._world: Final = world
         self._plan: Final = plan
-        self._bootstrap: Final = tuple((node.name, node.client_port) for node in plan.brokers)
+        self._bootstrap: Final = tuple((node.name, CLIENT_PORT) for node in plan.brokers)
         self._is_one_node: Final = len(plan.nodes) == 1
         self._topic_configs: Final = dict(topic_configs)
         self._replication_factor: Final = replication_factor
@@ -114,7 +114,7 @@ class Workload:
         if changes_voters and plan.initial_controllers:
             self._works["admin-voters"] = self._voter_admin()
 
-    def _add_users_of_records(self, log_dirs: Mapping[tuple[str, int], Sequence[str]]) -> None:
+    def _add_users_of_records(self, log_dirs: Mapping[str, Sequence[str]]) -> None:
         for number, partition in enumerate(self.partitions):
             for copy in range(self._random.choice((1, 2, 2))):
                 self._works[f"producer{number}{'ab'[copy]}"] = self._producer(partition)
@@ -301,7 +301,7 @@ class Workload:
 
         return work
 
-    def _log_dir_mover(self, log_dirs: Mapping[tuple[str, int], Sequence[str]]) -> Work:
+    def _log_dir_mover(self, log_dirs: Mapping[str, Sequence[str]]) -> Work:
         async def work(client: ClusterClient) -> None:
             await LogDirMover(client, self.partitions, log_dirs).run(1.0)
 

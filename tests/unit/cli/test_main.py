@@ -72,7 +72,6 @@ def error_lines(capsys: pytest.CaptureFixture[str], arguments: list[str], code: 
         (["start", "/"], "is a directory"),
         (["start", "no-such.properties", "--override", "a"], "--override 'a' is not in the form KEY=VALUE"),
         (["up", "--brokers", "0"], "--brokers"),
-        (["up", "--brokers", "many"], "'many' is not a number of brokers: give 1 or more, or 'auto'"),
         (["up", "--controllers", "0"], "--controllers"),
         (["format", "-t", "x", "-c", "no-such.properties"], "File not found: 'no-such.properties'"),
         (["format", "-c", "x"], "--cluster-id"),

@@ -1,86 +1,57 @@
-"""Where the replicas of new partitions go: striped over brokers, racks and hosts, leaders evenly spread.
+"""Where the replicas of new partitions go: striped over brokers and racks, leaders evenly spread.
 
 Each partition starts one rack after the one before, and within a rack one broker further; its further replicas take
-the racks that follow, and within a rack the hosts that have the fewest replicas of the partition. After as many
-partitions as there are usable brokers everything is shuffled, so that the same brokers do not always follow each other.
-Fenced brokers may hold replicas, never the first. With one broker per host, this is Kafka's placement.
+the racks that follow. After as many partitions as there are usable brokers everything is shuffled, so that the same
+brokers do not always follow each other. Fenced brokers may hold replicas, never the first.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import zip_longest
-from math import inf
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Random
 from odradek.core.metadata.image import BrokerImage
 
 T = TypeVar("T")
-NO_REPLICAS: Final[Counter[str]] = Counter()
 
 
 class _Stripe:
     """Brokers of one rack and state, used in turn; each partition starts at the next one."""
 
-    def __init__(self, broker_ids: list[int], hosts: Mapping[int, str], random: Random) -> None:
-        self._hosts = hosts
-        self._broker_ids = _interleave_hosts(sorted(broker_ids), hosts)
+    def __init__(self, broker_ids: list[int], random: Random) -> None:
+        self._broker_ids = sorted(broker_ids)
         self._offset = random.randrange(len(broker_ids)) if broker_ids else 0
         self._round = 0
-        self._used_places: set[int] = set()
+        self._given = 0
 
-    def unused(self, current_round: int) -> Iterator[tuple[int, int]]:
-        """The brokers without a replica of the current partition, in order, each with its place."""
+    def next(self, current_round: int) -> int | None:
         count = len(self._broker_ids)
-        if current_round != self._round and count:
+        if count == 0:
+            return None
+        if current_round != self._round:
             self._round = current_round
-            self._used_places.clear()
+            self._given = 0
             self._offset = (self._offset + 1) % count
-        for place in range(count):
-            if place not in self._used_places:
-                yield place, self._broker_ids[(self._offset + place) % count]
-
-    def use(self, place: int) -> None:
-        self._used_places.add(place)
+        if self._given >= count:
+            return None
+        self._given += 1
+        return self._broker_ids[(self._given - 1 + self._offset) % count]
 
     def shuffle(self, random: Random) -> None:
         _shuffle(self._broker_ids, random)
-        self._broker_ids = _interleave_hosts(self._broker_ids, self._hosts)
 
 
 class _Rack:
-    def __init__(self, brokers: list[BrokerImage], hosts: Mapping[int, str], random: Random) -> None:
-        self._hosts = hosts
-        self._fenced = _Stripe([broker.id for broker in brokers if broker.fenced], hosts, random)
-        self._usable = _Stripe([broker.id for broker in brokers if not broker.fenced], hosts, random)
+    def __init__(self, brokers: list[BrokerImage], random: Random) -> None:
+        self._fenced = _Stripe([broker.id for broker in brokers if broker.fenced], random)
+        self._usable = _Stripe([broker.id for broker in brokers if not broker.fenced], random)
 
     def next_usable(self, current_round: int) -> int | None:
-        for place, broker_id in self._usable.unused(current_round):
-            self._usable.use(place)
-            return broker_id
-        return None
+        return self._usable.next(current_round)
 
-    def next(self, current_round: int, on_host: Mapping[str, int]) -> int | None:
-        """The next broker of the host with the fewest replicas of the partition, usable ones first."""
-        chosen: tuple[_Stripe, int, int] | None = None
-        fewest = inf
-        for stripe, place, broker_id in self._unused(current_round):
-            replicas = on_host[self._hosts[broker_id]]
-            if replicas < fewest:
-                chosen, fewest = (stripe, place, broker_id), replicas
-            if fewest == 0:
-                break
-        if chosen is None:
-            return None
-        stripe, place, broker_id = chosen
-        stripe.use(place)
-        return broker_id
-
-    def _unused(self, current_round: int) -> Iterator[tuple[_Stripe, int, int]]:
-        for stripe in (self._usable, self._fenced):
-            for place, broker_id in stripe.unused(current_round):
-                yield stripe, place, broker_id
+    def next(self, current_round: int) -> int | None:
+        broker_id = self._usable.next(current_round)
+        return self._fenced.next(current_round) if broker_id is None else broker_id
 
     def shuffle(self, random: Random) -> None:
         self._fenced.shuffle(random)
@@ -90,17 +61,13 @@ class _Rack:
 class Placement:
     """Places the partitions of one request on `brokers`."""
 
-    def __init__(self, brokers: Iterable[BrokerImage], random: Random, inter_broker_listener_name: str) -> None:
+    def __init__(self, brokers: Iterable[BrokerImage], random: Random) -> None:
         by_rack: dict[str | None, list[BrokerImage]] = {}
-        self._hosts: dict[int, str] = {}
         for broker in sorted(brokers, key=lambda broker: broker.id):
             by_rack.setdefault(broker.rack, []).append(broker)
-            self._hosts[broker.id] = broker.host(inter_broker_listener_name)
-        # Otherwise all brokers are alike, and the first in order is as good as any.
-        self._spreads_over_hosts = 1 < len(set(self._hosts.values())) < len(self._hosts)
         # Brokers without a rack form a rack of their own, which comes first.
         names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
-        self._racks = [_Rack(by_rack[name], self._hosts, random) for name in names]
+        self._racks = [_Rack(by_rack[name], random) for name in names]
         self._broker_count = sum(map(len, by_rack.values()))
         self._usable_count = sum(not broker.fenced for rack in by_rack.values() for broker in rack)
         self._random = random
@@ -139,7 +106,6 @@ class Placement:
         while (leader := self._racks[rack_of_leader].next_usable(self._round)) is None:
             rack_of_leader = (rack_of_leader + 1) % rack_count
         replicas = [leader]
-        on_host = Counter([self._hosts[leader]]) if self._spreads_over_hosts else NO_REPLICAS
         skip: int | None = rack_of_leader
         rack_index = first
         while len(replicas) < replication_factor:
@@ -148,24 +114,13 @@ class Placement:
                 # The leader's rack is skipped in the first round only.
                 skip = None
             else:
-                broker_id = self._racks[rack_index].next(self._round, on_host)
+                broker_id = self._racks[rack_index].next(self._round)
             rack_index = (rack_index + 1) % rack_count
             if broker_id is not None:
                 replicas.append(broker_id)
-                if self._spreads_over_hosts:
-                    on_host[self._hosts[broker_id]] += 1
         self._round += 1
         self._first_rack = first + 1
         return tuple(replicas)
-
-
-def _interleave_hosts(broker_ids: list[int], hosts: Mapping[int, str]) -> list[int]:
-    """A broker of each host, then a second one of each, and so on: neighbours are on different hosts."""
-    by_host: dict[str, list[int]] = {}
-    for broker_id in broker_ids:
-        by_host.setdefault(hosts[broker_id], []).append(broker_id)
-    turns = zip_longest(*by_host.values())
-    return [broker_id for turn in turns for broker_id in turn if broker_id is not None]
 
 
 def _shuffle(items: list[T], random: Random) -> None:
