@@ -14,6 +14,11 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# Unless PYTHON is given, the cluster runs on an interpreter that was built with optimizations, if there is one. All other
+# targets use the python3 on the PATH. Whichever comes first creates $(VENV), and tests pass with either.
+ifeq ($(origin PYTHON),file)
+run: PYTHON = $(shell python3 tools/find_python.py 2>/dev/null || echo python3)
+endif
 run: $(VENV)/.installed-fast $(VENV)/.installed-console ## start a cluster on this machine, and its console (PORT=9092, BROKERS=1, DATA_DIR=odradek-data, CONSOLE_PORT=8080)
 	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CONSOLE_PORT),--console-port $(CONSOLE_PORT))
 
@@ -69,7 +74,7 @@ spark-kills: $(VENV)/.installed-test ## kill drivers, executors, workers and bro
 	@ODRADEK_SPARK_KILLS=$(or $(KILLS),5) ODRADEK_JOB_KILLS=$(or $(KILLS),5) ODRADEK_SPARK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest \
 	    -p no:xdist --capture no tests/spark/test_job_commands.py tests/spark/test_standalone_cluster.py -k killed
 
-bench: $(VENV)/.installed-bench ## compare Odradek with Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
+bench: $(VENV)/.installed-bench ## compare Odradek with Apache Kafka (ARGS=--quick for a smoke run, ARGS="--only consume_1024,limits"); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)
 
 bench-metadata: $(VENV)/.installed-bench ## measure the cost of metadata, up to a million partitions (ARGS=--quick up to a hundred thousand)
@@ -148,6 +153,8 @@ $(VENV)-dev/.installed-dev: pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory VENV=$(VENV)-dev $@
 
 $(BIN)/pip:
-	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "odradek: Python 3.11 or newer is needed and $(PYTHON) is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "odradek: $(PYTHON) cannot create virtual environments; on Debian: apt install python3-venv"; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@python=$(PYTHON); \
+	$$python -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "odradek: Python 3.11 or newer is needed and '$$python' is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])' || exit 1; \
+	$$python -c 'import ensurepip' 2>/dev/null || { echo "odradek: $$python cannot create virtual environments; on Debian: apt install python3-venv"; exit 1; }; \
+	echo "creating $(VENV) with $$python"; \
+	$$python -m venv $(VENV)

@@ -11,20 +11,26 @@ from bench.loads import FULL, QUICK
 from bench.page import DOCS, PAGE
 from bench.products import PRODUCTS, find_kafka, wide_console
 from bench.results import RESULTS, Results, describe_machine
+from bench.selection import NAMES, Selection, parse_selection
 from bench.suites import SUITES, Suite
+from bench.workloads import report as workloads_report
+from bench.workloads import rounds
 
 REPETITIONS = 3
+COLUMNS = 180
 
 
 def main() -> int:
     options = _parse(sys.argv[1:])
-    console = wide_console()
+    console = wide_console(COLUMNS)
     libs = find_kafka(console)
     if libs is None:
         return 2
     for suite in SUITES:
-        if options.only in (None, suite.name):
+        if suite.name in options.only.suites:
             _report(suite, _measure(suite, libs, options, console), console, to_docs=options.docs)
+    if options.only.rows:
+        _run_rows(options, libs, console)
     return 0
 
 
@@ -40,6 +46,22 @@ def _report(suite: Suite, results: Results, console: Console, *, to_docs: bool) 
         report.write_page(suite, results, PAGE, picture)
 
 
+def _run_rows(options: argparse.Namespace, libs: Path, console: Console) -> None:
+    size = rounds.QUICK if options.quick else rounds.FULL
+    values = RESULTS / "workloads.json"
+    machine = describe_machine()
+    measured = rounds.Measured()
+    try:
+        with console.status("") as status:
+            rounds.run(options.only.rows, libs, size, measured, status.update, console.print)
+    finally:
+        workloads_report.save(measured, machine, values)
+        workloads_report.print_tables(measured, console)
+    console.print(f"Results in {RESULTS.name}/: {values.name}")
+    if options.docs:
+        workloads_report.write_section(measured, machine, PAGE)
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
@@ -49,8 +71,24 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--repetitions", type=int, default=None, help=f"number of repetitions (default: {REPETITIONS}, 1 with --quick)"
     )
-    parser.add_argument("--only", choices=[suite.name for suite in SUITES], help="run only this suite")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--only",
+        metavar="NAME,NAME",
+        type=_selection,
+        default=Selection(),
+        help=f"run only these suites and rows: {', '.join(NAMES)}",
+    )
+    options = parser.parse_args(arguments)
+    if options.docs and options.only.rows and not options.only.has_all_rows:
+        parser.error("--docs needs all rows of workloads: leave out --only, or add workloads to it")
+    return options
+
+
+def _selection(names: str) -> Selection:
+    try:
+        return parse_selection(names)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
 
 
 def _measure(suite: Suite, libs: Path, options: argparse.Namespace, console: Console) -> Results:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import uvloop
 
 from bench import coordinators
+from bench.loads import Work
 from bench.raw_connection import RawConnection
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
@@ -19,13 +20,13 @@ IN_FLIGHT = 5
 VERSION = 9
 
 
-def commits_per_second(brokers: Sequence[Address], topic: str, *, warm_up_s: float, seconds: float) -> float:
+def commit_offsets(brokers: Sequence[Address], topic: str, *, warm_up_s: float, seconds: float) -> Work:
     """Each request commits one offset and counts when it is acknowledged without an error."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_measure(list(brokers), topic, warm_up_s, seconds))
 
 
-async def _measure(brokers: list[Address], topic: str, warm_up_s: float, seconds: float) -> float:
+async def _measure(brokers: list[Address], topic: str, warm_up_s: float, seconds: float) -> Work:
     load = _Load(topic)
     lines = [await coordinators.connect_to(coordinators.GROUP, f"group-{n}", brokers) for n in range(GROUPS)]
     async with asyncio.TaskGroup() as tasks:
@@ -39,7 +40,7 @@ async def _measure(brokers: list[Address], topic: str, warm_up_s: float, seconds
         load.is_over = True
     for connection in lines:
         connection.close()
-    return rate
+    return Work(rate, load.committed)
 
 
 class _Load:

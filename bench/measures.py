@@ -1,4 +1,4 @@
-"""The measures of one broker, of three brokers, and of groups and transactions, with their targets."""
+"""The measures of sessions with one broker and with three brokers, with their targets."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -27,7 +27,6 @@ ONE_BROKER = (
     Measure("producer_perf", "kafka-producer-perf-test, 100 B, acks=all", "records/s", Better.HIGHER, 1.3),
     Measure("produce_100", "confluent-kafka produce, 100 B", "records/s", Better.HIGHER, 1.0),
     Measure("produce_1024", "confluent-kafka produce, 1 KiB", "records/s", Better.HIGHER, 1.0),
-    Measure("small_requests", "one record per request, 5 in flight", "requests/s", Better.HIGHER, 2.5),
     Measure("consume_100", "confluent-kafka consume, 100 B", "records/s", Better.HIGHER, 1.0),
     Measure("latency_p50", "end-to-end latency p50, 1,000 records/s", "ms", Better.LOWER, 0.7),
     Measure("latency_p99", "end-to-end latency p99, 1,000 records/s", "ms", Better.LOWER, 0.7),
@@ -42,12 +41,4 @@ THREE_BROKERS = (
     Measure("catch_up", "catch-up of a restarted follower", "MB/s", Better.HIGHER, 1.0),
     Measure("start", "start of all three brokers", "s", Better.LOWER, 0.12),
     Measure("memory", "resident memory of all three brokers after the load", "MB", Better.LOWER, 0.12),
-)
-
-GROUPS = (
-    Measure("commits", "offset commits, one broker", "commits/s", Better.HIGHER, 1.0),
-    Measure("transactions", "transactions, one broker", "transactions/s", Better.HIGHER, 1.0),
-    Measure("consumer_perf", "kafka-consumer-perf-test, 100 B", "records/s", Better.HIGHER, 1.0),
-    Measure("commits_replicated", "offset commits, three brokers", "commits/s", Better.HIGHER, 1.0),
-    Measure("transactions_replicated", "transactions, three brokers", "transactions/s", Better.HIGHER, 1.0),
 )

@@ -40,9 +40,7 @@ def _node(product: str, libs: Path, directory: Path, properties: Mapping[str, st
 
 def _loads(node: NodeProcess, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
     progress("warm up")
-    warm_up = loads.create_topic(node.bootstrap, "warm-up")
-    loads.produce(node.bootstrap, warm_up, volumes.warm_up_records, 100)
-    loads.consume(node.bootstrap, warm_up, volumes.warm_up_records)
+    loads.warm_up(node.bootstrap, loads.create_topic(node.bootstrap, "warm-up"), volumes.warm_up_records)
 
     values: dict[str, float] = {}
     cpu_before = node.cpu_seconds
@@ -59,9 +57,6 @@ def _loads(node: NodeProcess, libs: Path, volumes: loads.Volumes, progress: load
 
     progress("consume_100")
     values["consume_100"] = loads.consume(node.bootstrap, "produce-100", volumes.produce_100_records)
-    progress("small_requests")
-    topic = loads.create_topic(node.bootstrap, "small-requests")
-    values["small_requests"] = loads.small_requests(node.bootstrap, topic, volumes.small_requests)
     progress("latency")
     measured = loads.latency(node.bootstrap, loads.create_topic(node.bootstrap, "latency"), volumes.latency_seconds)
     values["latency_p50"], values["latency_p99"] = measured.p50_ms, measured.p99_ms

@@ -7,7 +7,7 @@ from tests.components import ROOT
 DOCS = ROOT / "docs"
 PAGE = DOCS / "benchmarks.md"
 THREE_BROKERS_SECTION = "## Three brokers"
-GROUPS_SECTION = "## Groups and transactions"
+WORKLOADS_SECTION = "## Under load"
 METADATA_SECTION = "## Metadata of a million partitions"
 FAILOVER_SECTION = "## Controller failover"
 BROKER_FAILOVER_SECTION = "## Leader failover"
@@ -18,9 +18,11 @@ RECORD_VALIDATION_SECTION = "## Cost of full record validation"
 SPARK_READS_SECTION = "## Reading a topic with Spark"
 SPARK_WRITES_SECTION = "## Writing a topic with Spark"
 COLUMNS_SECTION = "## Reading segments as columns"
+COMPACTION_SECTION = "## Latency during compaction"
+STALLS_SECTION = "## Longest stall of the event loop"
 GENERATED_SECTIONS = (
+    WORKLOADS_SECTION,
     THREE_BROKERS_SECTION,
-    GROUPS_SECTION,
     METADATA_SECTION,
     FAILOVER_SECTION,
     BROKER_FAILOVER_SECTION,
@@ -31,6 +33,8 @@ GENERATED_SECTIONS = (
     SPARK_READS_SECTION,
     SPARK_WRITES_SECTION,
     COLUMNS_SECTION,
+    COMPACTION_SECTION,
+    STALLS_SECTION,
 )
 """Sections of separate benchmarks, kept when `make bench` writes the page."""
 

@@ -1,10 +1,11 @@
 """The measured products, Apache Kafka and Odradek, and clusters of three combined nodes of either."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -19,9 +20,9 @@ TITLES = {KAFKA: "Apache Kafka", ODRADEK: "Odradek"}
 NODES = (1, 2, 3)
 
 
-def wide_console() -> Console:
+def wide_console(columns: int = 110) -> Console:
     """Wide enough for the tables, also if the output goes to a file."""
-    return Console(width=max(Console().width, 110))
+    return Console(width=max(Console().width, columns))
 
 
 def find_kafka(console: Console) -> Path | None:
@@ -42,9 +43,17 @@ def data_directory(product: str) -> Iterator[Path]:
 @contextmanager
 def cluster_of_three(product: str, libs: Path, properties: Mapping[str, str] | None = None) -> Iterator[RealCluster]:
     """A running cluster on new data directories, removed afterwards."""
-    new_member = partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == KAFKA else OdradekMember
+    with running_cluster(product, libs, roles_of(combined=NODES), properties) as cluster:
+        yield cluster
+
+
+@contextmanager
+def running_cluster(
+    product: str, libs: Path, roles: Mapping[int, Sequence[str]], properties: Mapping[str, str] | None = None
+) -> Iterator[RealCluster]:
+    new_member: Any = partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == KAFKA else OdradekMember
     with (
         data_directory(product) as directory,
-        real_cluster(directory, roles_of(combined=NODES), new_member=new_member, properties=properties) as cluster,
+        real_cluster(directory, roles, new_member=new_member, properties=properties) as cluster,
     ):
         yield cluster

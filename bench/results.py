@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.measures import Measure
+from odradek.local.interpreter import is_optimized
 from tests.components import ROOT
 from tests.kafka.apache_kafka import VERSION
 
@@ -58,7 +59,7 @@ def describe_machine() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{memory_bytes / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()} ({'optimized' if is_optimized() else 'unoptimized'} build)",
         "java": found[1] if found else "unknown",
         "kafka": VERSION,
         "commit": _commit(),
@@ -66,6 +67,8 @@ def describe_machine() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """The measured commit, with a plus sign if the working tree has changes."""
-    found = subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
+    """The measured commit, with a plus sign if the working tree has changes outside of the docs that runs write."""
+    found = subprocess.run(["git", "describe", "--always"], capture_output=True, text=True, check=False)
+    outside_docs = ["git", "diff", "--quiet", "HEAD", "--", ".", ":(top,exclude)docs"]
+    changes = subprocess.run(outside_docs, cwd=ROOT, capture_output=True, check=False).returncode
+    return f"{found.stdout.strip()}{'+' if changes else ''}" if found.stdout else "unknown"

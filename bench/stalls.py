@@ -10,12 +10,14 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 
 from bench.mixed_load import CONFIGS, MixedLoad
+from bench.page import PAGE, STALLS_SECTION, replace_section
 from bench.products import ODRADEK, data_directory, wide_console
+from bench.results import RESULTS, describe_machine
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
 from odradek.node.run import STALL_LOG_VARIABLE
@@ -31,6 +33,8 @@ MEGABYTES: Final = 60
 TOPICS: Final = 2000
 TOPICS_PER_REQUEST: Final = 200
 STALL_MS_MAX: Final = 50.0
+# From this on, the watchdog looks at the threads.
+REPORTED_MS: Final = 20.0
 SHOWN: Final = 10
 _SOURCE: Final = "/odradek/"
 
@@ -48,7 +52,17 @@ class WatchedWithoutNumba(WatchedBroker, offsets_log.WithoutNumba):
     """A broker for which numba is not installed."""
 
 
-def run(kind: type[WatchedBroker], seconds: float, megabytes: int, console: Console) -> list[dict[str, Any]]:
+BROKERS: Final[dict[str, type[WatchedBroker]]] = {"with numba": WatchedBroker, "without numba": WatchedWithoutNumba}
+
+
+class Run(NamedTuple):
+    stalls: list[dict[str, Any]]
+    has_loaded: bool
+    """Whether loading of the large log ended during the load, and its compaction."""
+    has_compacted: bool
+
+
+def run(kind: type[WatchedBroker], seconds: float, megabytes: int, console: Console) -> Run:
     with data_directory(ODRADEK) as directory:
         (http_port,) = free_ports(1)
         node = kind(directory, properties=offsets_log.PROPERTIES | {"http.address": str(http_port)})
@@ -63,10 +77,12 @@ def run(kind: type[WatchedBroker], seconds: float, megabytes: int, console: Cons
             _allow_compaction(node)
             load.run(seconds)
             console.print(", ".join(f"{count} {name}" for name, count in load.requests.items()))
-            for done, name in ((offsets_log.has_loaded, "loaded"), (offsets_log.has_compacted, "compacted")):
-                console.print(f"{offsets_log.TOPIC} was {'' if done(node) else 'not '}{name} meanwhile")
+            has_loaded, has_compacted = offsets_log.has_loaded(node), offsets_log.has_compacted(node)
+            for done, name in ((has_loaded, "loaded"), (has_compacted, "compacted")):
+                console.print(f"{offsets_log.TOPIC} was {'' if done else 'not '}{name} meanwhile")
             node.stop()
-            return [json.loads(line) for line in node.stall_log.read_text().splitlines()]
+            stalls = [json.loads(line) for line in node.stall_log.read_text().splitlines()]
+            return Run(stalls, has_loaded, has_compacted)
         finally:
             node.kill()
 
@@ -111,8 +127,8 @@ def _own_frame(stack: list[str]) -> str | None:
     return None if not frames or frames[0].startswith("node/run.py") else frames[0]
 
 
-def _show(stalls: list[dict[str, Any]], console: Console) -> float:
-    console.print(f"{len(stalls)} stalls of more than 20 ms, by cause:")
+def _show(stalls: list[dict[str, Any]], console: Console) -> None:
+    console.print(f"{len(stalls)} stalls of more than {REPORTED_MS:g} ms with waits for a processor, by cause:")
     for cause, count in Counter(map(cause_of, stalls)).most_common(SHOWN):
         of_cause = [net_milliseconds(stall) for stall in stalls if cause_of(stall) == cause]
         console.print(f"  {count:4} × up to {max(of_cause):5.0f} ms  {cause}", highlight=False)
@@ -124,7 +140,6 @@ def _show(stalls: list[dict[str, Any]], console: Console) -> float:
             console.print(f"    {frame}", highlight=False)
         for thread in stall["threads"]:
             console.print(f"    beside it {thread['name']}: {' < '.join(thread['stack'][:3])}", highlight=False)
-    return net_milliseconds(stalls[0]) if stalls else 0.0
 
 
 def main() -> int:
@@ -134,12 +149,70 @@ def main() -> int:
         "--megabytes", type=int, default=MEGABYTES, help=f"size of {offsets_log.TOPIC} (default: {MEGABYTES})"
     )
     parser.add_argument("--without-numba", action="store_true", help="hide numba from the broker")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the section of docs/benchmarks.md, from runs with and without numba"
+    )
     given = parser.parse_args()
     console = wide_console()
-    kind = WatchedWithoutNumba if given.without_numba else WatchedBroker
-    longest = _show(run(kind, given.seconds, given.megabytes, console), console)
+    chosen = list(BROKERS) if given.docs else ["without numba" if given.without_numba else "with numba"]
+    runs = {}
+    for title in chosen:
+        console.print(title)
+        runs[title] = run(BROKERS[title], given.seconds, given.megabytes, console)
+        _show(runs[title].stalls, console)
+    longest = max(longest_milliseconds(one.stalls) for one in runs.values())
     console.print(f"longest stall: {longest:.0f} ms; target ≤ {STALL_MS_MAX:g} ms")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "stalls.json").write_text(
+        json.dumps({title: one._asdict() for title, one in runs.items()}, indent=2) + "\n"
+    )
+    if given.docs:
+        rows = "\n".join(row_of(title, one) for title, one in runs.items())
+        text = _SECTION.format(
+            rows=rows,
+            seconds=f"{given.seconds:g}",
+            megabytes=given.megabytes,
+            topics=f"{TOPICS:,}",
+            **describe_machine(),
+        )
+        replace_section(PAGE, STALLS_SECTION, text)
     return 0 if longest <= STALL_MS_MAX else 1
+
+
+def longest_milliseconds(stalls: list[dict[str, Any]]) -> float:
+    return max(map(net_milliseconds, stalls), default=0.0)
+
+
+def row_of(title: str, watched: Run) -> str:
+    stalls = watched.stalls
+    longest = longest_milliseconds(stalls)
+    cause = cause_of(max(stalls, key=net_milliseconds)) if stalls else "none"
+    count = sum(net_milliseconds(stall) > REPORTED_MS for stall in stalls)
+    cells = [
+        title,
+        *("yes" if done else "**no**" for done in (watched.has_loaded, watched.has_compacted)),
+        str(count),
+        f"{longest:.0f} ms",
+        f"`{cause}`",
+        f"≤ {STALL_MS_MAX:g} ms",
+        "met" if longest <= STALL_MS_MAX else "**missed**",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+_SECTION = """
+The longest time in which the event loop of a broker did not run, while clients produce, consume, commit offsets,
+request the metadata of {topics} topics and change topics for {seconds} s, and the broker loads and compacts a
+`__consumer_offsets` of {megabytes} MB; {cores} cores, {memory}, Python {python}. Commit {commit}.
+`make bench-stalls ARGS=--docs` writes this section.
+
+| broker | loaded meanwhile | compacted meanwhile | stalls over 20 ms | longest | its cause | target | |
+|---|---|---|---:|---:|---|---:|---|
+{rows}
+
+- The time that the broker waited for a processor is not included: clients and broker share the cores.
+- The cause is the innermost frame of Odradek on the event loop when a watchdog found the stall, or else in a thread.
+"""
 
 
 if __name__ == "__main__":

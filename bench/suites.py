@@ -1,12 +1,12 @@
-"""The suites compared with Apache Kafka: one broker, three brokers with replicas, and groups and transactions."""
+"""The suites compared with Apache Kafka: one broker, and three brokers with replicas."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import groups_and_transactions, one_broker, three_brokers
+from bench import one_broker, three_brokers
 from bench.loads import Progress, Volumes
-from bench.measures import GROUPS, ONE_BROKER, THREE_BROKERS, Measure
+from bench.measures import ONE_BROKER, THREE_BROKERS, Measure
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,5 @@ SUITES = (
         THREE_BROKERS,
         three_brokers.run_session,
         "benchmarks-three-brokers.png",
-    ),
-    Suite(
-        "groups",
-        "groups and transactions",
-        GROUPS,
-        groups_and_transactions.run_session,
-        "benchmarks-groups.png",
     ),
 )

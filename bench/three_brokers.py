@@ -23,9 +23,7 @@ def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: load
 def _loads(cluster: RealCluster, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
     bootstrap = cluster.bootstrap
     progress("warm up")
-    warm_up = _create_topic(bootstrap, "warm-up")
-    loads.produce(bootstrap, warm_up, volumes.warm_up_records, 100)
-    loads.consume(bootstrap, warm_up, volumes.warm_up_records)
+    loads.warm_up(bootstrap, _create_topic(bootstrap, "warm-up"), volumes.warm_up_records)
 
     values: dict[str, float] = {}
     progress("producer_perf")

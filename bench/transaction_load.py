@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import uvloop
 
 from bench import coordinators
+from bench.loads import Work
 from bench.raw_connection import RawConnection, connect
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
@@ -38,9 +39,9 @@ RETRIABLE = (
 _MARK = struct.pack(">qh", 0x0123_4567_89AB_CDEF, 0x0123)
 
 
-def transactions_per_second(
+def run_transactions(
     brokers: Sequence[Address], leaders: Sequence[Address], topic: str, *, warm_up_s: float, seconds: float
-) -> float:
+) -> Work:
     """`leaders` are those of the topic's partitions, in order. Counts every transaction whose commit succeeded."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_measure(list(brokers), leaders, topic, warm_up_s, seconds))
@@ -48,7 +49,7 @@ def transactions_per_second(
 
 async def _measure(
     brokers: list[Address], leaders: Sequence[Address], topic: str, warm_up_s: float, seconds: float
-) -> float:
+) -> Work:
     producers = [
         _Producer(
             f"producer-{number}",
@@ -70,7 +71,7 @@ async def _measure(
             producer.is_over = True
     for producer in producers:
         producer.close()
-    return rate
+    return Work(rate, sum(one.committed for one in producers))
 
 
 class _Producer:

@@ -56,6 +56,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """PySpark's loggers do not propagate, so pytest adds its handlers to them, and then all of them write JSON."""
+    capture = item.config.pluginmanager.getplugin("logging-plugin")
+    if capture is not None:
+        capture.caplog_handler.setFormatter(capture.formatter)
+        capture.report_handler.setFormatter(capture.formatter)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--reference"):
         # The behaviour of Apache Kafka 4.3.1 does not change, and checking it again takes minutes.

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.groups_and_transactions import REPLICATED
 from bench.products import NODES, ODRADEK, cluster_of_three
+from bench.workloads.sides import REPLICATED
 from odradek.client.address import Address
 from odradek.client.admin import Admin
 from tests.cluster.real_cluster import RealCluster, wait_for

@@ -37,7 +37,8 @@ def test_up_starts_the_console_where_a_broker_is_drained_and_unregistered(
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0
         assert process.stderr is not None
-        (line,) = process.stderr.read().splitlines()
+        # An interpreter without optimizations is reported too.
+        (line,) = [one for one in process.stderr.read().splitlines() if not one.startswith("warning: Python ")]
         assert "The other nodes keep running" in line
     assert "Unregister broker" in (data_dir / "console-audit.jsonl").read_text()
     left = [pid for pid in os.listdir("/proc") if pid.isdecimal() and str(tmp_path) in command_line_of(pid)]

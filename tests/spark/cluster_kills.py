@@ -8,7 +8,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -47,7 +47,7 @@ class ClusterUnderFire(AuditedTopics):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._query = self._stream(maxOffsetsPerTrigger=ROWS_PER_BATCH)
+        self._query = self._start_stream()
         self._job.start()
         return self
 
@@ -66,7 +66,7 @@ class ClusterUnderFire(AuditedTopics):
             self.broker.start()
         else:
             self._kill_one(kind, chance)
-        failed = self._recover()
+        failed = self._recover(self._start_stream)
         return f"{kind} killed after {after_s:.2f} s, the query " + (f"failed: {failed}" if failed else "keeps running")
 
     def _kill_one(self, kind: str, chance: random.Random) -> None:
@@ -79,15 +79,8 @@ class ClusterUnderFire(AuditedTopics):
         with contextlib.suppress(ProcessLookupError):
             os.kill(chance.choice(there), signal.SIGKILL)
 
-    def _recover(self) -> str:
-        failed = ""
-        patience = Patience(RECOVERY_TIMEOUT_S)
-        while self.visible().total() < self.rows:
-            assert not patience.is_over(), f"no batch is written any more; {failed}"
-            if not self._query.isActive:
-                failed = str(self._query.exception()).strip().splitlines()[0][:200]
-                self._query = self._stream(maxOffsetsPerTrigger=ROWS_PER_BATCH)
-            time.sleep(LOOK_S)
+    def _recover(self, start: Callable[[], StreamingQuery]) -> str:
+        self._query, failed = run_until(lambda: self.visible().total() >= self.rows, self._query, start)
         return failed
 
     def finish(self) -> None:
@@ -97,8 +90,8 @@ class ClusterUnderFire(AuditedTopics):
         self._query.stop()
         # Transactions that a killed process left open are aborted with the next batch.
         self.add(ROWS_PER_BATCH)
-        self._query = self._stream(is_last=True)
-        self._recover()
+        self._query = self._start_last()
+        self._recover(self._start_last)
         assert self._query.awaitTermination(QUERY_TIMEOUT_S), "the last query does not end"
         self._ingest(follow=False)
 
@@ -109,6 +102,12 @@ class ClusterUnderFire(AuditedTopics):
             found = TableAudit(cluster, settings).run(self._spark)
         assert found.is_exact, list(found.sentences())
         assert sum(one.rows for one in found.partitions) == self.rows
+
+    def _start_stream(self) -> StreamingQuery:
+        return self._stream(maxOffsetsPerTrigger=ROWS_PER_BATCH)
+
+    def _start_last(self) -> StreamingQuery:
+        return self._stream(is_last=True)
 
     def _stream(self, *, is_last: bool = False, **options: int) -> StreamingQuery:
         rows = (
@@ -147,6 +146,28 @@ class ClusterUnderFire(AuditedTopics):
                 on_progress=lambda progress: self._failures.clear(),
                 should_stop=lambda: follow and self._is_over.is_set(),
             )
+
+
+def run_until(
+    is_done: Callable[[], bool], query: StreamingQuery, start: Callable[[], StreamingQuery]
+) -> tuple[StreamingQuery, str]:
+    """Starts the query again whenever it ends before its work is done. Returns the running query and the last failure.
+
+    A query that is to end by itself must be followed by one of its kind: an endless one would never end.
+    """
+    failed = ""
+    patience = Patience(RECOVERY_TIMEOUT_S)
+    while not is_done():
+        assert not patience.is_over(), f"no batch is written any more; {failed}"
+        if not query.isActive:
+            if (error := query.exception()) is not None:
+                failed = str(error).strip().splitlines()[0][:200]
+            elif is_done():
+                # It ended while its rows were counted.
+                break
+            query = start()
+        time.sleep(LOOK_S)
+    return query, failed
 
 
 def shuffled(kinds: Sequence[str], kills: int, chance: random.Random) -> list[str]:

@@ -35,6 +35,9 @@ class TamperedDisk:
         self._counts[operation, path] += 1
         self.interfere(operation, path)
 
+    def thread_waits(self) -> int:
+        return self._disk.thread_waits()
+
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> DiskFile:
         self.touch("open", path)
         return TamperedFile(self, path, self._disk.open(path, create=create, read_only=read_only))
@@ -52,15 +55,19 @@ class TamperedDisk:
         return self._disk.list_dir(path)
 
     def exists(self, path: str) -> bool:
+        self.touch("exists", path)
         return self._disk.exists(path)
 
     def is_dir(self, path: str) -> bool:
+        self.touch("is_dir", path)
         return self._disk.is_dir(path)
 
     def size(self, path: str) -> int:
+        self.touch("size", path)
         return self._disk.size(path)
 
     def modified_ms(self, path: str) -> int:
+        self.touch("modified_ms", path)
         return self._disk.modified_ms(path)
 
     def make_dirs(self, path: str, *, durable: bool = True) -> None:
@@ -83,7 +90,12 @@ class TamperedDisk:
         self.touch("sync_dir", path)
         self._disk.sync_dir(path)
 
+    def link(self, source: str, target: str) -> None:
+        self.touch("link", source)
+        self._disk.link(source, target)
+
     def usage(self, path: str) -> DiskUsage:
+        self.touch("usage", path)
         return self._disk.usage(path)
 
     def lock(self, path: str) -> DiskLock:
@@ -128,6 +140,7 @@ class TamperedFile:
         return self._file.read_cached_into(position, buffer)
 
     def size(self) -> int:
+        self._disk.touch("size", self._path)
         return self._file.size()
 
     def truncate(self, size: int) -> None:

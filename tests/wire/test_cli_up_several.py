@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from odradek.local.cores import count_usable_cores
 from tests.node_process import serves
 from tests.wire.up_process import (
     ODRADEK,
@@ -142,6 +143,14 @@ def test_a_cluster_grows_from_one_broker_to_three(tmp_path: Path) -> None:
         (described,) = json.loads(call("topic", "describe", "second", "-b", bootstrap, "--format", "json").stdout)
         assert sorted(partition["leader"] for partition in described["partitions"]) == [1, 2, 3]
         assert [node["controller"] for node in nodes(bootstrap).values()] == ["active", None, None]
+        stop(process)
+
+
+def test_one_broker_per_core(tmp_path: Path) -> None:
+    cores = count_usable_cores()
+    data_dir, port = tmp_path / "cluster", free_row(cores + 1)
+    with up(data_dir, port, "--brokers", "auto", brokers=cores) as process:
+        assert sum("broker" in node["roles"] for node in nodes(f"127.0.0.1:{port}").values()) == cores
         stop(process)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
+from odradek.storage.log import log_dir_health
 from tests.apis import Api
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection, decode_response, encode_request
@@ -258,7 +259,11 @@ def test_pipelined_requests_keep_their_order_on_a_slow_disk(node: HostedNode, di
         assert fetch(connection, TOPIC).values == [b"first", *expected]
 
 
-def test_appends_return_to_the_event_loop_when_the_disk_is_fast_again(node: HostedNode, disk: TamperedDisk) -> None:
+def test_appends_return_to_the_event_loop_when_the_disk_is_fast_again(
+    node: HostedNode, disk: TamperedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not a minute.
+    monkeypatch.setattr(log_dir_health, "FAST_SECONDS_MIN", 1.0)
     with RawConnection(node.port) as connection:
         assert create_topic(connection, TOPIC) is ErrorCode.none
         slow = disk.interfere = Slow(0.03)

@@ -144,7 +144,8 @@ def test_reader_of_a_file_that_was_removed_is_closed(node: HostedNode) -> None:
             log_dirs = node.node._broker.log_dirs
 
             def is_removed() -> bool:
-                assert node.call(lambda: log_dirs.remove_deleted(now_ms() + DELETE_DELAY_MS)) == []
+                due_ms = now_ms() + DELETE_DELAY_MS
+                assert node.call(lambda: log_dirs.in_every_dir(lambda one: one.remove_deleted(due_ms))) == []
                 return not any(TOPIC in path.name for path in node.log_dirs[0].iterdir())
 
             until(is_removed, what="removal of the files")

@@ -13,8 +13,8 @@ from tests.node_process import free_ports, is_alive
 ODRADEK = (sys.executable, "-m", "odradek")
 START_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 120
-# Messages about slow nodes, which appear on a busy machine.
-REMINDERS = ("is still starting", "Still stopping")
+# Messages about slow nodes, which appear on a busy machine or with a slow interpreter.
+REMINDERS = ("is still starting", "Still stopping", "was built without optimizations")
 
 
 def free_row(count: int = 2) -> int:

@@ -6,8 +6,8 @@ schedules no task.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 
 class DeferredResponse:
@@ -32,6 +32,15 @@ class DeferredResponse:
         deferred = cls()
         deferred.complete(result)
         return deferred
+
+    @classmethod
+    def from_all(cls, parts: "Sequence[DeferredResponse]") -> "DeferredResponse":
+        """Completes with the results of all parts, in their order, or fails with the first error."""
+        if all(part.is_done and part.error is None for part in parts):
+            return cls.from_result([part.result for part in parts])
+        combined = _CombinedResponse(parts)
+        combined.start()
+        return combined
 
     def complete(self, result: Any) -> None:
         if self.is_done:
@@ -90,3 +99,28 @@ class DeferredResponse:
         if self.error is not None:
             raise self.error
         return self.result
+
+
+class _CombinedResponse(DeferredResponse):
+    __slots__ = ("_missing", "_parts")
+
+    def __init__(self, parts: Sequence[DeferredResponse]) -> None:
+        super().__init__()
+        self._parts: Final = parts
+        self._missing = len(parts)
+
+    def start(self) -> None:
+        for part in self._parts:
+            part.on_complete(self._on_part)
+
+    def cancel(self) -> None:
+        super().cancel()
+        for part in self._parts:
+            part.cancel()
+
+    def _on_part(self, part: DeferredResponse) -> None:
+        self._missing -= 1
+        if part.error is not None:
+            self.fail(part.error)
+        elif not self._missing:
+            self.complete([one.result for one in self._parts])

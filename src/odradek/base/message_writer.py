@@ -19,6 +19,8 @@ from uuid import UUID
 
 from kio.serial.errors import OutOfBoundValue
 
+from odradek.base.varints import append_unsigned_varint
+
 # Appends an entity, a field or a value.
 Writer = Callable[[bytearray, Any], None]
 
@@ -214,13 +216,6 @@ def _not_none(hint: Any) -> Any:
     if isinstance(hint, UnionType):
         (hint,) = (option for option in typing.get_args(hint) if option is not NoneType)
     return hint
-
-
-def append_unsigned_varint(out: bytearray, value: int) -> None:
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
 
 
 def _string(flexible: bool, nullable: bool) -> Writer:

@@ -52,6 +52,16 @@ class Executor(Protocol):
         """A lane has priority over the pool."""
 
 
+class Threads(Executor, Protocol):
+    """All threads of a node."""
+
+    def for_directory(self, path: str) -> Executor:
+        """Threads of its own for a log dir, always the same ones for the same path."""
+
+    def abandon(self, path: str) -> None:
+        """The threads for this log dir hang: no thread waits for them any more."""
+
+
 class Message(NamedTuple):
     """What a worker receives and sends: numbers and text, as JSON has them, and bytes. Never objects."""
 
@@ -117,7 +127,11 @@ class DiskLock(Protocol):
 
 
 class Disk(Protocol):
-    """A tree of files. Every method may block and may raise OSError."""
+    """A tree of files. Every method may block and may raise OSError, except `thread_waits`."""
+
+    def thread_waits(self) -> int:
+        """How many times this thread has waited, for a disk or for anything but a processor: if an operation takes
+        long and this does not grow, the disk is not the cause."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> DiskFile: ...
 

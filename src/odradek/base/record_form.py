@@ -5,18 +5,17 @@ omits the fields that a version does not have, and decoding gives them their def
 about versions. The codecs also write and read the type and version that precede a record.
 """
 
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
 from functools import cache
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
 
-from kio.serial import entity_reader
 from kio.serial.errors import OutOfBoundValue, SerialError
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
+from odradek.base.message_walk import ANY_NUMBER, checked_reader
 from odradek.base.message_writer import Writer, message_writer
 
 _NEVER: Final = 32_767
@@ -78,12 +77,14 @@ def write_record(out: bytearray, record: RecordForm, version: int) -> None:
 
 
 def read_record(record_type: type[R], version: int, data: bytes, offset: int) -> R:
-    """Decodes a record of this version. Raises UnreadableRecord."""
+    """Decodes a record of this version. Raises UnreadableRecord.
+
+    As in Kafka, tagged fields that this release does not know are skipped: a later release may have added them.
+    """
     try:
         record: R = _reader(record_type, version)(data, offset)
         return record
-    except (SerialError, KeyError, ValueError, struct.error, IndexError) as error:
-        # kio raises KeyError for unknown tagged fields.
+    except SerialError as error:
         raise UnreadableRecord(f"{record_type.__name__} of {len(data)} bytes cannot be read: {error}") from error
 
 
@@ -95,11 +96,12 @@ def _new_writer(record_type: Any, version: int) -> Writer:
 def _new_reader(record_type: Any, version: int) -> Callable[[bytes, int], Any]:
     flexible = version >= record_type.FLEXIBLE_SINCE
     versioned = _class_of_version(record_type, version, flexible)
-    read = entity_reader(versioned)
+    # Configs may have more bytes than characters, so that only the record itself bounds its strings.
+    read = checked_reader(versioned, string_bytes_max=ANY_NUMBER)
     if versioned is record_type:
-        return lambda data, offset: read(data, offset)[0]
+        return read
     rebuild = _rebuilder(record_type, version, flexible)
-    return lambda data, offset: rebuild(read(data, offset)[0])
+    return lambda data, offset: rebuild(read(data, offset))
 
 
 _writer: Final[Callable[[Any, int], Writer]] = cache(_new_writer)

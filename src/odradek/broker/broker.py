@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
+from odradek.base.background import start_task
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, ForwardingPort, Random, Workers
@@ -39,8 +41,8 @@ from odradek.instruments.traffic import BrokerTraffic
 from odradek.server.slices import SliceTurns
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.log_dir_moves import LogDirMoves
+from odradek.storage.partition.log_dir_threads import LogDirThreads, get_or_create
 from odradek.storage.partition.partition import Partition
 from odradek.storage.partition.rejected_batches import RejectedBeforeCreation
 
@@ -66,6 +68,7 @@ class Broker:
         workers: Workers,
         controller: ForwardingPort,
         log_dirs: LogDirs,
+        threads_of: Callable[[str], LogDirThreads],
         unreachable_leaders: UnreachableLeadersPort,
         on_log_dir_failure: Callable[[str, OSError], None],
     ) -> None:
@@ -80,6 +83,8 @@ class Broker:
         self.workers: Final = workers
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
+        self.threads_of: Final = threads_of
+        """The threads of a log dir, by its path."""
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
         self.metadata_cache: Final = MetadataCache()
         self.rejected_before_creation: Final = RejectedBeforeCreation()
@@ -91,10 +96,9 @@ class Broker:
         self._assignments: Final = DirectoryAssignments(controller, config.node_id, self._broker_epoch)
         self.log_dir_moves: Final = LogDirMoves(
             log_dirs,
-            executor=executor,
             clock=clock,
             assign=self._assignments.assign,
-            append_latency_of=self._append_latency_of,
+            threads_of=threads_of,
             throttle=self._move_throttle,
             on_disk_failure=self.fail_log_dir,
         )
@@ -128,7 +132,6 @@ class Broker:
         self._partitions: dict[tuple[str, int], Partition] = {}
         # Replicas assigned to this broker that have no log because a log dir is offline.
         self._offline: Final[set[tuple[str, int]]] = set()
-        self._append_latencies: Final[dict[str, AppendLatency]] = {}
         self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
         self._deletion_listeners: Final[list[Callable[[str, TopicPartition], Awaitable[None]]]] = []
         self._truncation_listeners: Final[list[Callable[[str, TopicPartition, int], Awaitable[None]]]] = []
@@ -175,10 +178,10 @@ class Broker:
     def transactions(self) -> TransactionsPort:
         return self._coordinators.transactions
 
-    async def _write_markers(self, markers: Markers) -> Mapping[TopicPartition, ErrorCode]:
+    def _write_markers(self, markers: Markers) -> DeferredResponse:
         from odradek.broker.apis.write_txn_markers import write_markers
 
-        return await write_markers(markers, self)
+        return write_markers(markers, self)
 
     def create_internal_topic(self, name: str) -> None:
         self._internal_topics.create(name)
@@ -290,11 +293,22 @@ class Broker:
             await asyncio.gather(*(apply_slices() for _ in range(APPLY_TASKS)))
 
     async def _apply_role(self, partition: Partition, state: PartitionImage) -> None:
-        """Waits for running appends: when an epoch starts, no append of another epoch may be running."""
-        if partition.is_busy:
-            await partition.run_exclusively(lambda: None, lambda _: self._roles.apply(partition, state))
-        else:
+        """Waits for running appends: when an epoch starts, no append of another epoch may be running.
+
+        If the disk is stalled, the role follows when it responds, and other partitions do not wait for it."""
+        if not partition.is_busy:
             self._roles.apply(partition, state)
+            return
+        waiting = start_task(f"role change of {partition.name}", self._apply_role_exclusively(partition, state))
+        if not partition.threads.health.is_stalled:
+            await waiting
+
+    async def _apply_role_exclusively(self, partition: Partition, state: PartitionImage) -> None:
+        try:
+            await partition.run_exclusively(lambda: None, lambda _: self._roles.apply(partition, state))
+        except OSError as error:
+            # The disk hangs.
+            self.fail_log_dir(partition.log_dir, error)
 
     def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
         """Reports the log dir if this broker chose it, or if the controller knows another one."""
@@ -330,14 +344,15 @@ class Broker:
             # mistaken for its log.
             await self.log_dir_moves.cancel(name)
         while missing:
-            logs = await self.log_dirs.get_or_create(
+            logs = await get_or_create(
+                self.log_dirs,
                 [
                     WantedLog(name, topic_id, self.topic_config(name.topic), state.directory_of(self.node_id))
                     for name, topic_id, state in missing
                 ],
                 is_new=are_new,
                 now_ms=self.clock.wall_ms(),
-                executor=self.executor,
+                threads_of=self.threads_of,
             )
             again: list[_Assigned] = []
             for one, log in zip(missing, logs, strict=True):
@@ -363,21 +378,15 @@ class Broker:
         logger.error("Partition %s is offline until the node is restarted: %s", name, reason)
         self._offline.add(name)
 
-    def _append_latency_of(self, log_dir: str) -> AppendLatency:
-        return self._append_latencies.setdefault(log_dir, AppendLatency())
-
     def _add(self, assigned: _Assigned, log: PartitionLog) -> None:
         name, topic_id, state = assigned
-        log_dir = self.log_dirs.dir_of(log)
         rejected = self.rejected_before_creation
         self._partitions[name] = Partition(
             name,
             topic_id,
             log,
-            log_dir=log_dir,
-            append_latency=self._append_latency_of(log_dir),
+            threads=self.threads_of(self.log_dirs.dir_of(log)),
             clock=self.clock,
-            executor=self.executor,
             on_disk_failure=self.fail_log_dir,
             high_watermark=None if len(state.replicas) == 1 else self.log_dirs.checkpointed_high_watermark(name),
             rejected_before_creation=rejected.take(topic_id, name.partition)

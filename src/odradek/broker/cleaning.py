@@ -20,6 +20,7 @@ class Cleaning:
             disk,
             broker.log_dirs.online,
             executor=broker.executor,
+            threads_of=broker.threads_of,
             workers=broker.workers,
             random=broker.random,
             pause=asyncio.sleep,

@@ -3,6 +3,7 @@
 Tasks that change a log run through its partition's `run_exclusively`. A disk failure is handled as in a client request.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from operator import methodcaller
@@ -10,7 +11,7 @@ from typing import Final
 
 from odradek.broker.broker import Broker
 from odradek.server.periodic import Periodic
-from odradek.storage.log.log_dirs import DirFailure
+from odradek.storage.log.log_dir import LogDir
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.segment import Segment
 from odradek.storage.partition.partition import Partition
@@ -70,14 +71,14 @@ class Maintenance:
                     self._broker.fail_log_dir(partition.log_dir, error)
 
     async def checkpoint_recovery_points(self) -> None:
-        await self._in_dirs(self._broker.log_dirs.checkpoint_recovery_points)
+        await self._in_dirs(LogDir.checkpoint_recovery_points)
 
     async def checkpoint_log_starts(self) -> None:
-        await self._in_dirs(self._broker.log_dirs.checkpoint_log_starts)
+        await self._in_dirs(LogDir.checkpoint_log_starts)
 
     async def checkpoint_high_watermarks(self) -> None:
         offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
-        await self._in_dirs(lambda: self._broker.log_dirs.checkpoint_high_watermarks(offsets))
+        await self._in_dirs(lambda log_dir: log_dir.checkpoint_high_watermarks(offsets))
 
     async def expire_producers(self) -> None:
         now_ms = self._broker.clock.wall_ms()
@@ -86,7 +87,7 @@ class Maintenance:
 
     async def remove_deleted(self) -> None:
         now_ms = self._broker.clock.wall_ms()
-        await self._in_dirs(lambda: self._broker.log_dirs.remove_deleted(now_ms))
+        await self._in_dirs(lambda log_dir: log_dir.remove_deleted(now_ms))
 
     async def release_idle_files(self) -> None:
         for partition in self._available():
@@ -109,9 +110,15 @@ class Maintenance:
         except OSError as error:
             self._broker.fail_log_dir(partition.log_dir, error)
 
-    async def _in_dirs(self, work: Callable[[], list[DirFailure]]) -> None:
-        for failure in await self._broker.executor.run(work):
-            self._broker.fail_log_dir(*failure)
+    async def _in_dirs(self, work: Callable[[LogDir], None]) -> None:
+        """In all log dirs side by side: none waits for the disk of another one."""
+        await asyncio.gather(*(self._in_dir(one, work) for one in list(self._broker.log_dirs.online.values())))
+
+    async def _in_dir(self, log_dir: LogDir, work: Callable[[LogDir], None]) -> None:
+        try:
+            await self._broker.threads_of(log_dir.path).run(partial(work, log_dir))
+        except OSError as error:
+            self._broker.fail_log_dir(log_dir.path, error)
 
 
 def _release_all(segments: list[Segment], _: PartitionLog) -> None:

@@ -1,7 +1,7 @@
 """The broker as its API handlers see it."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from odradek.base.deferred import DeferredResponse
@@ -21,6 +21,7 @@ from odradek.records.control import EndTransactionMarker
 from odradek.server.context import NodePort
 from odradek.storage.log.log_dirs import LogDirs
 from odradek.storage.partition.log_dir_moves import LogDirMoves
+from odradek.storage.partition.log_dir_threads import LogDirThreads
 from odradek.storage.partition.partition import Partition
 from odradek.storage.partition.rejected_batches import RejectedBeforeCreation
 
@@ -50,16 +51,16 @@ class GroupsPort(Protocol):
     def list(self, states: Collection[str], kinds: Collection[str]) -> tuple[ErrorCode, Sequence[ListedGroup]]:
         """Of those that are coordinated here."""
 
-    async def end_transaction(
+    def end_transaction(
         self,
         partition: int,
         producer_id: int,
         producer_epoch: int,
         marker: EndTransactionMarker,
         transaction_version: int,
-    ) -> None:
-        """Writes the marker into a partition of `__consumer_offsets`, and returns when it is committed. Raises
-        KafkaError."""
+    ) -> DeferredResponse:
+        """Writes the marker into a partition of `__consumer_offsets`. The result is an error code, when the marker is
+        committed or cannot be."""
 
 
 class TransactionsPort(Protocol):
@@ -79,7 +80,7 @@ class TransactionsPort(Protocol):
     async def stock_up(self) -> None:
         """Returns when a coordinator that needs a new producer id will find one. Raises KafkaError."""
 
-    async def add_or_verify_partitions(
+    def add_or_verify_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -87,8 +88,10 @@ class TransactionsPort(Protocol):
         partitions: frozenset[TopicPartition],
         *,
         adds: bool,
-    ) -> Mapping[TopicPartition, ErrorCode]:
-        """Adds partitions to the transaction, or verifies that it includes them, with its coordinator on any broker."""
+    ) -> DeferredResponse:
+        """Adds partitions to the transaction, or verifies that it includes them, with its coordinator on any broker.
+
+        The result is the error code of each partition, by partition."""
 
     def completion_of(self, transactional_id: str) -> "asyncio.Future[None] | None":
         """Done when the transaction's pending transition is complete. Several callers share it, so it must not be
@@ -125,6 +128,10 @@ class BrokerPort(NodePort, Protocol):
 
     @property
     def log_dirs(self) -> LogDirs: ...
+
+    @property
+    def threads_of(self) -> Callable[[str], LogDirThreads]:
+        """The threads of a log dir, by its path."""
 
     @property
     def log_dir_moves(self) -> LogDirMoves: ...

@@ -7,7 +7,7 @@ time is measured in hundredths of a second.
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from odradek.host.log_lines import FORMATS, TEXT
 
@@ -97,7 +97,9 @@ def _run_typer(arguments: Sequence[str]) -> int:
     # typer would print a usage error in a box of six lines.
     usage_error = cast(type[Exception], typer.BadParameter.__bases__[0])
     try:
-        code = app(list(arguments), prog_name="odradek", standalone_mode=False)
+        command = typer.main.get_command(app)
+        _hide_flag_types(command)
+        code = command(list(arguments), prog_name="odradek", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except usage_error as error:
         return _explain_usage(error)
@@ -133,6 +135,18 @@ def build_app(names: Sequence[str]) -> "typer.Typer":
         else:
             app.command(name)(module.command)
     return app
+
+
+def _hide_flag_types(command: Any, parent: Any = None) -> None:
+    """The help would show `--fresh <bool>`, as if a flag took a value."""
+    import typer
+
+    context = typer.Context(command, parent=parent, **command.context_settings)
+    for parameter in command.get_params(context):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for child in getattr(command, "commands", {}).values():
+        _hide_flag_types(child, context)
 
 
 def _show_version(is_requested: bool) -> None:

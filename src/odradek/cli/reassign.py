@@ -47,7 +47,7 @@ def plan(
     ] = None,
     even: Annotated[
         bool,
-        typer.Option("--even", help="Rebalance replicas, bytes and leaders, and spread replicas over racks."),
+        typer.Option("--even", help="Rebalance replicas, bytes and leaders, and spread replicas over racks and hosts."),
     ] = False,
     topic: Topics = None,
     throttle: Annotated[
@@ -75,7 +75,7 @@ def plan(
     placed = found.placed_partitions()
     try:
         with progress("Planning", len(placed), unit="partitions"):
-            planned = plan_reassignments(placed, found.racks, found.online, purpose, topics=topic or None)
+            planned = plan_reassignments(placed, found.places, found.online, purpose, topics=topic or None)
     except CannotPlan as error:
         raise UserError(f"{error}. Add brokers or drain fewer.") from None
     if out is not None and planned:

@@ -19,21 +19,39 @@ from odradek.cli.options import DEFAULT_BOOTSTRAP, LogFormat, LogFormatOption
 from odradek.client.address import DEFAULT_PORT, Address
 from odradek.client.errors import NotYet
 from odradek.config.node_config import NodeConfig
+from odradek.local.cores import count_usable_cores
+from odradek.local.interpreter import REPORTED_BY_PARENT, find_interpreter_warning
 from odradek.local.node_files import NodeFiles
 from odradek.local.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
 from odradek.local.ports import check_ports
 from odradek.local.start_node import load_config
 from odradek.local.supervisor import NodeExited, Supervisor
-from odradek.local.topology import Topology
+from odradek.local.topology import BrokerCount, Topology
 from odradek.text.errors import UserError
+from odradek.text.terminal import say
 
 READY_TIMEOUT_S = 30.0
+AUTO = "auto"
+
+
+def parse_broker_count(text: str) -> BrokerCount:
+    """Raises typer.BadParameter."""
+    if text == AUTO:
+        return BrokerCount(count_usable_cores(), is_minimum=True)
+    if not text.isdecimal() or int(text) == 0:
+        raise typer.BadParameter(f"{text!r} is not a number of brokers: give 1 or more, or {AUTO!r}.")
+    return BrokerCount(int(text))
 
 
 def command(
     brokers: Annotated[
-        int | None,
-        typer.Option("--brokers", min=1, help="Number of brokers. Default: 1, or as many as the cluster has."),
+        BrokerCount | None,
+        typer.Option(
+            "--brokers",
+            parser=parse_broker_count,
+            metavar="COUNT",
+            help="Number of brokers; auto: one per processor core. Default: 1, or as many as the cluster has.",
+        ),
     ] = None,
     controllers: Annotated[
         int | None,
@@ -47,7 +65,8 @@ def command(
             "--port",
             min=1,
             max=65534,
-            help=f"Port of the first broker; others use the next ports. Default: {DEFAULT_PORT}, or as before.",
+            help="Port of the first broker; others use the next ports. "
+            f"Default: {DEFAULT_PORT}, or the port of the existing cluster.",
         ),
     ] = None,
     data_dir: Annotated[
@@ -82,6 +101,10 @@ def command(
         # The error of a write to a full disk has no file name.
         error.filename = error.filename or str(data_dir)
         raise
+    if (warning := find_interpreter_warning()) is not None:
+        say(f"warning: {warning}")
+    # The nodes would repeat it.
+    os.environ[REPORTED_BY_PARENT] = "1"
     bootstrap = [broker_address(config) for config in configs.values() if config.is_broker]
     ids = {config.node_id for config in configs.values() if config.is_broker}
     supervisor = Supervisor(
@@ -101,7 +124,7 @@ def command(
 
 
 def set_up(
-    data_dir: Path, brokers: int | None, controllers: int | None, port: int | None, *, fresh: bool
+    data_dir: Path, brokers: BrokerCount | None, controllers: int | None, port: int | None, *, fresh: bool
 ) -> dict[int, NodeConfig]:
     """Write the configuration of each node and format its directories, ready to start the processes."""
     existing = existing_nodes(data_dir)
@@ -116,7 +139,7 @@ def set_up(
         old_topology = Topology({number: config.process_roles for number, config in old.items()})
         topology = old_topology.grow(brokers, controllers)
     else:
-        topology = Topology.new(brokers or 1, controllers)
+        topology = Topology.new(1 if brokers is None else brokers.number, controllers)
     nodes = {number: NodeFiles(data_dir, number) for number in topology.roles}
     for files in nodes.values():
         files.check_is_ours()
@@ -167,7 +190,7 @@ def _print_ready(bootstrap: list[Address], *, lacks_console: bool) -> None:
     print("Next, in another terminal:")
     print(f"  {program} topic create greetings{option}")
     print(f"  {program} produce greetings hello{option}")
-    print(f"  {program} consume greetings{option}", flush=True)
+    print(f"  {program} consume greetings -n 1{option}", flush=True)
     if lacks_console:
         print(MISSING, flush=True)
 

@@ -7,10 +7,11 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from odradek.client.placement import PlacedPartition, spread
+from odradek.client.placement import Place, PlacedPartition, spread
 
 # Brokers whose bytes differ by less than this share of the mean count as balanced.
 _BYTES_TOLERANCE_SHARE: Final = 0.1
+_NO_PLACE: Final = Place()
 
 
 class Change(NamedTuple):
@@ -21,12 +22,10 @@ class Change(NamedTuple):
 
 
 class Assignment:
-    """`targets` are the brokers that may receive replicas; only their load is counted. A broker without a rack counts
-    as a rack of its own.
-    """
+    """`targets` are the brokers that may receive replicas; only their load is counted."""
 
     def __init__(
-        self, placed: Sequence[PlacedPartition], racks: Mapping[int, str | None], targets: Collection[int]
+        self, placed: Sequence[PlacedPartition], places: Mapping[int, Place], targets: Collection[int]
     ) -> None:
         self.targets: Final = sorted(targets)
         self.sizes: Final = [one.size_bytes for one in placed]
@@ -34,7 +33,9 @@ class Assignment:
         self.replica_counts: Final = dict.fromkeys(self.targets, 0)
         self.leader_counts: Final = dict.fromkeys(self.targets, 0)
         self.bytes_on: Final = dict.fromkeys(self.targets, 0)
-        self._racks: Final = racks
+        brokers = {*self.targets, *places, *(broker for one in placed for broker in one.replicas)}
+        self._racks: Final = {broker: places.get(broker, _NO_PLACE).rack_key or broker for broker in brokers}
+        self._hosts: Final = {broker: places.get(broker, _NO_PLACE).host_key or broker for broker in brokers}
         # Sorted by size, then by number.
         self._held: Final[dict[int, list[tuple[int, int]]]] = {broker: [] for broker in self.targets}
         # A dict is used as an ordered set, so that the same cluster always gives the same plan.
@@ -89,19 +90,26 @@ class Assignment:
         return Change(index, after)
 
     def may_replace(self, index: int, leaving: int, coming: int) -> bool:
-        """Return whether `coming` has no replica yet and would not share a rack with one."""
+        """Return whether `coming` has no replica yet and would not share a rack or a host with one."""
         replicas = self.replicas[index]
         if coming in replicas:
             return False
         after = tuple(coming if broker == leaving else broker for broker in replicas)
-        return self.shared_racks(after) <= self.shared_racks(replicas)
+        return self.shared_places(after) <= self.shared_places(replicas)
 
-    def shared_racks(self, replicas: Sequence[int]) -> int:
-        """Count the replicas on a rack that already has one."""
-        return len(replicas) - len({self._rack(broker) for broker in replicas})
+    def shared_places(self, replicas: Sequence[int]) -> tuple[int, int]:
+        """Count the replicas on a rack, and those on a host, that already has one. Racks come first."""
+        racks = {self._racks[broker] for broker in replicas}
+        hosts = {self._hosts[broker] for broker in replicas}
+        return len(replicas) - len(racks), len(replicas) - len(hosts)
 
-    def shares_its_rack(self, replicas: Sequence[int], broker: int) -> bool:
-        return any(other != broker and self._rack(other) == self._rack(broker) for other in replicas)
+    def shares(self, replicas: Sequence[int], broker: int) -> tuple[bool, bool]:
+        """Return whether the broker shares its rack, and its host, with another replica."""
+        others = [other for other in replicas if other != broker]
+        return (
+            any(self._racks[other] == self._racks[broker] for other in others),
+            any(self._hosts[other] == self._hosts[broker] for other in others),
+        )
 
     def makes_nothing_worse(self, changes: Sequence[Change]) -> bool:
         """Return whether these changes increase no skew. The skew of bytes may grow within the tolerance."""
@@ -133,10 +141,6 @@ class Assignment:
                     if position == 0:
                         leaders[broker] = leaders.get(broker, 0) + sign
         return replicas, leaders, sizes
-
-    def _rack(self, broker: int) -> str | int:
-        rack = self._racks.get(broker)
-        return broker if rack is None else rack
 
 
 def first_in(replicas: Sequence[int], first: int) -> tuple[int, ...]:

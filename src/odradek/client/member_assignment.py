@@ -7,10 +7,8 @@ import struct
 from importlib import import_module
 from typing import Final
 
-from kio.serial import entity_reader
-
 from odradek.base.ids import TopicPartition
-from odradek.wire.request_walk import message_walk
+from odradek.base.message_walk import checked_reader
 from odradek.wire.schemas import RESPONSE_ELEMENTS_MAX, SerialError
 
 CONSUMER_PROTOCOL: Final = "consumer"
@@ -31,9 +29,8 @@ def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
     # Later versions only append fields.
     form = import_module(f"kio.schema.consumer_protocol_assignment.v{min(version, _VERSION_MAX)}.data")
     try:
-        checked = message_walk(form.ConsumerProtocolAssignment, RESPONSE_ELEMENTS_MAX)(data, _VERSION.size)
-        assignment, _ = entity_reader(form.ConsumerProtocolAssignment)(checked, _VERSION.size)
-    except (SerialError, ValueError):
+        assignment = checked_reader(form.ConsumerProtocolAssignment, RESPONSE_ELEMENTS_MAX)(data, _VERSION.size)
+    except SerialError:
         return None
     return tuple(
         sorted(TopicPartition(one.topic, number) for one in assignment.assigned_partitions for number in one.partitions)

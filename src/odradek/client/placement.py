@@ -2,8 +2,33 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.base.ids import TopicPartition
+
+
+class Place(NamedTuple):
+    """Where a broker is. A host is within one rack: the same host name in two racks counts as two hosts.
+
+    So replicas that are on as many racks as possible can always be on as many hosts as possible too, by replacing one
+    replica after the other.
+    """
+
+    rack: str | None = None
+    host: str | None = None
+    """The computer: brokers with the same advertised host name share it."""
+
+    @property
+    def rack_key(self) -> "Place | None":
+        """What is equal for brokers of the same rack. A host without a rack is one; None: the broker is one."""
+        if self.rack is None:
+            return self.host_key
+        return Place(rack=self.rack)
+
+    @property
+    def host_key(self) -> "Place | None":
+        """What is equal for brokers of the same host. None: the broker is one of its own."""
+        return None if self.host is None else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

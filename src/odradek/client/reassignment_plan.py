@@ -1,6 +1,7 @@
 """Plans reassignments to drain brokers, to fill new ones, or to balance all. Pure and deterministic.
 
-Every partition keeps its number of replicas, each on a different broker, and on different racks as far as possible.
+Every partition keeps its number of replicas, each on a different broker, and as far as possible on different racks and,
+within a rack, on different hosts.
 Nothing is copied that the purpose does not require.
 """
 
@@ -10,7 +11,7 @@ from functools import partial
 
 from odradek.base.ids import TopicPartition
 from odradek.client.assignment import Assignment
-from odradek.client.placement import PlacedPartition
+from odradek.client.placement import Place, PlacedPartition
 from odradek.client.rebalancing import Rebalancer
 
 
@@ -27,7 +28,7 @@ class Purpose:
     fill: frozenset[int] = frozenset()
     """Move replicas to these brokers until they hold as much as the others."""
     even: bool = False
-    """Balance replicas, leaders and bytes of all brokers, and spread replicas over racks."""
+    """Balance replicas, leaders and bytes of all brokers, and spread replicas over racks and hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class PlannedReassignment:
 
 def plan_reassignments(
     placed: Sequence[PlacedPartition],
-    racks: Mapping[int, str | None],
+    places: Mapping[int, Place],
     online: Collection[int],
     purpose: Purpose,
     *,
@@ -57,7 +58,7 @@ def plan_reassignments(
 ) -> list[PlannedReassignment]:
     """Plan the reassignments of `topics` or of all topics; the load of all topics counts in any case.
 
-    `racks` are those of all known brokers. Only brokers `online` receive replicas. Of the others, only drained brokers
+    `places` are those of all known brokers. Only brokers `online` receive replicas. Of the others, only drained brokers
     lose replicas.
     """
     placed = sorted(placed, key=lambda one: one.partition)
@@ -65,7 +66,7 @@ def plan_reassignments(
     if not targets:
         raise CannotPlan("No broker would be left to move replicas to")
     movable = [index for index, one in enumerate(placed) if topics is None or one.partition.topic in topics]
-    assignment = Assignment(placed, racks, targets)
+    assignment = Assignment(placed, places, targets)
     _drain(assignment, placed, movable, purpose.drain)
     if purpose.fill & targets:
         _fill(assignment, movable, purpose.fill & targets)
@@ -100,10 +101,10 @@ def _drain(
             assignment.apply(assignment.replacement(index, leaving, coming))
 
 
-def _cost(assignment: Assignment, index: int, leaving: int, coming: int) -> tuple[int, int, int, int]:
+def _cost(assignment: Assignment, index: int, leaving: int, coming: int) -> tuple[tuple[int, int], int, int, int]:
     after = assignment.replacement(index, leaving, coming).replicas
     return (
-        assignment.shared_racks(after),
+        assignment.shared_places(after),
         assignment.replica_counts[coming],
         assignment.bytes_on[coming],
         coming,
@@ -119,7 +120,7 @@ def _fill(assignment: Assignment, movable: Collection[int], filled: Collection[i
 
 def _balance(assignment: Assignment, movable: Collection[int]) -> None:
     rebalancer = Rebalancer(assignment, movable)
-    rebalancer.spread_over_racks()
+    rebalancer.spread_over_places()
     rebalancer.balance_replicas(assignment.targets, assignment.targets)
     rebalancer.balance_bytes(assignment.targets, assignment.targets, exchanging=True)
     rebalancer.balance_leaders()

@@ -30,11 +30,11 @@ class Rebalancer:
         # all of ten thousand partitions, and checking them at every step would be too slow.
         self._blocked_pairs: Final[set[tuple[int, int]]] = set()
 
-    def spread_over_racks(self) -> None:
-        """Move replicas of a partition to different racks, as far as there are racks. This comes first."""
+    def spread_over_places(self) -> None:
+        """Move replicas of a partition to different racks and hosts, as far as there are any. This comes first."""
         assignment = self._assignment
         for index in sorted(self._movable):
-            while (change := self._separate_racks(index)) is not None:
+            while (change := self._separate(index)) is not None:
                 assignment.apply(change)
 
     def balance_replicas(self, sources: Sequence[int], sinks: Sequence[int]) -> None:
@@ -60,28 +60,31 @@ class Rebalancer:
             for change in changes:
                 self._assignment.apply(change)
 
-    def _separate_racks(self, index: int) -> Change | None:
-        """Move a replica that shares its rack to another rack, from the broker with the most replicas."""
+    def _separate(self, index: int) -> Change | None:
+        """Move a replica that shares its rack, else one that shares its host, first from the most loaded broker.
+
+        It goes where the fewest places are shared, so that it moves only once.
+        """
         assignment = self._assignment
         replicas = assignment.replicas[index]
-        shared = assignment.shared_racks(replicas)
-        if not shared:
+        shared = assignment.shared_places(replicas)
+        if shared == (0, 0):
             return None
         sharing = [
             broker
             for broker in replicas
-            if broker in assignment.replica_counts and assignment.shares_its_rack(replicas, broker)
+            if broker in assignment.replica_counts and any(assignment.shares(replicas, broker))
         ]
-        if not sharing:
-            return None
-        leaving = max(sharing, key=lambda broker: (assignment.replica_counts[broker], broker))
-        for coming in sorted(
-            assignment.targets, key=lambda broker: (assignment.replica_counts[broker], assignment.bytes_on[broker])
+        sinks = [broker for broker in self._by_replicas(assignment.targets) if broker not in replicas]
+        for leaving in sorted(
+            sharing,
+            key=lambda broker: (assignment.shares(replicas, broker), assignment.replica_counts[broker], broker),
+            reverse=True,
         ):
-            if coming not in replicas:
-                change = assignment.replacement(index, leaving, coming)
-                if assignment.shared_racks(change.replicas) < shared:
-                    return change
+            changes = [assignment.replacement(index, leaving, coming) for coming in sinks]
+            best = min(changes, key=lambda change: assignment.shared_places(change.replicas), default=None)
+            if best is not None and assignment.shared_places(best.replicas) < shared:
+                return best
         return None
 
     def _replica_step(self, sources: Sequence[int], sinks: Sequence[int]) -> Sequence[Change]:

@@ -8,7 +8,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.layout import PartitionLayout, TopicLayout
 from odradek.client.log_dirs import Sizes, sizes_on
 from odradek.client.membership import Member, brokers
-from odradek.client.placement import PlacedPartition
+from odradek.client.placement import Place, PlacedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,9 @@ class Survey:
         return frozenset(self.sizes)
 
     @property
-    def racks(self) -> dict[int, str | None]:
-        return {member.id: member.rack for member in self.members.values()}
+    def places(self) -> dict[int, Place]:
+        """The host is the one that this client's listener advertises; names of hosts have no case."""
+        return {member.id: Place(member.rack, member.address.host.lower()) for member in self.members.values()}
 
     @property
     def partitions(self) -> dict[TopicPartition, PartitionLayout]:

@@ -93,7 +93,7 @@ class Watch:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._hurry.wait()
-            # Whoever asked to hurry waits for a snapshot, however long ago that was on a busy machine.
+            # A caller that set it waits for a snapshot, however late this task runs on a busy computer.
             is_watched = self._hurry.is_set() or time.monotonic() - self._touched_at_s < UNWATCHED_S
         self._probe.follow({})
 

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import struct
 from collections.abc import Sequence
@@ -24,6 +25,9 @@ _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 _MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 # Errors of filesystems that do not support RWF_NOWAIT.
 _NO_WAIT_UNKNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
+# Elsewhere than on Linux, the waits of all threads count.
+_WAITING = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 # Syncs data and size, but not the modification time.
 _sync_descriptor = getattr(os, "fdatasync", os.fsync)
@@ -240,6 +244,9 @@ class HostDisk:
         self._no_wait = _NoWaitReads()
         # Temporary files in use, by writer: several threads may replace the same file at the same time.
         self._being_written: dict[str, object] = {}
+
+    def thread_waits(self) -> int:
+        return resource.getrusage(_WAITING).ru_nvcsw
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> HostFile:
         flags = os.O_RDONLY if read_only else os.O_RDWR

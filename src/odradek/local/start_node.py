@@ -1,15 +1,21 @@
 """Runs one node in this process. Imports only what a node needs, to keep its start fast."""
 
+import logging
 from collections.abc import Sequence
 
 from odradek.config.node_config import NodeConfig
 from odradek.host.log_lines import TEXT, log_to_stderr
+from odradek.local.interpreter import find_interpreter_warning
+
+logger = logging.getLogger(__name__)
 
 
 def start_node(file: str, overrides: Sequence[str], log_format: str = TEXT) -> int:
     """Run the node until it is stopped. Returns the exit code of the process."""
     config = load_config(file, overrides)
     log_to_stderr(log_format)
+    if (warning := find_interpreter_warning()) is not None:
+        logger.warning("%s", warning)
     from odradek.node.run import run_node
 
     return run_node(config)

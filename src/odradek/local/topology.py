@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.text.errors import UserError
 
@@ -10,6 +11,12 @@ BROKER, CONTROLLER = "broker", "controller"
 # Two voters tolerate no failure, so fewer than three brokers have one voter. More than three voters only make every
 # metadata write wait for more disks.
 _COMBINED_VOTERS = 3
+
+
+class BrokerCount(NamedTuple):
+    number: int
+    is_minimum: bool = False
+    """Whether a cluster with more brokers keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +50,13 @@ class Topology:
     def is_separated(self) -> bool:
         return not set(self.brokers) & set(self.controllers)
 
-    def grow(self, brokers: int | None, controllers: int | None) -> "Topology":
+    def grow(self, brokers: BrokerCount | None, controllers: int | None) -> "Topology":
         """Add brokers; nothing else can change later. None keeps the number. Raises UserError."""
         self._check_controllers(controllers)
         current = len(self.brokers)
-        target = current if brokers is None else brokers
+        target = current if brokers is None else brokers.number
+        if brokers is not None and brokers.is_minimum:
+            target = max(target, current)
         if target < current:
             raise UserError(
                 f"The cluster has {_format_count(current, 'broker')}; "

@@ -77,5 +77,9 @@ def repair_hint(error: OSError) -> str:
     return f"{error.strerror or error}. Free space or repair the disk, then restart the node."
 
 
+def describe_last_failure(directory: str, error: OSError) -> str:
+    return f"The last log dir {directory} failed: {repair_hint(error)}"
+
+
 def describe_metadata_failure(directory: str, error: OSError) -> str:
     return f"The metadata log dir {directory} failed: {repair_hint(error)}"

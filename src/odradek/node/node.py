@@ -5,8 +5,9 @@ process then exits.
 """
 
 import asyncio
+import errno
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -15,7 +16,7 @@ from uuid import UUID
 from odradek.base.background import Fault
 from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Clock, Disk, Executor, Random, Workers
+from odradek.base.ports import Clock, Disk, Random, Threads, Workers
 from odradek.broker.broker import Broker
 from odradek.broker.cleaning import Cleaning
 from odradek.broker.maintenance import Maintenance
@@ -24,8 +25,9 @@ from odradek.core.metadata.image import ClusterImage
 from odradek.node.broker_lifecycle import BrokerLifecycle
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
-from odradek.node.directories import NodeDirectories, describe_metadata_failure, repair_hint
+from odradek.node.directories import NodeDirectories, describe_last_failure, describe_metadata_failure, repair_hint
 from odradek.node.fault_handler import FaultHandler
+from odradek.node.log_dir_watch import LogDirWatch
 from odradek.node.observation import STOPPING, Observation
 from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
@@ -41,6 +43,7 @@ from odradek.wire.apis import CONTROLLER_APIS, broker_apis
 logger = logging.getLogger(__name__)
 
 RECOVERY_LOGGED_FROM_BYTES: Final = 256 << 20
+RECOVERY_LOGGED_EVERY_BYTES: Final = 16 << 20
 CHUNKS_MAX: Final = 200
 
 T = TypeVar("T")
@@ -57,13 +60,16 @@ class _StartCancelled(Exception):
 
 class Node:
     def __init__(
-        self, config: NodeConfig, *, disk: Disk, clock: Clock, random: Random, executor: Executor, workers: Workers
+        self, config: NodeConfig, *, disk: Disk, clock: Clock, random: Random, executor: Threads, workers: Workers
     ) -> None:
         self._config: Final = config
         self._disk: Final = disk
         self._clock: Final = clock
         self._random: Final = random
         self._executor: Final = executor
+        self.log_dir_watch: Final = LogDirWatch(
+            config, threads=executor, disk=disk, clock=clock, on_hang=self._on_hung_log_dir
+        )
         self._workers: Final = workers
         self._periodic: Final = Periodic()
         self._listeners: Final = NodeListeners(config, clock, executor, self._periodic)
@@ -78,6 +84,8 @@ class Node:
         self._start_in_threads: asyncio.Task[Any] | None = None
         """What the start runs in threads, which may outlast its cancellation."""
         self._is_start_cancelled = False
+        # How much of each log was scanned when that was last logged. Each key belongs to one thread.
+        self._logged_recovery_bytes: Final[dict[TopicPartition, int]] = {}
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self._observation: Final = Observation(
@@ -129,6 +137,7 @@ class Node:
 
     async def _start(self) -> None:
         config = self._config
+        self.log_dir_watch.start()
         # Listeners first: a port in use must fail before anything on disk changes.
         await self._listeners.bind()
         await self._observation.start()
@@ -172,6 +181,7 @@ class Node:
             workers=self._workers,
             controller=self._new_channel(quorum),
             log_dirs=directories.logs,
+            threads_of=self.log_dir_watch.threads_of,
             unreachable_leaders=self._unreachable_leaders,
             on_log_dir_failure=self._on_log_dir_failure,
         )
@@ -203,6 +213,7 @@ class Node:
 
     async def _open_quorum(self, directories: NodeDirectories) -> Quorum:
         config = self._config
+        threads = self.log_dir_watch.threads_of(config.metadata_log_dir)
         try:
             self._quorum = quorum = await self._run_in_threads(
                 Quorum.open(
@@ -213,7 +224,8 @@ class Node:
                     disk=self._disk,
                     clock=self._clock,
                     random=self._random,
-                    executor=self._executor,
+                    executor=threads,
+                    health=threads.health,
                     had_clean_shutdown=directories.metadata_had_clean_shutdown,
                 )
             )
@@ -296,7 +308,10 @@ class Node:
         """Called in the thread that recovers the log. Its next recovery starts again, as after a crash."""
         if self._is_start_cancelled:
             raise _StartCancelled
-        _log_recovery(progress)
+        logged_bytes = self._logged_recovery_bytes.get(progress.topic_partition, 0)
+        if progress.scanned_bytes - logged_bytes >= RECOVERY_LOGGED_EVERY_BYTES:
+            self._logged_recovery_bytes[progress.topic_partition] = progress.scanned_bytes
+            _log_recovery(progress)
 
     async def _run_in_threads(self, work: Coroutine[Any, Any, T]) -> T:
         """Threads cannot be cancelled, and must not write to the log dirs after `stop` has unlocked them."""
@@ -325,13 +340,29 @@ class Node:
             return
         directory_id = log_dirs.directory_ids.get(directory)
         logger.error("Log dir failed and is offline: dir=%s, reason=%s", directory, error)
-        log_dirs.fail(directory, error)
+        log_dirs.fail(directory, error, is_hung=self.log_dir_watch.threads_of(directory).health.is_hung)
         if directory == self._config.metadata_log_dir:
             self._on_metadata_failure(error)
         elif not log_dirs.online:
-            self._fail(f"The last log dir {directory} failed: {repair_hint(error)}")
+            self._fail(describe_last_failure(directory, error))
         elif self._lifecycle is not None and directory_id is not None:
             self._lifecycle.report_offline_dirs([directory_id])
+
+    def describe_hang(self, directory: str) -> str:
+        """For a log dir that the node cannot do without."""
+        error = _no_response(directory)
+        if directory == self._config.metadata_log_dir:
+            return describe_metadata_failure(directory, error)
+        return describe_last_failure(directory, error)
+
+    def _on_hung_log_dir(self, directory: str) -> None:
+        error = _no_response(directory)
+        self._executor.abandon(directory)
+        self.log_dir_watch.threads_of(directory).fail(error)
+        if directory == self._config.metadata_log_dir:
+            self._on_metadata_failure(error)
+        if self._broker is not None:
+            self._broker.fail_log_dir(directory, error)
 
     def _on_metadata_failure(self, error: Exception) -> None:
         if isinstance(error, OSError):
@@ -379,6 +410,7 @@ class Node:
             self._start_in_threads.exception()
         if self._directories is not None:
             await self._close_directories(self._directories, is_clean=is_clean)
+        self.log_dir_watch.stop()
 
     async def _close_logs(self, broker: Broker) -> None:
         log_dirs = broker.log_dirs
@@ -388,12 +420,21 @@ class Node:
             partition.withdraw(ErrorCode.not_leader_or_follower)
         await asyncio.gather(*(partition.wait_for_idle() for partition in partitions))
         offsets = {partition.name: partition.high_watermark for partition in partitions}
-        closing = (self._executor.run(work) for work in _chunk_jobs(log_dirs.closing_jobs()))
-        for failure in chain.from_iterable(await asyncio.gather(*closing)):
-            if failure is not None:
-                log_dirs.fail(*failure)
-        for failure in await self._executor.run(lambda: log_dirs.checkpoint_high_watermarks(offsets)):
-            log_dirs.fail(*failure)
+        await asyncio.gather(
+            *(self._close_logs_in(directory, log_dirs, offsets) for directory in list(log_dirs.online))
+        )
+
+    async def _close_logs_in(self, directory: str, log_dirs: LogDirs, offsets: Mapping[TopicPartition, int]) -> None:
+        """In threads of the log dir: if its disk hangs, the node must stop without it."""
+        threads, log_dir = self.log_dir_watch.threads_of(directory), log_dirs.online[directory]
+        try:
+            closing = (threads.run(work) for work in _chunk_jobs(log_dirs.closing_jobs(directory)))
+            for failure in chain.from_iterable(await asyncio.gather(*closing)):
+                if failure is not None:
+                    raise failure.error
+            await threads.run(partial(log_dir.checkpoint_high_watermarks, offsets))
+        except OSError as error:
+            log_dirs.fail(directory, error, is_hung=threads.health.is_hung)
 
     async def _leave_quorum(self, quorum: Quorum) -> bool:
         try:
@@ -409,6 +450,10 @@ class Node:
             return
         epoch = -1 if self._lifecycle is None else self._lifecycle.broker_epoch
         await self._executor.run(lambda: directories.close(epoch))
+
+
+def _no_response(directory: str) -> OSError:
+    return OSError(errno.ETIMEDOUT, "The disk does not respond", directory)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from odradek.base.background import log_fault, start_task
 from odradek.base.ports import Disk
@@ -22,6 +22,7 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
 from odradek.host.worker_processes import WorkerProcesses
+from odradek.node.blocked_loop import BlockedLoop
 from odradek.node.node import Node, StartError
 from odradek.node.pool_sizes import pool_sizes
 from odradek.node.thread_workers import ThreadWorkers
@@ -41,6 +42,7 @@ WORKER_COMMAND = (sys.executable, "-m", "odradek.node.worker")
 STALL_LOG_VARIABLE = "ODRADEK_STALL_LOG"
 STOP_WHILE_STARTING_SECONDS_MAX = 1.25
 STOP_AFTER_FAILURE_SECONDS_MAX = 30.0
+OUTPUT_SECONDS_MAX = 5.0
 # Requests create many objects and few cycles: the default threshold would cost 5 % of a broker's time.
 GC_THRESHOLD_OBJECTS = 10_000
 # How long a thread may keep the interpreter while the event loop waits for it, which happens after each system call.
@@ -125,22 +127,43 @@ async def _serve(config: NodeConfig, given_disk: Disk | None) -> int:
     # A node that has failed must not stay because its stop fails too.
     failure_timer = _exit_timer(STOP_AFTER_FAILURE_SECONDS_MAX, EXIT_FAILED, "the node has failed and does not stop")
     node.failed.add_done_callback(lambda _: failure_timer.start())
+    blocked_loop = BlockedLoop(node.log_dir_watch, lambda path: _end(EXIT_FAILED, node.describe_hang(path)))
+    blocked_loop.start()
+    code, reason = EXIT_OK, ""
     try:
         await node.run(stop, on_ready)
     except StartError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return EXIT_MISTAKE
+        code, reason = EXIT_MISTAKE, str(error)
     finally:
         for task in preloading:
             task.cancel()
         if watchdog is not None:
             watchdog.stop()
+        blocked_loop.stop()
         workers.close()
         executor.close()
-    if node.failed.done():
-        print(f"error: {node.failed.result()}", file=sys.stderr, flush=True)
-        return EXIT_FAILED
-    return EXIT_OK
+    if code == EXIT_OK and node.failed.done():
+        code, reason = EXIT_FAILED, node.failed.result()
+    if executor.has_abandoned_threads:
+        # The interpreter would wait for the threads that wait for the disk.
+        _end(code, reason)
+    if reason:
+        _print_error(reason)
+    return code
+
+
+def _print_error(reason: str) -> None:
+    print(f"error: {reason}", file=sys.stderr, flush=True)
+
+
+def _end(code: int, reason: str) -> NoReturn:
+    """Ends the process at once, from any thread."""
+    _exit_without_output_after(OUTPUT_SECONDS_MAX, code)
+    if reason:
+        _print_error(reason)
+    sys.stdout.flush()
+    logging.shutdown()
+    os._exit(code)
 
 
 def _start_watchdog(loop: asyncio.AbstractEventLoop) -> "StallWatchdog | None":
@@ -154,10 +177,18 @@ def _start_watchdog(loop: asyncio.AbstractEventLoop) -> "StallWatchdog | None":
     return watchdog
 
 
+def _exit_without_output_after(seconds: float, code: int) -> None:
+    """The output may be a file on a disk that hangs: then no message can be written, and no log handler closed."""
+    timer = threading.Timer(seconds, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
+
+
 def _exit_timer(seconds: float, code: int, reason: str) -> threading.Timer:
     """Ends the process, whatever its event loop and its threads do."""
 
     def exit_now() -> None:
+        _exit_without_output_after(OUTPUT_SECONDS_MAX, code)
         logger.warning("Exiting without a complete stop: %s", reason)
         os._exit(code)
 

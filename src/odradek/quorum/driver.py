@@ -1,15 +1,16 @@
 """Drives this node's replica of the metadata log: executes the effects of the raft state machine in order.
 
 Effects reach the disk through the store, the other replicas through their peers, and the clock through timers. An
-effect that waits for the disk delays those behind it. Only the sync of appended batches runs beside them: one at a
-time, for everything that was appended before it started.
+effect that waits for the disk delays those behind it. Batches are appended on the event loop while the disk is fast.
+Only the sync of appended batches runs beside them: one at a time, for everything that was appended before it started.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from odradek.base.background import Fault
@@ -26,8 +27,9 @@ from odradek.core.raft.voters import Quorum
 from odradek.quorum import wire
 from odradek.quorum.misconfiguration import MisconfigurationLog
 from odradek.quorum.peers import Peers
-from odradek.quorum.store import OffsetOutOfLog, QuorumStore
+from odradek.quorum.store import OffsetOutOfLog, PreparedBatch, QuorumStore
 from odradek.records.batch import CorruptBatch
+from odradek.storage.log.log_dir_health import LogDirHealth
 from odradek.wire.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ class QuorumDriver:
         *,
         clock: Clock,
         executor: Executor,
+        health: LogDirHealth,
         on_failure: Callable[[Exception], None],
     ) -> None:
         self._state_machine: Final = machine
@@ -87,6 +90,7 @@ class QuorumDriver:
         self._misconfiguration: Final = misconfiguration
         self._clock: Final = clock
         self._executor: Final = executor
+        self._health: Final = health
         self._on_failure: Final = on_failure
         self._listeners: Final[list[QuorumListener]] = []
         self._leader_listeners: Final[list[Callable[[], None]]] = []
@@ -323,9 +327,11 @@ class QuorumDriver:
             case effects.Respond(request_id, message):
                 self._respond(request_id, message)
             case effects.Append(change, batches):
-                self._store.append(batches, self._clock.wall_ms())
-                self._appended_change = change
-                self._flush()
+                prepared = self._store.prepare(batches, self._clock.wall_ms())
+                if not self._can_append_now(prepared):
+                    return False
+                self._append_now(prepared)
+                self._on_appended(change)
             case effects.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
                 records = self._read(self._store.read_cached, start_offset, end_offset, max_bytes)
                 if records is None:
@@ -361,6 +367,9 @@ class QuorumDriver:
         match effect:
             case effects.PersistQuorumState(state, kraft_version, voter_ids):
                 await run(lambda: store.write_quorum_state(state, kraft_version, voter_ids), lane=LANE)
+            case effects.Append(change, batches):
+                await run(partial(self._append_timed, store.prepare(batches, self._clock.wall_ms())), lane=LANE)
+                self._on_appended(change)
             case effects.Truncate(change, end_offset):
                 now_ms = self._clock.wall_ms()
                 await run(lambda: store.truncate(end_offset, now_ms), lane=LANE)
@@ -386,6 +395,25 @@ class QuorumDriver:
                     done.set_result(None)
 
     # The log
+
+    def _can_append_now(self, prepared: Sequence[PreparedBatch]) -> bool:
+        return not self._health.is_slow and self._store.can_append_quickly(prepared, self._clock.wall_ms())
+
+    def _append_now(self, prepared: Sequence[PreparedBatch]) -> None:
+        self._health.is_writing = True
+        try:
+            self._append_timed(prepared)
+        finally:
+            self._health.is_writing = False
+
+    def _append_timed(self, prepared: Sequence[PreparedBatch]) -> None:
+        timer = self._store.new_timer(self._clock)
+        self._store.append(prepared, self._clock.wall_ms())
+        self._health.on_write(timer.seconds(), self._clock.monotonic())
+
+    def _on_appended(self, change: int) -> None:
+        self._appended_change = change
+        self._flush()
 
     def _flush(self) -> None:
         if self._flushing is None:

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from odradek.base.background import Fault
+from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, Executor
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.difference import difference
@@ -157,7 +158,8 @@ class MetadataLoader:
         except OffsetOutOfLog:
             # A snapshot is replacing the log and is applied next.
             logger.debug("Log after offset %d was replaced by a snapshot", self._image.offset)
-        except (OSError, ValueError, Fault) as error:
+        except (OSError, ValueError, KafkaError, Fault) as error:
+            # A KafkaError: a batch or a control record is damaged.
             self._fail(error)
         except Exception as error:
             logger.exception("Metadata change not applied: offset=%d", self._image.offset + 1)

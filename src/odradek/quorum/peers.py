@@ -121,7 +121,7 @@ class Peers:
                 )
                 response = wire.read_response(api_key, received, listener_name=self._listener_name)
         except (NotServed, wire.UnsupportedRequest):
-            response = wire.refused_by_peer(wire.API_OF[type(message)], ErrorCode.unsupported_version)
+            response = wire.peer_error_response(wire.API_OF[type(message)], ErrorCode.unsupported_version)
         except (PeerError, CorruptBatch, ValueError) as error:
             name = type(message).__name__
             logger.debug("Raft request failed: type=%s, nodeId=%d, reason=%s", name, destination, error)

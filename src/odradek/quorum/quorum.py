@@ -32,6 +32,7 @@ from odradek.quorum.store import QuorumStore
 from odradek.records.batch import CorruptBatch
 from odradek.records.control import VoterEndpoint, VoterRegistration
 from odradek.records.record import InvalidRecords
+from odradek.storage.log.log_dir_health import LogDirHealth
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class Quorum:
         clock: Clock,
         random: Random,
         executor: Executor,
+        health: LogDirHealth,
     ) -> None:
         """Use `open` instead."""
         self._config: Final = config
@@ -84,7 +86,14 @@ class Quorum:
             request_timeout_seconds=config.controller_quorum_request_timeout_ms / 1000,
         )
         self.driver: Final = QuorumDriver(
-            state_machine, store, peers, self.misconfiguration, clock=clock, executor=executor, on_failure=self._fail
+            state_machine,
+            store,
+            peers,
+            self.misconfiguration,
+            clock=clock,
+            executor=executor,
+            health=health,
+            on_failure=self._fail,
         )
         self.loader: Final = MetadataLoader(store, self._policy, clock=clock, executor=executor, on_failure=self._fail)
         self.controller: Final = ActiveController(
@@ -119,9 +128,11 @@ class Quorum:
         clock: Clock,
         random: Random,
         executor: Executor,
+        health: LogDirHealth,
         had_clean_shutdown: bool = False,
     ) -> "Quorum":
         """Reads the metadata log. `directory_id` is that of its log dir, `endpoints` are the controller listeners.
+        `executor` and `health` are those of the metadata log dir.
 
         Raises QuorumError, and OSError if the disk fails.
         """
@@ -153,6 +164,7 @@ class Quorum:
             clock=clock,
             random=random,
             executor=executor,
+            health=health,
         )
 
     @property

@@ -5,12 +5,12 @@ exclusive access.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
-from odradek.base.ports import Disk
+from odradek.base.ports import Clock, Disk
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.core.metadata.batches import MetadataBatch, read_metadata_batch
@@ -31,10 +31,11 @@ from odradek.core.raft.snapshot_policy import KeptSnapshot, oldest_to_keep
 from odradek.core.raft.stored_state import StoredState
 from odradek.core.raft.voter_set import VoterSet
 from odradek.core.raft.voters import Quorum
-from odradek.records.batch import parse_batches, patch_offset_and_epoch
+from odradek.records.batch import BatchHeader, parse_batches, patch_offset_and_epoch
 from odradek.records.control import build_control_batch
 from odradek.storage.log.lazy_file import LazyFile
 from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.write_timer import WriteTimer
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,11 @@ _DELETE_DELAY_MS: Final = 60_000
 
 class OffsetOutOfLog(Exception):
     """The log starts after this offset."""
+
+
+class PreparedBatch(NamedTuple):
+    data: bytearray
+    headers: list[BatchHeader]
 
 
 class QuorumStore:
@@ -179,14 +185,31 @@ class QuorumStore:
         """StoredState once it returns."""
         self._disk.write_atomically(self._path(FILE_NAME), state.encode(kraft_version, voter_ids))
 
-    def append(self, batches: Iterable[Batch], now_ms: int) -> None:
-        """StoredState only after `flush`."""
+    def prepare(self, batches: Iterable[Batch], now_ms: int) -> list[PreparedBatch]:
+        """What `append` writes."""
+        prepared = []
         for batch in batches:
             data = bytearray(batch.data) if batch.data else _control_bytes(batch, now_ms)
             headers = parse_batches(data)
             # A leader's batch was built before its offset was known.
             patch_offset_and_epoch(data, headers[0], batch.base_offset, batch.epoch)
+            prepared.append(PreparedBatch(data, headers))
+        return prepared
+
+    def can_append_quickly(self, prepared: Sequence[PreparedBatch], now_ms: int) -> bool:
+        """Whether `append` only writes to open files. Otherwise it may block."""
+        headers = [header for batch in prepared for header in batch.headers]
+        size = sum(len(batch.data) for batch in prepared)
+        return self._log.can_append_quickly(size, headers, b"", now_ms, leader_epoch=None)
+
+    def append(self, prepared: Iterable[PreparedBatch], now_ms: int) -> None:
+        """StoredState only after `flush`."""
+        for data, headers in prepared:
             self._log.append_as_follower(data, headers, now_ms=now_ms)
+
+    def new_timer(self, clock: Clock) -> WriteTimer:
+        """For an append that follows."""
+        return WriteTimer(clock, self._log)
 
     def flush(self) -> None:
         self._log.flush()

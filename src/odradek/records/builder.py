@@ -88,6 +88,29 @@ def build_batch(
     )
 
 
+def frame_records(payload: Buffer, count: int, timestamp: int, *, compression: int = Compression.NONE) -> bytes:
+    """The batch of `count` records that `write_record` has written, all with this timestamp and without a producer."""
+    return frame_batch(
+        payload,
+        BatchHeader(
+            position=0,
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=-1,
+            magic=MAGIC_V2,
+            crc=0,
+            attributes=compression,
+            last_offset_delta=count - 1,
+            base_timestamp=timestamp,
+            max_timestamp=timestamp,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+            record_count=count,
+        ),
+    )
+
+
 def frame_batch(payload: Buffer, header: BatchHeader, compression_level: int | None = None) -> bytes:
     """Compresses records with the codec in the header's attributes, and prepends the header with length and CRC."""
     packed = compress(header.compression, payload, compression_level)

@@ -10,12 +10,12 @@ from enum import IntEnum
 from functools import cache
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 from uuid import UUID
 
-from kio.serial import entity_reader
-from kio.serial.errors import DecodeError
+from kio.serial.errors import SerialError
 
+from odradek.base.message_walk import checked_reader
 from odradek.base.message_writer import message_writer
 from odradek.base.record_form import NestedForm, RecordForm, form
 from odradek.base.values import named_value
@@ -180,8 +180,8 @@ def decode_control(record: Record) -> ControlMessage | EndTransactionMarker | No
             return EndTransactionMarker(
                 committed=kind is ControlType.COMMIT, coordinator_epoch=coordinator_epoch, version=version
             )
-        return _reader(kind, _known_version(kind, int.from_bytes(value[:2], "big")))(value, 0)[0]
-    except (struct_error, DecodeError) as error:
+        return _reader(kind, _known_version(kind, int.from_bytes(value[:2], "big")))(value, 0)
+    except (struct_error, SerialError) as error:
         raise InvalidRecords(f"A control record of type {kind.name} cannot be read: {error}") from error
 
 
@@ -220,6 +220,5 @@ def _known_version(kind: ControlType, version: int) -> int:
 
 
 @cache
-def _reader(kind: ControlType, version: int) -> Callable[[bytes, int], tuple[ControlMessage, int]]:
-    reader: Callable[[bytes, int], tuple[ControlMessage, int]] = entity_reader(cast(Any, _MESSAGE_TYPES[kind][version]))
-    return reader
+def _reader(kind: ControlType, version: int) -> Callable[[bytes, int], ControlMessage]:
+    return checked_reader(_MESSAGE_TYPES[kind][version])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple, TypeVar
 
-Connected = TypeVar("Connected", bound=asyncio.Protocol)
+Connected = TypeVar("Connected", bound=asyncio.BaseProtocol)
 
 # This machine cannot connect to addresses of that family, for example because IPv6 is disabled.
 _NO_SUCH_FAMILY: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})

@@ -525,8 +525,12 @@ class ClientConnection(asyncio.Protocol):
         try:
             while self._pending and self._pending[0].deferred.is_done and self._pending[0].deferred.error is None:
                 pending = self._pending.popleft()
-                body = _body(pending.deferred.result, pending.context)
-                parts += (_head(pending.context, pending.correlation_id, sum(map(len, body))), *body)
+                result = pending.deferred.result
+                if result.__class__ is bytes:
+                    parts += (_head(pending.context, pending.correlation_id, len(result)), result)
+                else:
+                    body = _body(result, pending.context)
+                    parts += (_head(pending.context, pending.correlation_id, sum(map(len, body))), *body)
                 _measure(pending.context, pending.times, now)
             if parts:
                 self.last_active = now

@@ -33,7 +33,7 @@ class NotServed(PeerError):
     """The node serves no version of the API that is known here."""
 
 
-class PeerLink(asyncio.Protocol):
+class PeerLink(asyncio.BufferedProtocol):
     def __init__(
         self, address: HostPort, client_id: str, response_bytes_max: int, on_end: Callable[["PeerLink"], None]
     ) -> None:
@@ -98,10 +98,14 @@ class PeerLink(asyncio.Protocol):
         if self._end is not None:
             transport.abort()  # type: ignore[attr-defined]
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """The frame itself: followers receive megabytes at a time."""
+        return self.session.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._end is not None:
             return
-        for event in self.session.receive(data):
+        for event in self.session.buffer_updated(nbytes):
             self._on_event(event)
 
     def connection_lost(self, exc: Exception | None) -> None:

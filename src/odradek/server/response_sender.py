@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from odradek.base.errors import KafkaError
 from odradek.base.ports import Executor, Pool
 from odradek.records.batch import CorruptBatch
 from odradek.server.response_stream import ReadFailed, ResponseStream
@@ -118,12 +119,13 @@ class ResponseSender:
 
     async def _read_in_thread(self, stream: ResponseStream, buffer: bytearray) -> None:
         try:
-            count = await self._executor.run(
+            count = await (stream.threads or self._executor).run(
                 partial(stream.read_into, memoryview(buffer), cached=False), pool=Pool.READ
             )
         except asyncio.CancelledError:
             raise
-        except (CorruptBatch, RangeEnded, ReadFailed) as error:
+        except (CorruptBatch, RangeEnded, ReadFailed, KafkaError, OSError) as error:
+            # The last two: the disk does not respond.
             self._fail(error)
             return
         except Exception as error:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from odradek.base.ports import Executor
 from odradek.wire.streamed_response import Part, StreamedRecords
 
 
@@ -34,15 +35,25 @@ class ResponseStream:
     def is_done(self) -> bool:
         return not self._parts
 
+    @property
+    def threads(self) -> Executor | None:
+        """Those of the next range; None if the next part is in memory."""
+        part = self._parts[0] if self._parts else None
+        return part.threads if isinstance(part, StreamedRecords) else None
+
     def read_into(self, buffer: memoryview, *, cached: bool) -> int:
         """Fills the buffer as far as possible and returns the number of bytes.
 
-        With `cached`, it stops at the first byte that is not in the page cache; otherwise it may block. Raises
+        With `cached`, it stops at the first byte that is not in the page cache. Otherwise it may block, and stops at a
+        range that other threads have to read. Raises
         RangeEnded or ReadFailed.
         """
         filled = 0
+        threads = self.threads
         while self._parts and filled < len(buffer):
             part, start = self._parts[0], self._start
+            if filled and not cached and self.threads not in (None, threads):
+                break
             room = buffer[filled : filled + len(part) - start]
             if isinstance(part, StreamedRecords):
                 count = _read_range(part, start, room, cached)

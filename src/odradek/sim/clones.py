@@ -6,7 +6,6 @@ A clone ends with its original: what it may do when the original is dead depends
 from dataclasses import replace
 from typing import Final
 
-from odradek.sim.layout import CLIENT_PORT
 from odradek.sim.node_host import NodeHost
 from odradek.sim.world import World
 
@@ -38,10 +37,10 @@ class Clones:
             clone.computer.kill()
 
     def _new_clone(self, original: NodeHost, name: str, advertises_original: bool) -> NodeHost:
-        advertised = original.name if advertises_original else name
+        advertised, port = original.planned.host if advertises_original else name, original.planned.client_port
         properties = {
             **original.planned.properties,
-            "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
-            "advertised.listeners": f"PLAINTEXT://{advertised}:{CLIENT_PORT}",
+            "listeners": f"PLAINTEXT://{name}:{port}",
+            "advertised.listeners": f"PLAINTEXT://{advertised}:{port}",
         }
-        return NodeHost(self._world, replace(original.planned, name=name, properties=properties))
+        return NodeHost(self._world, replace(original.planned, name=name, host=name, properties=properties))

@@ -52,12 +52,23 @@ class Cluster:
             network.block(source, target)
             self.world.scheduler.call_after(seconds, network.unblock, source, target)
 
+    def let_crawl(self, name: str, seconds: float) -> None:
+        """Lets a slow reader read even more slowly for a while."""
+        reader = self.world.network.slow_reader(name, CLIENT_PORT)
+        if reader is not None:
+            reader.is_crawling = True
+
+            def recover() -> None:
+                reader.is_crawling = False
+
+            self.world.scheduler.call_after(seconds, recover)
+
     def reject_probes(self) -> None:
         """From now on, a firewall rejects the controllers' connections to the last node's port for brokers."""
         *others, last = self.nodes.values()
         for node in others:
             if node.planned.is_voter:
-                self.world.network.reject(node.name, last.name, CLIENT_PORT)
+                self.world.network.reject(node.name, last.name, last.planned.client_port)
 
     def heal(self) -> None:
         """Ends all faults, and restarts nodes whose disk has failed."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import lru_cache
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 SECTOR_BYTES: Final = 512
 _ZERO: Final = b"\0"
@@ -23,6 +23,21 @@ class _Write(NamedTuple):
 
 class _Resize(NamedTuple):
     size: int
+
+
+class FileObserver(Protocol):
+    """Sees every change of a file's contents in the page cache."""
+
+    def on_write(self, position: int) -> None:
+        """Bytes were written there; they may have overwritten others."""
+
+    def on_resize(self, size: int) -> None: ...
+
+    def on_reload(self) -> None:
+        """Power was lost, or a bit flipped: any byte may have changed."""
+
+    def on_removal(self) -> None:
+        """Its last name was removed."""
 
 
 class _Bytes:
@@ -71,11 +86,23 @@ class FileNode:
         self.durable: Final = _Bytes()
         self.unsynced: list[_Write | _Resize] = []
         self.modified_ms = 0
+        self.name_count = 1
+        self.observer: FileObserver | None = None
 
     def change(self, change: _Write | _Resize, now_ms: int) -> None:
         self.cached.apply(change)
         self.unsynced.append(change)
         self.modified_ms = now_ms
+        if self.observer is not None:
+            if isinstance(change, _Write):
+                self.observer.on_write(change.position)
+            else:
+                self.observer.on_resize(change.size)
+
+    def remove_name(self) -> None:
+        self.name_count -= 1
+        if not self.name_count and self.observer is not None:
+            self.observer.on_removal()
 
     def write(self, position: int, data: bytes, now_ms: int) -> None:
         self.change(_Write(position, data), now_ms)
@@ -98,12 +125,16 @@ class FileNode:
                 self.durable.apply(change)
             self.unsynced.clear()
         self.cached.copy_from(self.durable)
+        if self.observer is not None:
+            self.observer.on_reload()
 
     def flip_bit(self, position: int, bit: int) -> None:
         for content in (self.cached, self.durable):
             if position < len(content.data):
                 content.data[position] ^= 1 << bit
                 content.rewrites += 1
+        if self.observer is not None:
+            self.observer.on_reload()
 
 
 class Survival(Enum):
@@ -200,6 +231,8 @@ class VirtualDisk:
         self.locks: Final[dict[str, object]] = {}
         # Called with every write to a file.
         self.write_watcher: Callable[[str, bytes], None] | None = None
+        # Called with every new file.
+        self.create_watcher: Callable[[str, FileNode], None] | None = None
 
     # ---- finding
 
@@ -277,6 +310,8 @@ class VirtualDisk:
         node = FileNode()
         node.modified_ms = self.now_ms()
         parent.change((name, node))
+        if self.create_watcher is not None:
+            self.create_watcher(path, node)
         return node
 
     def make_dir(self, path: str) -> None:
@@ -294,6 +329,8 @@ class VirtualDisk:
         existing = new_parent.cached.get(new_name)
         if isinstance(existing, DirectoryNode) and existing.cached:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
+        if isinstance(existing, FileNode) and existing is not node:
+            existing.remove_name()
         if old_parent is new_parent:
             new_parent.change((old_name, None), (new_name, node))
         else:
@@ -305,12 +342,15 @@ class VirtualDisk:
         parent, name = self.parent(target)
         if name in parent.cached:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        parent.change((name, self.file(source)))
+        node = self.file(source)
+        parent.change((name, node))
+        node.name_count += 1
 
     def remove(self, path: str) -> None:
         parent, name = self.parent(path)
-        self.file(path)
+        node = self.file(path)
         parent.change((name, None))
+        node.remove_name()
 
     def remove_tree(self, path: str) -> None:
         parent, name = self.parent(path)

@@ -53,6 +53,7 @@ class VirtualDiskPort:
         self._random: Final = random
         # While a job of the executor runs: the duration of its operations so far.
         self.job_seconds: float | None = None
+        self._waits = 0
         process.add_end_listener(self._release_locks)
 
     # ---- before every operation
@@ -74,7 +75,11 @@ class VirtualDiskPort:
             process.trace.major(process.name, f"disk: {kind} of {path} fails")
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
+    def thread_waits(self) -> int:
+        return self._waits
+
     def charge(self, seconds: float) -> None:
+        self._waits += 1
         if self.job_seconds is None:
             self.process.add_delay(seconds)
         else:

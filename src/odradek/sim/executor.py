@@ -46,8 +46,21 @@ class VirtualExecutor:
         self._process: Final = process
         self._disk: Final = disk
         self._random: Final = random
+        self._pool_sizes: Final = pool_sizes
         self._pools: Final = {pool: _Threads(pool_sizes[pool]) for pool in Pool}
         self._lanes: Final[dict[str, _Threads]] = {}
+        self._directories: Final[dict[str, VirtualExecutor]] = {}
+
+    def for_directory(self, path: str) -> "VirtualExecutor":
+        threads = self._directories.get(path)
+        if threads is None:
+            threads = VirtualExecutor(self._process, self._disk, self._random, self._pool_sizes)
+            self._directories[path] = threads
+        return threads
+
+    def abandon(self, path: str) -> None:
+        """Simulated disks are slow or fail, but do not hang."""
+        raise AssertionError(f"the simulated disk of {path} hangs")
 
     async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         threads = self._pools[pool] if lane is None else self._lanes.setdefault(lane, _Threads(1))

@@ -8,7 +8,7 @@ from typing import Final
 from odradek.sim.cluster import Cluster
 from odradek.sim.faults import LEADER, Fault
 from odradek.sim.node_host import NodeHost
-from odradek.sim.quorum_history import NO_NODE, Damage
+from odradek.sim.quorum_history import NO_NODE, Damage, HostCrash
 from odradek.sim.replica_faults import REPLICA_FAULTS
 from odradek.sim.triggers import APPEND, LEAD, VOTE
 
@@ -22,6 +22,8 @@ _LATE_SECONDS: Final = 0.05
 _GIVING_UP_SECONDS: Final = 3.0
 # Long enough to start and to try to register several times.
 _CLONED_SECONDS_MIN: Final = 3.0
+# Longer than the grace period, so that the brokers are fenced.
+_HOST_DOWN_SECONDS_MIN: Final = 1.5
 
 
 def inject(fault: Fault, cluster: Cluster) -> None:
@@ -148,6 +150,21 @@ def _clone(fault: Fault, cluster: Cluster) -> None:
         advertises_original = int(fault.amount * 1000) % 2 == 0
         seconds = max(fault.lasts_seconds, _CLONED_SECONDS_MIN)
         cluster.clones.start(original, seconds, advertises_original=advertises_original)
+
+
+def _crash_host(fault: Fault, cluster: Cluster) -> None:
+    """Kills all brokers of a host at once, and starts them again together."""
+    hosts = list(dict.fromkeys(node.planned.host for node in cluster.nodes.values() if not node.planned.is_voter))
+    host = hosts[int(fault.amount * len(hosts))]
+    nodes = [node for node in cluster.nodes.values() if node.planned.host == host]
+    if not all(node.is_ready for node in nodes):
+        return
+    now, seconds = cluster.world.now, max(fault.lasts_seconds, _HOST_DOWN_SECONDS_MIN)
+    names = tuple(node.name for node in nodes)
+    cluster.history.host_crashes.append(HostCrash(nodes=names, seconds=now, restarted_seconds=now + seconds))
+    for node in nodes:
+        node.computer.kill()
+        cluster.world.scheduler.call_after(seconds, node.start)
 
 
 def _jump_clock(fault: Fault, cluster: Cluster) -> None:
@@ -350,6 +367,7 @@ _INJECTORS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "paused-and-reset": _pause_and_reset,
     "clock-jump": _jump_clock,
     "cloned": _clone,
+    "host-crash": _crash_host,
     "block": _block,
     "block-back": _block_back,
     "isolated": _isolate,

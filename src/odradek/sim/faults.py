@@ -49,9 +49,11 @@ _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
     "flipped-bit": lambda random: random.random(),
     "stalled-restart": lambda random: random.random(),
     "deposed": lambda random: random.random(),
+    "deposed-with-follower": lambda random: random.random(),
     "crash-after-shrink": lambda random: random.random(),
     "flipped-record": lambda random: random.random(),
     "cloned": lambda random: random.random(),
+    "host-crash": lambda random: random.random(),
 }
 # A node that restarts soon meets peers with requests still in flight.
 _BRIEF_KINDS: Final = frozenset({"crash-at-vote", "crash-at-lead", "power-loss-at-vote", "power-loss-at-lead"})

@@ -19,6 +19,8 @@ class Layout:
     combined: int = 0
     controllers: int = 0
     brokers: int = 0
+    host_sizes: tuple[int, ...] = ()
+    """The number of brokers on each host, which their endpoints name; the other nodes are on hosts of their own."""
 
     def roles(self) -> Sequence[str]:
         return (
@@ -36,6 +38,7 @@ ONE_NODE: Final = Layout(combined=1)
 THREE_COMBINED: Final = Layout(combined=3)
 THREE_COMBINED_ONE_BROKER: Final = Layout(combined=3, brokers=1)
 THREE_CONTROLLERS_THREE_BROKERS: Final = Layout(controllers=3, brokers=3)
+THREE_CONTROLLERS_THREE_HOSTS: Final = Layout(controllers=3, brokers=5, host_sizes=(3, 1, 1))
 THREE_CONTROLLERS_TWO_BROKERS: Final = Layout(controllers=3, brokers=2)
 
 
@@ -45,6 +48,9 @@ class PlannedNode:
     name: str
     roles: str
     properties: Mapping[str, str]
+    host: str
+    """The name in its endpoints."""
+    client_port: int = CLIENT_PORT
 
     @property
     def is_voter(self) -> bool:
@@ -86,16 +92,30 @@ def plan_nodes(layout: Layout, random: Random, properties: Mapping[str, str] | N
             InitialController(node_id, _name(node_id), CONTROLLER_PORT, new_directory_id(random))
             for node_id in voter_ids
         )
-    nodes = tuple(
-        PlannedNode(
-            node_id=node_id,
-            name=_name(node_id),
-            roles=roles,
-            properties=shared | _own_properties(node_id, roles, random) | dict(properties or {}),
+    hosts = _hosts_of_brokers(layout, [node_id for node_id, roles in roles_of.items() if roles == "broker"])
+    nodes = []
+    for node_id, roles in roles_of.items():
+        host, client_port = hosts.get(node_id, (_name(node_id), CLIENT_PORT))
+        own = _own_properties(node_id, roles, client_port, random)
+        if node_id in hosts:
+            own["advertised.listeners"] = f"PLAINTEXT://{host}:{client_port}"
+        nodes.append(
+            PlannedNode(
+                node_id=node_id,
+                name=_name(node_id),
+                roles=roles,
+                properties=shared | own | dict(properties or {}),
+                host=host,
+                client_port=client_port,
+            )
         )
-        for node_id, roles in roles_of.items()
-    )
-    return Plan(nodes=nodes, initial_controllers=initial_controllers)
+    return Plan(nodes=tuple(nodes), initial_controllers=initial_controllers)
+
+
+def _hosts_of_brokers(layout: Layout, broker_ids: Sequence[int]) -> dict[int, tuple[str, int]]:
+    """The host name and the port of each broker that shares its host."""
+    hosts = [f"host{number}" for number, size in enumerate(layout.host_sizes, start=1) for _ in range(size)]
+    return {node_id: (host, CLIENT_PORT + node_id) for node_id, host in zip(broker_ids, hosts, strict=False)}
 
 
 def _shared_properties(layout: Layout, random: Random) -> dict[str, str]:
@@ -122,10 +142,10 @@ def _shared_properties(layout: Layout, random: Random) -> dict[str, str]:
     return properties
 
 
-def _own_properties(node_id: int, roles: str, random: Random) -> dict[str, str]:
+def _own_properties(node_id: int, roles: str, client_port: int, random: Random) -> dict[str, str]:
     listeners = []
     if "broker" in roles:
-        listeners.append(f"PLAINTEXT://{_name(node_id)}:{CLIENT_PORT}")
+        listeners.append(f"PLAINTEXT://{_name(node_id)}:{client_port}")
     if "controller" in roles:
         listeners.append(f"CONTROLLER://{_name(node_id)}:{CONTROLLER_PORT}")
     return {

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.sim.process import Process
 from odradek.sim.scheduler import Scheduler
-from odradek.sim.socket_end import Link, SocketEnd
+from odradek.sim.socket_end import Link, SlowReader, SocketEnd
 from odradek.sim.trace import Trace
 
 if TYPE_CHECKING:
-    from odradek.sim.wire_names import Watcher
+    from odradek.sim.wire_names import ResponseWatcher, Watcher
 
 AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]
 
@@ -56,13 +56,17 @@ class Network:
         self._random: Final = random
         self._hosts: Final[dict[str, Host]] = {}
         self._by_address: Final[dict[str, Host]] = {}
+        self._aliases: Final[dict[str, dict[int, Host]]] = {}
         self._links: Final[dict[tuple[str, str], Link]] = {}
         self._rejected: Final[set[tuple[str, str, int]]] = set()
         self._ends: Final[dict[SocketEnd, None]] = {}
+        self._slow_readers: Final[dict[tuple[str, int], SlowReader]] = {}
         self._ports: Final = count(_FIRST_EPHEMERAL_PORT)
         self.note: Final = trace.minor
         # API key -> the watcher of its requests and responses.
         self.watchers: Final[dict[int, Watcher]] = {}
+        # API key -> called when the first bytes of a response are written.
+        self.response_watchers: Final[dict[int, ResponseWatcher]] = {}
         # Called when a port starts or stops accepting connections.
         self.listening_watcher: Callable[[str, int, bool], None] = _ignore_listening
 
@@ -73,6 +77,10 @@ class Network:
         self._hosts[name] = self._by_address[host.address] = host
         return host
 
+    def add_alias(self, alias: str, port: int, name: str) -> None:
+        """Several computers act as one under this name; each of them has some of its ports."""
+        self._aliases.setdefault(alias, {})[port] = self.host(name)
+
     def host(self, name_or_address: str) -> Host:
         host = self._hosts.get(name_or_address) or self._by_address.get(name_or_address)
         if host is None:
@@ -80,8 +88,13 @@ class Network:
         return host
 
     def resolve(self, name: str, port: int, client: str) -> list[AddressInfo]:
-        host = self.host(client if name == "localhost" else name)
-        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host.address, port))]
+        """Port 0 stands for any port."""
+        aliased = self._aliases.get(name)
+        if aliased is None:
+            hosts = [self.host(client if name == "localhost" else name)]
+        else:
+            hosts = [aliased[port]] if port in aliased else list(aliased.values())
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host.address, port)) for host in hosts]
 
     def link(self, source: str, target: str) -> Link:
         found = self._links.get((source, target))
@@ -127,7 +140,16 @@ class Network:
             end.is_stalled = True
         self._scheduler.call_after(seconds, resume)
 
+    def slow_down(self, host: str, port: int, reader: SlowReader) -> None:
+        """Connections that the host opens to this port on other hosts read slowly until the network heals."""
+        self._slow_readers[host, port] = reader
+
+    def slow_reader(self, host: str, port: int) -> SlowReader | None:
+        return self._slow_readers.get((host, port))
+
     def heal(self) -> None:
+        for reader in self._slow_readers.values():
+            reader.is_slow = False
         for source, target in list(self._links):
             self.unblock(source, target)
             self.link(source, target).become_normal()
@@ -198,7 +220,8 @@ class Network:
     ) -> None:
         """Calls `connected` with this side's end, or `failed` with the reason, on the loop of the process."""
         try:
-            host = self.host(source if target == "localhost" else target)
+            aliased = self._aliases.get(target, {})
+            host = aliased.get(port) or self.host(source if target == "localhost" else target)
         except OSError as error:
             process.loop.call_soon(failed, error)
             return
@@ -231,7 +254,10 @@ class Network:
 
     def clear(self) -> None:
         """Drops all hosts, connections and watchers."""
-        for known in (self._ends, self._links, self._rejected, self._hosts, self._by_address, self.watchers):
+        for known in (
+            *(self._ends, self._links, self._slow_readers, self._rejected),
+            *(self._hosts, self._by_address, self._aliases, self.watchers, self.response_watchers),
+        ):
             known.clear()
         self.listening_watcher = _ignore_listening
 

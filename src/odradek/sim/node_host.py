@@ -25,6 +25,8 @@ class NodeHost:
         self.world: Final = world
         self.planned: Final = planned
         self.computer: Final[Computer] = world.add_computer(planned.name)
+        if planned.host != planned.name:
+            world.network.add_alias(planned.host, planned.client_port, planned.name)
         self.config: Final = NodeConfig.load("", planned.name, planned.properties)
         self.metadata_disk: Final = MetadataDisk(planned.name, self.computer.disk, self.config.metadata_log_dir)
         self.is_ready = False

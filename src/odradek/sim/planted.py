@@ -22,6 +22,7 @@ from odradek.sim.planted_bug import PlantedBug, always
 from odradek.sim.planted_groups import GROUP_BUGS
 from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
+from odradek.sim.planted_streams import STREAM_BUGS
 from odradek.sim.planted_transactions import TRANSACTION_BUGS
 from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES, REPLICAS_DAMAGED
 from odradek.storage.log import recovery
@@ -66,7 +67,7 @@ def _sync_later(sound: Any) -> Any:
     return wait_for_sync
 
 
-def _committed_at_once(sound: Any) -> Any:
+def _commit_at_once(sound: Any) -> Any:
     def defer_until_committed(self: Partition, end_offset: int, leader_epoch: int) -> DeferredResponse:
         return DeferredResponse.from_result(ErrorCode.none)
 
@@ -85,7 +86,7 @@ def _claim_what_came_meanwhile(sound: Any) -> Any:
     async def run(self: GroupSync) -> None:
         while self._waiting:
             target = self._end_offset()
-            await self._executor.run(partial(self._sync, target), pool=Pool.SYNC)
+            await self.threads.run(partial(self._sync, target), pool=Pool.SYNC)
             # The end as it is now, not as it was when the sync began.
             self._synced_to = self._end_offset()
             self._on_synced(self._synced_to)
@@ -193,7 +194,7 @@ BUGS: Final = {
             owner=Partition,
             attribute="wait_for_sync",
             breaks=_sync_later,
-            also=((Partition, "defer_until_committed", _committed_at_once),),
+            also=((Partition, "defer_until_committed", _commit_at_once),),
         ),
         PlantedBug(
             name="high-watermark-before-fsync",
@@ -303,6 +304,7 @@ BUGS: Final = {
         *BROKER_BUGS,
         *GROUP_BUGS,
         *REPLICATION_BUGS,
+        *STREAM_BUGS,
         *TRANSACTION_BUGS,
     )
 }

@@ -1,4 +1,4 @@
-"""Bugs of the controller: who is registered, who is fenced, and when a change is answered or shown."""
+"""Bugs of the controller: registration, fencing, and when a change gets its response or becomes visible."""
 
 import asyncio
 from dataclasses import replace
@@ -8,6 +8,7 @@ from typing import Any, Final
 from odradek.core.controller.brokers import Brokers
 from odradek.core.controller.commands import ControllerResult, Registration
 from odradek.core.controller.state import ControllerState
+from odradek.core.liveness import dead_brokers
 from odradek.core.liveness.dead_brokers import Probe, ProbeCompleted
 from odradek.core.liveness.probes import ProbeResult
 from odradek.core.liveness.reached_brokers import ReachTracker
@@ -17,7 +18,7 @@ from odradek.node.dead_brokers import DeadBrokers
 from odradek.node.probes import probe_endpoint
 from odradek.quorum.active_controller import ActiveController
 from odradek.sim.planted_bug import Breaks, always, plant
-from odradek.sim.scenarios import ELECTIONS, RUNNING_BROKERS
+from odradek.sim.scenarios import ELECTIONS, HOSTS, RUNNING_BROKERS
 
 _GRACE_SECONDS: Final = 0.3
 
@@ -112,6 +113,14 @@ BROKER_BUGS: Final = (
         "has_reached",
         always(True),
         scenario=RUNNING_BROKERS,
+    ),
+    plant(
+        "host-counted-as-processes",
+        "the brokers of a host that dies count as separate failures when the controller fences a minority early",
+        dead_brokers,
+        "HOSTS_MIN",
+        lambda sound: 1 << 30,
+        scenario=HOSTS,
     ),
     plant(
         "copied-directory-replaces-broker",

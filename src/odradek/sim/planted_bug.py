@@ -39,7 +39,7 @@ def plant(
 
 
 def always(value: object) -> Breaks:
-    """Whatever it is asked, that is the answer."""
+    """Returns the same result for every call."""
     return lambda sound: lambda *arguments, **options: value
 
 

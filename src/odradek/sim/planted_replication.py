@@ -196,7 +196,7 @@ def _cut_when_following(sound: Any) -> Any:
 
 
 def _claim_more(sound: Any) -> Any:
-    """A follower tells the leader that it has what it is only about to get."""
+    """A follower acknowledges records to the leader before it has fetched them."""
 
     def position(state: FollowerState, log: Any, now: float) -> FetchPosition | None:
         found: FetchPosition | None = sound(state, log, now)

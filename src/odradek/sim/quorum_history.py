@@ -303,6 +303,15 @@ class Disturbance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostCrash:
+    """All processes of a host were killed at once; no other fault overlaps with it."""
+
+    nodes: tuple[str, ...]
+    seconds: float
+    restarted_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
     """A port of a node started or stopped to accept connections."""
 
@@ -319,8 +328,8 @@ class QuorumSettings:
     node_ids: Mapping[str, int]
     voters: frozenset[str]
     """The initial voters."""
-    broker_port: int
-    """The port of the brokers' listeners."""
+    broker_ports: Mapping[str, int]
+    """The port of each broker's listener."""
     fetch_timeout_seconds: float
     election_timeout_seconds: float
     session_seconds: float
@@ -354,6 +363,7 @@ class QuorumHistory:
     """By the identity of the exchange; removed when the response arrives."""
     shutdown_requests: Final[list[ShutdownRequested]] = field(default_factory=list)
     disturbances: Final[list[Disturbance]] = field(default_factory=list)
+    host_crashes: Final[list[HostCrash]] = field(default_factory=list)
     listening: Final[list[Listening]] = field(default_factory=list)
     has_fixed_voters: bool = True
     """Whether the voter set never changed."""

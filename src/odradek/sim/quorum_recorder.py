@@ -13,7 +13,6 @@ from odradek.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from odradek.sim.clients.topic_observer import CONFIG
 from odradek.sim.commit_recorder import CommitRecorder
 from odradek.sim.history import History, View
-from odradek.sim.layout import CLIENT_PORT
 from odradek.sim.metadata_disk import outline
 from odradek.sim.node_host import NodeHost
 from odradek.sim.quorum_history import (
@@ -360,7 +359,7 @@ def settings_of(nodes: Sequence[NodeHost]) -> QuorumSettings:
     return QuorumSettings(
         node_ids={node.name: node.planned.node_id for node in nodes},
         voters=frozenset(node.name for node in nodes if node.planned.is_voter),
-        broker_port=CLIENT_PORT,
+        broker_ports={node.name: node.planned.client_port for node in nodes if node.planned.is_broker},
         fetch_timeout_seconds=config.controller_quorum_fetch_timeout_ms / 1000,
         election_timeout_seconds=config.controller_quorum_election_timeout_ms / 1000,
         session_seconds=config.broker_session_timeout_ms / 1000,

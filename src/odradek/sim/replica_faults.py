@@ -9,6 +9,7 @@ from odradek.sim.triggers import SHRINK
 
 # Long enough for the leader to be fenced and for its successor to append records.
 _DEPOSED_SECONDS_MIN: Final = 3.0
+_LEFT_BEHIND_SECONDS: Final = 2.0
 _OUT_OF_SYNC_SECONDS: Final = 2.0
 _ISOLATED_SECONDS: Final = 0.05
 _LATE_SECONDS: Final = 0.2
@@ -23,6 +24,22 @@ def _depose(fault: Fault, cluster: Cluster) -> None:
         others = [name for name in cluster.nodes if name != leader]
         links = [pair for other in others for pair in ((leader, other), (other, leader))]
         cluster.block_links(links, max(fault.lasts_seconds, _DEPOSED_SECONDS_MIN))
+
+
+def _depose_with_follower(fault: Fault, cluster: Cluster) -> None:
+    """Isolates a leader together with one of its followers, and the follower for longer: when the leader truncates its
+    log, it may still be sending to the follower, which knows no other leader."""
+    leaders = cluster.replicas.leaders() if cluster.replicas is not None else []
+    followed = [one for one in leaders if one.in_sync]
+    if not followed:
+        return
+    _, leader, in_sync = followed[int(fault.amount * len(followed))]
+    follower = in_sync[int(fault.amount * 1000) % len(in_sync)]
+    seconds = max(fault.lasts_seconds, _DEPOSED_SECONDS_MIN)
+    others = [name for name in cluster.nodes if name not in (leader, follower)]
+    for node, lasts_seconds in ((leader, seconds), (follower, seconds + _LEFT_BEHIND_SECONDS)):
+        cluster.block_links([pair for other in others for pair in ((node, other), (other, node))], lasts_seconds)
+    cluster.let_crawl(follower, seconds + _LEFT_BEHIND_SECONDS)
 
 
 def _crash_after_shrink(fault: Fault, cluster: Cluster) -> None:
@@ -73,6 +90,7 @@ def _flip_record(fault: Fault, cluster: Cluster) -> None:
 
 REPLICA_FAULTS: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "deposed": _depose,
+    "deposed-with-follower": _depose_with_follower,
     "crash-after-shrink": _crash_after_shrink,
     "flipped-record": _flip_record,
 }

@@ -114,7 +114,7 @@ class ReplicaRecorder:
         process = node.computer.process
         assert process is not None
         # Killed, or stopped because its only disk failed: its checkpoints are not current.
-        if process.exit_code != 0 and not self._stopped_cleanly(node):
+        if process.exit_code != 0 and not self._has_stopped_cleanly(node):
             end = UncleanEnd(node.planned.node_id, self._world.now, self._metadata_end())
             self.history.unclean_ends.append(end)
         self.record_all()
@@ -247,7 +247,7 @@ class ReplicaRecorder:
                     marks.append(int(offset))
         return min(marks[1:], default=0)
 
-    def _stopped_cleanly(self, node: NodeHost) -> bool:
+    def _has_stopped_cleanly(self, node: NodeHost) -> bool:
         return any(True for _ in self._files(node, _CLEAN_SHUTDOWN))
 
     def _files(self, node: NodeHost, name: str) -> Iterator[bytes]:

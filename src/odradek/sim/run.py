@@ -11,11 +11,13 @@ from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.checkers.quorum import check_quorum
 from odradek.sim.checkers.records import check_records
 from odradek.sim.checkers.replicas import check_replicas
+from odradek.sim.checkers.sent_records import check_sent_records
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.cluster import Cluster
 from odradek.sim.fault_injection import schedule
 from odradek.sim.faults import Fault, draw
+from odradek.sim.fetch_recorder import FetchRecorder
 from odradek.sim.layout import plan_nodes
 from odradek.sim.node_host import NodeHost
 from odradek.sim.quorum_recorder import QuorumRecorder, settings_of
@@ -83,6 +85,7 @@ class _Run:
         properties = {name: replicas_random.choice(values) for name, values in scenario.node_properties}
         plan = plan_nodes(scenario.layout, random, properties)
         self._nodes: Final = [NodeHost(world, planned) for planned in plan.nodes]
+        self._fetches: Final = FetchRecorder(world, self._nodes)
         for node in self._nodes:
             node.format(plan.initial_controllers)
         configs = {
@@ -94,7 +97,11 @@ class _Run:
         if scenario.replication:
             replication_factor, min_isr = replicas_random.choice(scenario.replication)
             configs["min.insync.replicas"] = str(min_isr)
-        log_dirs = {node.name: node.config.log_dirs for node in self._nodes if node.planned.is_broker}
+        log_dirs = {
+            (node.planned.host, node.planned.client_port): node.config.log_dirs
+            for node in self._nodes
+            if node.planned.is_broker
+        }
         self.workload: Final = Workload(
             world,
             plan,
@@ -106,6 +113,7 @@ class _Run:
             admin_seconds=scenario.admin_seconds,
             changes_voters=scenario.changes_voters,
             has_groups=scenario.has_groups,
+            has_slow_readers=scenario.has_slow_readers,
         )
         triggers = Triggers()
         self._quorum_recorder: Final = QuorumRecorder(world, self._nodes, self.workload.history, triggers)
@@ -160,6 +168,8 @@ class _Run:
         ]
         if self._replicas is not None:
             found += check_replicas(self._replicas.history, self.workload.history)
+        self._fetches.finish()
+        found += check_sent_records(self._fetches.history)
         found += check_transactions(self.workload.transactions, VERIFIER if self._is_verified else None)
         found += check_metadata(self.workload.history)
         settings = settings_of(self._nodes)

@@ -9,6 +9,7 @@ from odradek.sim.layout import (
     THREE_COMBINED,
     THREE_COMBINED_ONE_BROKER,
     THREE_CONTROLLERS_THREE_BROKERS,
+    THREE_CONTROLLERS_THREE_HOSTS,
     THREE_CONTROLLERS_TWO_BROKERS,
     Layout,
 )
@@ -45,6 +46,8 @@ class Scenario:
     """Whether consumer groups run."""
     has_firewall: bool = False
     """Whether a firewall rejects the connections of all controllers to the port of one broker."""
+    has_slow_readers: bool = False
+    """Whether hosts take the bytes of responses late."""
     keeps_eligible_replica: bool = False
     """Whether a node crashes only while another live replica has all committed records."""
 
@@ -214,6 +217,18 @@ RUNNING_BROKERS: Final = replace(
     faults_min=6,
     faults_max=14,
 )
+# No other faults: these could delay the detection.
+HOSTS: Final = replace(
+    REPLICAS_APART,
+    name="hosts",
+    promise="23: hosts die with all their brokers, of which one has more than the others together",
+    layout=THREE_CONTROLLERS_THREE_HOSTS,
+    fault_kinds=("host-crash",),
+    replication=((3, 2), (2, 1)),
+    node_properties=RUNNING_BROKERS.node_properties,
+    faults_min=1,
+    faults_max=2,
+)
 REPLICAS_DEPOSED: Final = replace(
     REPLICAS_APART,
     name="replicas-deposed",
@@ -236,6 +251,26 @@ REPLICAS_DAMAGED: Final = replace(
     promise="B: as replicas-power-loss; active segments of crashed brokers may have a flipped bit",
     fault_kinds=(*_PARTITIONS, *_POWER, *_PROCESS, *("flipped-record",) * 10),
     faults_min=3,
+)
+# Responses take so long that leaders change, logs are truncated and segments are deleted while they are sent.
+SLOW_READERS: Final = replace(
+    REPLICAS_APART,
+    name="slow-readers",
+    promise="responses to slow consumers and followers have the bytes of the log, while leaders change",
+    fault_kinds=(
+        *("deposed-with-follower",) * 8,
+        *("deposed", "crash-after-shrink", "crash-at-step", "pause", "restart", "reset", "delay"),
+    ),
+    has_slow_readers=True,
+    replication=((3, 2), (3, 1), (3, 1)),
+    topic_configs=(("internal.segment.bytes", "10000"), ("file.delete.delay.ms", "100")),
+    node_properties=(
+        *_REPLICA_PROPERTIES,
+        ("connections.max.idle.ms", ("1000", "600000")),
+        ("log.retention.check.interval.ms", ("300",)),
+    ),
+    faults_min=1,
+    faults_max=3,
 )
 TRANSACTIONS: Final = replace(
     REPLICAS_CRASH,
@@ -286,7 +321,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     for one in (
         *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, VOTERS_CHANGE),
         *REPLICA_SCENARIOS,
-        RUNNING_BROKERS,
+        *(RUNNING_BROKERS, HOSTS, SLOW_READERS),
         TRANSACTIONS,
         GROUPS,
     )

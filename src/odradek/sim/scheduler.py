@@ -73,6 +73,11 @@ class Scheduler:
         self._ready: Final[deque[Turn]] = deque()
         self._timers: Final[list[tuple[float, int, Turn]]] = []
         self._order: Final = count()
+        self._places: Final = count()
+
+    def next_place(self) -> int:
+        """Orders what the recorders see: later events have higher places, also at the same time."""
+        return next(self._places)
 
     def soon(self, turn: Turn) -> None:
         self._ready.append(turn)

@@ -5,13 +5,14 @@ from contextlib import ExitStack, contextmanager
 
 from odradek.broker.apis import fetch_reading
 from odradek.server import send_buffers
+from odradek.sim.fetch_history import READ_AHEAD_BYTES_MAX
 
 
 @contextmanager
 def small_chunks() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, size in (
-            (fetch_reading, "READ_AHEAD_BYTES_MAX", 400),
+            (fetch_reading, "READ_AHEAD_BYTES_MAX", READ_AHEAD_BYTES_MAX),
             (send_buffers, "SMALL_BYTES", 200),
             (send_buffers, "LARGE_BYTES", 1000),
         ):

@@ -12,7 +12,7 @@ from odradek.sim.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from odradek.sim.network import Network
-    from odradek.sim.wire_names import Watcher, WireNames
+    from odradek.sim.wire_names import ResponseWatcher, Watcher, WireNames
 
 # The maximum of bytes in flight or unread at the peer, before the sender has to wait.
 WINDOW_BYTES: Final = 65_536
@@ -21,6 +21,8 @@ _SPLIT_PROBABILITY: Final = 0.12
 _PIECES_MAX: Final = 4
 _LATENCY_SECONDS: Final = 0.0002
 _RETRANSMISSION_SECONDS: Final = 0.2
+_CRAWLING_BYTES: Final = 200
+_CRAWLING_SECONDS: Final = 0.15
 
 
 class Link:
@@ -68,6 +70,39 @@ class Link:
         return self._random.uniform(0.0, 1.0)
 
 
+class SlowReader:
+    """A host that takes the bytes of its responses late, and has a small receive buffer."""
+
+    def __init__(
+        self, random: Random, *, window_bytes: int, mean_seconds: float, stall_share: float, stall_seconds_max: float
+    ) -> None:
+        self._random: Final = random
+        self._window_bytes: Final = window_bytes
+        self._mean_seconds: Final = mean_seconds
+        self._stall_share: Final = stall_share
+        self._stall_seconds_max: Final = stall_seconds_max
+        self.is_slow = True
+        # While it crawls, it takes less than clients write.
+        self.is_crawling = False
+
+    @property
+    def window_bytes(self) -> int:
+        if not self.is_slow:
+            return WINDOW_BYTES
+        return _CRAWLING_BYTES if self.is_crawling else self._window_bytes
+
+    def seconds(self) -> float:
+        """How long it takes until the sender has room again."""
+        if not self.is_slow:
+            return 0.0
+        random = self._random
+        if self.is_crawling:
+            return random.expovariate(1 / _CRAWLING_SECONDS)
+        if random.random() < self._stall_share:
+            return random.uniform(0.0, self._stall_seconds_max)
+        return random.expovariate(1 / self._mean_seconds)
+
+
 class EndUser(Protocol):
     """The program's side of a connection. Called on the loop of its process."""
 
@@ -110,6 +145,8 @@ class SocketEnd:
         # Kept at the end that connected, for both.
         self.names: WireNames | None = None
         self._state = _State.OPEN
+        self.ended_seconds: float | None = None
+        """When the program closed it, it was reset, or its process ended."""
         # Received and not yet read by the program.
         self._received: Final[deque[bytes]] = deque()
         self._eof_received = False
@@ -124,6 +161,7 @@ class SocketEnd:
         self.was_addressed = False
         # This connection is delayed while others on the link are not.
         self.is_stalled = False
+        self._slow_reader: SlowReader | None = None
 
     @property
     def remote(self) -> str:
@@ -148,17 +186,33 @@ class SocketEnd:
     def watcher(self, api_key: int) -> "Watcher | None":
         return self._network.watchers.get(api_key)
 
+    def response_watcher(self, api_key: int) -> "ResponseWatcher | None":
+        return self._network.response_watchers.get(api_key)
+
     def note(self, what: str) -> None:
         self._network.note(self.host, what)
 
     def join(self, other: "SocketEnd") -> None:
         self.peer, other.peer = other, self
+        self._slow_reader = self._network.slow_reader(self.host, self.remote_port)
 
     # ---- sending
 
     @property
     def room(self) -> int:
-        return WINDOW_BYTES - self._outstanding
+        room = self.peer.window_bytes - self._outstanding
+        if self.peer.has_own_window and room < self.peer.window_bytes // 2:
+            # Like a kernel, it does not fill small windows with tiny segments.
+            return 0
+        return room
+
+    @property
+    def has_own_window(self) -> bool:
+        return self._slow_reader is not None
+
+    @property
+    def window_bytes(self) -> int:
+        return WINDOW_BYTES if self._slow_reader is None else self._slow_reader.window_bytes
 
     def send(self, data: bytes) -> None:
         if self._state is not _State.OPEN or self._eof_sent:
@@ -241,7 +295,10 @@ class SocketEnd:
         self._received.clear()
         if data:
             # The acknowledgement is never lost; a blocked link only delays it.
-            self.process.scheduler.call_after(self.link.latency_seconds(), self.peer.on_acknowledged, len(data))
+            seconds = self.link.latency_seconds()
+            if self._slow_reader is not None:
+                seconds += self._slow_reader.seconds()
+            self.process.scheduler.call_after(seconds, self.peer.on_acknowledged, len(data))
         return data
 
     @property
@@ -256,7 +313,8 @@ class SocketEnd:
         return True
 
     def on_acknowledged(self, size: int) -> None:
-        was_full = self.room <= 0
+        # The window of a slow reader may have grown meanwhile.
+        was_full = self.room <= 0 or self.peer.has_own_window
         self._outstanding -= size
         if was_full and self.room > 0 and self.user is not None and self._state is _State.OPEN:
             self.process.loop.call_soon(self.user.on_writable)
@@ -268,6 +326,7 @@ class SocketEnd:
         if self._state is _State.OPEN:
             self.send_eof()
             self._state = _State.CLOSED
+            self.ended_seconds = self.process.scheduler.now
             if not self.peer.is_open:
                 self._network.forget(self)
                 self._network.forget(self.peer)
@@ -290,6 +349,8 @@ class SocketEnd:
                 self.close()
 
     def _forget(self, state: _State) -> None:
+        if self._state is _State.OPEN:
+            self.ended_seconds = self.process.scheduler.now
         self._state = state
         self._received.clear()
         self.user = self.user if state is _State.RESET else None

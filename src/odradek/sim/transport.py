@@ -1,11 +1,13 @@
 """asyncio's transports and servers on the virtual network, buffering and calling back as the real ones do."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from typing_extensions import Buffer
 
+from odradek.server.delivery import deliver
 from odradek.sim.network import Network
 from odradek.sim.process import Process
 from odradek.sim.socket_end import SocketEnd
@@ -23,7 +25,9 @@ class VirtualTransport(asyncio.Transport):
         self._loop: Final = end.process.loop
         self._protocol = protocol
         self._names: Final = names
-        self._buffer = bytearray()
+        # Not copied before they are sent, as in uvloop: a program must not change a buffer until then.
+        self._unsent: Final[deque[memoryview]] = deque()
+        self._unsent_bytes = 0
         self._high_water_bytes = _HIGH_WATER_BYTES
         self._low_water_bytes = _HIGH_WATER_BYTES // 4
         self._writing_is_paused = False
@@ -39,17 +43,15 @@ class VirtualTransport(asyncio.Transport):
     def write(self, data: Buffer) -> None:
         if self._is_lost or self._eof_is_wanted:
             return
-        data = bytes(data)
+        view = memoryview(data)
         if self._names is not None:
-            self._names.on_send(self._end, data)
-        if not data:
+            self._names.on_write(self._end, view)
+        if not view:
             return
-        if not self._buffer and len(data) <= self._end.room:
-            self._end.send(data)
-            return
-        self._buffer += data
+        self._unsent.append(view)
+        self._unsent_bytes += len(view)
         self._pump()
-        if len(self._buffer) > self._high_water_bytes and not self._writing_is_paused:
+        if self._unsent_bytes > self._high_water_bytes and not self._writing_is_paused:
             self._writing_is_paused = True
             self._protocol.pause_writing()
 
@@ -57,29 +59,47 @@ class VirtualTransport(asyncio.Transport):
         self.write(b"".join(map(bytes, list_of_data)))
 
     def _pump(self) -> None:
-        size = min(len(self._buffer), self._end.room)
-        if size > 0:
-            self._end.send(bytes(self._buffer[:size]))
-            del self._buffer[:size]
-        if self._writing_is_paused and len(self._buffer) <= self._low_water_bytes:
+        data = self._take_unsent(min(self._unsent_bytes, self._end.room))
+        if data:
+            if self._names is not None:
+                self._names.on_send(self._end, data)
+            self._end.send(data)
+        if self._writing_is_paused and self._unsent_bytes <= self._low_water_bytes:
             self._writing_is_paused = False
             self._protocol.resume_writing()
-        if not self._buffer:
+        if not self._unsent:
             if self._is_closing:
                 self._finish(None)
             elif self._eof_is_wanted:
                 self._end.send_eof()
 
+    def _take_unsent(self, size: int) -> bytes:
+        unsent = self._unsent
+        taken = []
+        while size > 0:
+            view = unsent.popleft()
+            if len(view) > size:
+                unsent.appendleft(view[size:])
+                view = view[:size]
+            taken.append(view)
+            size -= len(view)
+            self._unsent_bytes -= len(view)
+        return bytes(taken[0]) if len(taken) == 1 else b"".join(taken)
+
+    def _drop_unsent(self) -> None:
+        self._unsent.clear()
+        self._unsent_bytes = 0
+
     def write_eof(self) -> None:
         self._eof_is_wanted = True
-        if not self._buffer:
+        if not self._unsent:
             self._end.send_eof()
 
     def can_write_eof(self) -> bool:
         return True
 
     def get_write_buffer_size(self) -> int:
-        return len(self._buffer)
+        return self._unsent_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high_water_bytes = _HIGH_WATER_BYTES if high is None else high
@@ -107,13 +127,13 @@ class VirtualTransport(asyncio.Transport):
         if self._is_closing:
             return
         self._is_closing = True
-        if not self._buffer:
+        if not self._unsent:
             self._finish(None)
 
     def abort(self) -> None:
         if not self._is_lost:
             self._is_closing = True
-            self._buffer.clear()
+            self._drop_unsent()
             self._end.reset()
             self._brokers_without(None)
 
@@ -134,21 +154,21 @@ class VirtualTransport(asyncio.Transport):
         if self._is_closing or self._reading_is_paused:
             return
         protocol = self._protocol
-        assert isinstance(protocol, asyncio.Protocol)
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
         data = end.take()
         if data:
-            protocol.data_received(data)
+            deliver(protocol, data)
         may_read = not self._is_closing and not self._reading_is_paused
         if may_read and end.take_eof() and not protocol.eof_received():
             self.close()
 
     def on_writable(self) -> None:
-        if not self._is_lost and self._buffer:
+        if not self._is_lost and self._unsent:
             self._pump()
 
     def on_broken(self, error: OSError) -> None:
         self._is_closing = True
-        self._buffer.clear()
+        self._drop_unsent()
         self._brokers_without(error)
 
     def _finish(self, error: OSError | None) -> None:

@@ -29,12 +29,14 @@ from odradek.sim.clients.voter_admin import VoterAdmin
 from odradek.sim.computer import Ports
 from odradek.sim.history import History
 from odradek.sim.layout import CLIENT_PORT, Plan
+from odradek.sim.socket_end import SlowReader
 from odradek.sim.transaction_history import TransactionHistory
 from odradek.sim.world import World
 
 VERIFIER: Final = "verifier"
 ACCOUNTS: Final = "accounts"
 INSPECTOR: Final = "inspector"
+_SLOW_TIMEOUT_SECONDS: Final = 15.0
 _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta")}
 ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
 
@@ -65,7 +67,7 @@ class Workload:
         world: World,
         plan: Plan,
         topic_configs: Mapping[str, str],
-        log_dirs: Mapping[str, Sequence[str]],
+        log_dirs: Mapping[tuple[str, int], Sequence[str]],
         replication_factor: int = 1,
         *,
         has_records: bool = True,
@@ -73,11 +75,12 @@ class Workload:
         admin_seconds: Sequence[float] = (0.2, 1.0),
         changes_voters: bool = False,
         has_groups: bool = False,
+        has_slow_readers: bool = False,
     ) -> None:
-        """`log_dirs` by the name of the broker; `has_records`: whether producers and consumers run."""
+        """`log_dirs` by the host and port of the broker; `has_records`: whether producers and consumers run."""
         self._world: Final = world
         self._plan: Final = plan
-        self._bootstrap: Final = tuple((node.name, CLIENT_PORT) for node in plan.brokers)
+        self._bootstrap: Final = tuple((node.name, node.client_port) for node in plan.brokers)
         self._is_one_node: Final = len(plan.nodes) == 1
         self._topic_configs: Final = dict(topic_configs)
         self._replication_factor: Final = replication_factor
@@ -100,6 +103,8 @@ class Workload:
         self._transactional_producers: Final[list[TransactionalProducer]] = []
         if has_records:
             self._add_users_of_records(log_dirs)
+        if has_slow_readers:
+            self._add_slow_readers()
         self._groups: Final[list[str]] = []
         if has_groups:
             self._add_groups()
@@ -114,7 +119,7 @@ class Workload:
         if changes_voters and plan.initial_controllers:
             self._works["admin-voters"] = self._voter_admin()
 
-    def _add_users_of_records(self, log_dirs: Mapping[str, Sequence[str]]) -> None:
+    def _add_users_of_records(self, log_dirs: Mapping[tuple[str, int], Sequence[str]]) -> None:
         for number, partition in enumerate(self.partitions):
             for copy in range(self._random.choice((1, 2, 2))):
                 self._works[f"producer{number}{'ab'[copy]}"] = self._producer(partition)
@@ -126,6 +131,28 @@ class Workload:
             )
         if any(len(dirs) > 1 for dirs in log_dirs.values()):
             self._works["log-dir-mover"] = self._log_dir_mover(log_dirs)
+
+    def _add_slow_readers(self) -> None:
+        """Consumers and followers; records are deleted before they have read them."""
+        for number, partition in enumerate(self.partitions):
+            self._works[f"slow-prober{number}"] = self._prober(partition, _SLOW_TIMEOUT_SECONDS)
+            self._works[f"record-deleter{number}"] = self._record_deleter(partition)
+            self._works[f"acks-one-producer{number}"] = self._periodic(AcksOneProducer, partition, 0.1)
+        random = self._world.random("slow readers")
+        for name in (*(node.name for node in self._plan.brokers), *self._works):
+            # Producers would only become slower.
+            if name.startswith(("node", "reader", "slow-prober")):
+                self._world.network.slow_down(
+                    name,
+                    CLIENT_PORT,
+                    SlowReader(
+                        self._world.random(f"slow reader {name}"),
+                        window_bytes=random.choice((200, 1000, 5000)),
+                        mean_seconds=random.choice((0.001, 0.02, 0.1)),
+                        stall_share=random.choice((0.0, 0.01, 0.03)),
+                        stall_seconds_max=8.0,
+                    ),
+                )
 
     def _add_groups(self) -> None:
         for number in range(2):
@@ -284,8 +311,10 @@ class Workload:
 
         return work
 
-    def _prober(self, partition: TopicPartition) -> Work:
+    def _prober(self, partition: TopicPartition, timeout_seconds: float | None = None) -> Work:
         async def work(client: ClusterClient) -> None:
+            if timeout_seconds is not None:
+                client.timeout_seconds = timeout_seconds
             await Reader(client, self.history, partition, uses_session=False).probe(0.5)
 
         return work
@@ -301,7 +330,7 @@ class Workload:
 
         return work
 
-    def _log_dir_mover(self, log_dirs: Mapping[str, Sequence[str]]) -> Work:
+    def _log_dir_mover(self, log_dirs: Mapping[tuple[str, int], Sequence[str]]) -> Work:
         async def work(client: ClusterClient) -> None:
             await LogDirMover(client, self.partitions, log_dirs).run(1.0)
 

@@ -42,6 +42,9 @@ class FaultyDisk:
         for lock in self._locks:
             lock.release()
 
+    def thread_waits(self) -> int:
+        return self._disk.thread_waits()
+
     def check(self) -> None:
         if self._is_detached.is_set():
             raise OSError(errno.EIO, "the node was killed")

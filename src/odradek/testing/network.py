@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import uvloop
 
+from odradek.server.delivery import deliver
 from odradek.testing.faults import Faults
 
 _RETRY_SECONDS: Final = 0.02
@@ -46,8 +47,8 @@ class NodeLoop(uvloop.Loop):
         return side is not None and other_side is not None and side != other_side
 
     async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **options: Any
-    ) -> tuple[asyncio.BaseTransport, asyncio.Protocol]:
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **options: Any
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         def is_partitioned() -> bool:
             return self._is_partitioned_from(port)
 
@@ -67,7 +68,7 @@ class _Connection(asyncio.Protocol):
     """Sits between a transport and its protocol, and passes on everything or, in a partition, nothing."""
 
     def __init__(
-        self, protocol: asyncio.Protocol, is_partitioned: Callable[[], bool], connections: "set[_Connection]"
+        self, protocol: asyncio.BaseProtocol, is_partitioned: Callable[[], bool], connections: "set[_Connection]"
     ) -> None:
         self.protocol: Final = protocol
         self.is_partitioned: Final = is_partitioned
@@ -93,7 +94,7 @@ class _Connection(asyncio.Protocol):
         if self.is_partitioned():
             self.has_dropped_data = True
         else:
-            self.protocol.data_received(data)
+            deliver(self.protocol, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_partitioned():

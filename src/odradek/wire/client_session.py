@@ -89,13 +89,13 @@ class _InFlight(NamedTuple):
 
 
 def decode_in_place(chosen: Schema, frame: bytearray, position: int) -> Message:
-    """Without copying the frame: its records are views of it."""
-    return chosen.read_response(memoryview(frame).toreadonly(), position)[0]
+    """Checks lengths first, and does not copy the frame, which may be large."""
+    return chosen.read_response_in_place(memoryview(frame).toreadonly(), position)
 
 
 def decode_checked(chosen: Schema, frame: bytearray, position: int) -> Message:
-    """Checks lengths and counts first: a damaged frame must not exhaust the memory of a broker."""
-    return chosen.read_foreign_response(bytes(frame), position)
+    """Checks lengths and the number of elements first: a damaged frame must not exhaust the memory of a broker."""
+    return chosen.read_foreign_response(memoryview(frame).toreadonly(), position)
 
 
 class ClientSession:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
+from odradek.base.varints import write_unsigned_varint
 from odradek.core.replication.epochs import EpochEnd
-from odradek.wire.headers import write_unsigned_varint
 from odradek.wire.streamed_response import Part, StreamedResponse
 
 FIRST_FLEXIBLE: Final = 12

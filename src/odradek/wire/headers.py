@@ -5,10 +5,9 @@ from typing import Final, NamedTuple
 
 from kio.serial.errors import SerialError
 
-from odradek.base.message_writer import append_unsigned_varint
+from odradek.base.message_walk import TAGGED_FIELDS_MAX
+from odradek.base.varints import read_unsigned_varint
 
-# Of one structure. A schema has a handful, and a newer client may send a few more.
-TAGGED_FIELDS_MAX: Final = 1000
 _FIXED: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
 
@@ -40,30 +39,6 @@ def read_request_header(frame: bytearray) -> RequestHeader:
     except UnicodeDecodeError as error:
         raise InvalidHeader("client ID is not UTF-8") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
-
-
-def read_unsigned_varint(buffer: bytearray | bytes, offset: int) -> tuple[int, int]:
-    """The value and the offset after it. Raises InvalidHeader past the end or over five bytes."""
-    value = shift = 0
-    limit = min(len(buffer), offset + 5)
-    while offset < limit:
-        byte = buffer[offset]
-        offset += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, offset
-        shift += 7
-    raise InvalidHeader("varint longer than five bytes or truncated")
-
-
-def write_unsigned_varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    if value < 0x4000:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    out = bytearray()
-    append_unsigned_varint(out, value)
-    return bytes(out)
 
 
 def skip_tagged_fields(buffer: bytearray | bytes, offset: int) -> int:

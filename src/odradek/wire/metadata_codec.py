@@ -11,7 +11,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
-from odradek.wire.headers import write_unsigned_varint
+from odradek.base.varints import write_unsigned_varint
 
 FIRST_WITH_CONTROLLER: Final = 1
 FIRST_WITH_CLUSTER_ID: Final = 2

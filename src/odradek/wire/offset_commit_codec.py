@@ -10,7 +10,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
-from odradek.core.groups.commands import TopicErrors
+from odradek.core.groups.commands import PartitionOffset, TopicErrors
 
 FIRST_WITH_THROTTLE: Final = 3
 FIRST_FLEXIBLE: Final = 8
@@ -28,21 +28,14 @@ _OFFSET: Final = struct.Struct(">iqi")
 _DECODED_BYTES_MAX: Final = 32_768
 
 
-class CommitPartition(NamedTuple):
-    partition_index: int
-    committed_offset: int
-    committed_leader_epoch: int
-    committed_metadata: str | None
-
-
 class CommitTopic(NamedTuple):
     name: str
     topic_id: UUID | None
-    partitions: list[CommitPartition]
+    partitions: list[PartitionOffset]
 
 
 class CommitRequest(NamedTuple):
-    """With the field names of the generic message."""
+    """With the field names of the generic message, except for the offsets."""
 
     group_id: str
     generation_id_or_member_epoch: int
@@ -81,13 +74,13 @@ def _read(frame: bytes | bytearray, at: int, version: int) -> tuple[CommitReques
         else:
             topic_id = None
             name, at = _string(frame, at)
-        partitions: list[CommitPartition] = []
+        partitions: list[PartitionOffset] = []
         partition_count, at = _count(frame, at)
         for _ in range(partition_count):
             index, offset, leader_epoch = _OFFSET.unpack_from(frame, at)
             metadata, at = _nullable_string(frame, at + 16)
             at = _no_tagged_fields(frame, at)
-            partitions.append(CommitPartition(index, offset, leader_epoch, metadata))
+            partitions.append(PartitionOffset(index, offset, leader_epoch, metadata))
         at = _no_tagged_fields(frame, at)
         topics.append(CommitTopic(name, topic_id, partitions))
     return CommitRequest(group_id, generation, member_id, instance_id, topics), _no_tagged_fields(frame, at)
@@ -101,9 +94,11 @@ def _count(frame: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _string(frame: bytes | bytearray, at: int) -> tuple[str, int]:
-    length, at = _count(frame, at)
-    end = at + length
-    return str(frame[at:end], "utf-8"), end
+    count = frame[at]
+    if not 0 < count <= _ONE_BYTE_MAX + 1:
+        raise _Unusual
+    end = at + count
+    return ("", end) if count == 1 else (str(frame[at + 1 : end], "utf-8"), end)
 
 
 def _nullable_string(frame: bytes | bytearray, at: int) -> tuple[str | None, int]:

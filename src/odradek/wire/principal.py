@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from kio.serial.errors import SerialError
 
-from odradek.wire.headers import read_unsigned_varint, skip_tagged_fields, write_unsigned_varint
+from odradek.base.varints import read_unsigned_varint, write_unsigned_varint
+from odradek.wire.headers import skip_tagged_fields
 
 _VERSION: Final = struct.Struct(">h")
 _VERSION_WRITTEN: Final = 0

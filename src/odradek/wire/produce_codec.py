@@ -12,7 +12,8 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.slices import Slices, run_at_once
-from odradek.wire.headers import InvalidHeader, read_unsigned_varint, skip_tagged_fields, write_unsigned_varint
+from odradek.base.varints import read_unsigned_varint, write_unsigned_varint
+from odradek.wire.headers import InvalidHeader, skip_tagged_fields
 
 FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_TOPIC_ID: Final = 13
@@ -79,7 +80,7 @@ class TopicResult(NamedTuple):
 def read_produce_request(frame: bytearray, offset: int, version: int) -> ProduceRequest | Slices[ProduceRequest]:
     """The request, or the remaining slices of decoding it if it has many partitions.
 
-    Raises InvalidHeader if a field exceeds the frame, and so do the slices.
+    Raises SerialError if a field exceeds the frame, and so do the slices.
     """
     try:
         if FIRST_FLEXIBLE <= version < FIRST_WITH_TOPIC_ID:

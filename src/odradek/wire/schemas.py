@@ -16,9 +16,9 @@ from kio.schema.index import api_key_map
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
+from odradek.base.message_walk import ANY_NUMBER, UnreadableMessage, checked_reader, message_walk
 from odradek.base.message_writer import message_writer
 from odradek.base.slices import Slices
-from odradek.wire.request_walk import ANY_NUMBER, UnreadableMessage, message_walk
 from odradek.wire.sliced_reading import message_slices
 
 __all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "parts_of", "schema"]
@@ -82,17 +82,18 @@ class Schema:
     def _request_slices(self) -> Callable[[bytes, int, int], Slices[Message]]:
         return message_slices(self.request_type)
 
-    def read_foreign_response(self, data: bytes, offset: int) -> Message:
-        """The response that starts at `offset`, from a node that is not trusted. Raises SerialError."""
-        try:
-            return self.read_response(self._walk_response(data, offset), offset)[0]
-        except ValueError as error:
-            # For example an error code of a later release.
-            raise UnreadableMessage(str(error)) from error
+    @cached_property
+    def read_foreign_response(self) -> Callable[[bytes | memoryview, int], Message]:
+        """The response that starts at an offset, from a node that is not trusted. Raises SerialError."""
+        return checked_reader(self.response_type, RESPONSE_ELEMENTS_MAX)
 
     @cached_property
-    def _walk_response(self) -> Callable[[bytes, int], bytes]:
-        return message_walk(self.response_type, RESPONSE_ELEMENTS_MAX)
+    def read_response_in_place(self) -> Callable[[memoryview, int], Message]:
+        """The response that starts at an offset of a frame, which is not copied. Raises SerialError.
+
+        Only the response itself bounds the number of elements: a client may describe millions of partitions.
+        """
+        return checked_reader(self.response_type)
 
     def _module(self, side: str) -> ModuleType:
         own = _OWN_FORMS.get((self._name, self.version, side))
@@ -143,7 +144,7 @@ class Schema:
 
     def prepare(self) -> None:
         """Compiles the codecs in advance, so that the first request does not wait for it."""
-        _ = self._walk_response
+        _ = self.read_foreign_response
         for message_type in (self.request_type, self.response_type):
             message_writer(message_type)
 

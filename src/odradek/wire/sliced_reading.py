@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kio.serial import entity_reader
 from kio.serial._parse import get_reader
 
-from odradek.base.slices import Slices
-from odradek.wire.request_walk import (
+from odradek.base.message_walk import (
     ANY_NUMBER,
     NUMBERS_PER_ELEMENT,
     Findings,
@@ -37,6 +36,7 @@ from odradek.wire.request_walk import (
     tagged_fields_walk,
     untagged_fields,
 )
+from odradek.base.slices import Slices
 
 # Structures and strings that are decoded in one slice, which takes about a millisecond.
 SLICE_ELEMENTS: Final = 256
@@ -159,7 +159,7 @@ def _array_slices(hint: Any, kafka_type: str | None, flexible: bool, nullable: b
                 element, end = yield from _entity_slices(element_type)(data, position, turn)
             else:
                 if findings:
-                    element, _ = read_element(_repaired(data, position, end, findings), 0)
+                    element, _ = read_element(_repair(data, position, end, findings), 0)
                 else:
                     element, _ = read_element(data, position)
             elements.append(element)
@@ -173,7 +173,7 @@ def _array_slices(hint: Any, kafka_type: str | None, flexible: bool, nullable: b
     return read
 
 
-def _repaired(data: bytes, start: int, end: int, findings: Findings) -> bytes:
+def _repair(data: bytes, start: int, end: int, findings: Findings) -> bytes:
     shifted = [(first - start, last - start, replacement) for first, last, replacement in findings]
     findings.clear()
     return apply_repairs(data[start:end], shifted)

@@ -134,8 +134,10 @@ public class TransactionalClients {
             } catch (KafkaException | IllegalStateException error) {
                 if (tryAbort(mine)) return end("aborted");
             }
-            // InitProducerId of the next producer decides an unknown outcome before it returns.
             replace();
+            // InitProducerId decides an unknown outcome before it returns. Until then, the copiers' offsets are pending,
+            // and they could not read them to resume: without a new producer, until the transaction's timeout.
+            getProducer();
             return end(isCommitRequested ? "unknown" : "aborted");
         }
 

@@ -177,7 +177,8 @@ def _stalled(view: _View) -> Iterator[Anomaly]:
 def _not_copied_once(view: _View) -> Iterator[Anomaly]:
     """The output of the copiers equals their input, in order."""
     for place in view.history.ledger:
-        originals = {code: rank for rank, code in enumerate(view.history.final[place].codes)}
+        ledger = view.history.final[place]
+        originals = {code: rank for rank, code in enumerate(ledger.codes)}
         copies_place = view.history.copy_of(place)
         copies = view.history.final[copies_place]
         copied_at: dict[int, int] = {}
@@ -202,8 +203,24 @@ def _not_copied_once(view: _View) -> Iterator[Anomaly]:
                 yield view.anomaly(Kind.REORDERED, copies_place, text)
             copied_at.setdefault(source, offset)
             newest = max(newest, rank)
-        for source in originals.keys() - copied_at.keys():
-            yield view.anomaly(Kind.LOST, copies_place, f"{view.name(source)} was never copied")
+        yield from _never_copied(view, place, [rank for code, rank in originals.items() if code not in copied_at])
+
+
+def _never_copied(view: _View, place: int, ranks: list[int]) -> Iterator[Anomaly]:
+    """A committed offset without its copies is a torn transaction; later records were only not reached in time."""
+    ledger, committed = view.history.final[place], view.history.copied_up_to.get(place)
+    copies_place = view.history.copy_of(place)
+    not_reached = 0
+    for rank in ranks:
+        offset = ledger.offsets[rank]
+        if committed is not None and offset >= committed:
+            not_reached += 1
+        else:
+            text = f"{view.name(ledger.codes[rank])} at offset {offset} was never copied"
+            yield view.anomaly(Kind.LOST, copies_place, f"{text}; the copiers have committed offset {committed}")
+    if not_reached:
+        text = f"the copiers stopped at offset {committed}, {not_reached} records before the end of the ledger"
+        yield view.anomaly(Kind.STALLED, copies_place, text)
 
 
 def _unequal_replicas(view: _View) -> Iterator[Anomaly]:

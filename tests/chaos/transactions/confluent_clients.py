@@ -54,6 +54,27 @@ class ConfluentTransactions:
             stop_event.set()
 
 
+class _ClientThread(threading.Thread):
+    """A thread that ends with an error does none of its work any more, which is an anomaly of its own."""
+
+    def __init__(self, name: str, history: TransactionHistory, stop_event: threading.Event) -> None:
+        super().__init__(name=name, daemon=True)
+        self._history: Final = history
+        self._stop_event: Final = stop_event
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - reported with all other anomalies
+            self._report_error(f"ended by {type(error).__name__}: {error}")
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+    def _report_error(self, what: str) -> None:
+        self._history.client_errors.append(f"{self.name}: {what}")
+
+
 def _stop_thread(thread: threading.Thread, stop_event: threading.Event) -> None:
     stop_event.set()
     if thread.is_alive():
@@ -67,7 +88,6 @@ class _Transactions:
         self, name: str, history: TransactionHistory, common: dict[str, object], *, copies: bool = False
     ) -> None:
         self._history: Final = history
-        self._name: Final = name
         self._writer: Final = history.new_writer(name, copies=copies)
         self._settings: Final = {
             **common,
@@ -135,9 +155,11 @@ class _Transactions:
                 return Outcome.ABORTED
         except CallTimedOut:
             self._history.hang()
-        # InitProducerId of the next producer decides an unknown outcome before it returns.
         self._producer = None
         self._history.replace()
+        # InitProducerId decides an unknown outcome before it returns. Until then, the copiers' offsets are pending, and
+        # they could not read them to resume: without a new producer, until the transaction's timeout.
+        self._get_producer()
         return Outcome.UNKNOWN if is_commit_requested else Outcome.ABORTED
 
     def _send(self, producer: Producer, number: int, places: Sequence[int], sources: Sequence[bytes]) -> None:
@@ -160,8 +182,7 @@ class _Transactions:
             try:
                 _retry(lambda: producer.init_transactions(_CALL_S_MAX))
             except KafkaException as error:
-                self._history.client_errors.append(f"{self._name}: no transaction can be begun: {error}")
-                raise
+                raise RuntimeError(f"no transaction can be begun: {error}") from error
             self._producer = producer
         return self._producer
 
@@ -204,15 +225,14 @@ def call_with_timeout(call: Callable[[], object], seconds_max: float) -> None:
         raise errors[0]
 
 
-class _Writer(threading.Thread):
+class _Writer(_ClientThread):
     def __init__(
         self, name: str, history: TransactionHistory, common: dict[str, object], stop_event: threading.Event
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name, history, stop_event)
         self._transactions: Final = _Transactions(name, history, common)
-        self._stop_event: Final = stop_event
 
-    def run(self) -> None:
+    def _work(self) -> None:
         while not self._stop_event.wait(load.WRITE_INTERVAL_S):
             number = self._transactions.count
             places = load.places_of(number)
@@ -224,14 +244,13 @@ class _Writer(threading.Thread):
         self._transactions.run((0,), commits=False)
 
 
-class _Copier(threading.Thread):
+class _Copier(_ClientThread):
     """A member of the copiers' consumer group."""
 
     def __init__(
         self, name: str, history: TransactionHistory, common: dict[str, object], stop_event: threading.Event
     ) -> None:
-        super().__init__(name=name, daemon=True)
-        self._history: Final = history
+        super().__init__(name, history, stop_event)
         self._transactions: Final = _Transactions(name, history, common, copies=True)
         self._settings: Final = {
             **common,
@@ -244,14 +263,13 @@ class _Copier(threading.Thread):
             "fetch.wait.max.ms": 100,
         }
         self._consumer = self._new_consumer()
-        self._stop_event: Final = stop_event
 
     def _new_consumer(self) -> Consumer:
         consumer = Consumer(dict(self._settings))
         consumer.subscribe([load.LEDGER])
         return consumer
 
-    def run(self) -> None:
+    def _work(self) -> None:
         while not self._stop_event.is_set():
             messages = [one for one in self._consumer.consume(load.COPIED_AT_ONCE_MAX, 0.2) if one.error() is None]
             if messages and self._copy(messages) is not Outcome.COMMITTED:
@@ -291,27 +309,22 @@ class _Copier(threading.Thread):
             self._consumer = self._new_consumer()
 
 
-class _Reader(threading.Thread):
+class _Reader(_ClientThread):
     """Reads all partitions of both topics from their beginning."""
 
     def __init__(
         self, name: str, history: TransactionHistory, common: dict[str, object], stop_event: threading.Event
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name, history, stop_event)
         history.new_consumer(name)
-        self._history: Final = history
-        self._stop_event: Final = stop_event
         self._consumer: Final = committed_consumer(common)
         self._consumer.assign([assignment_of(place) for place in history.places])
 
-    def run(self) -> None:
+    def _work(self) -> None:
         while not self._stop_event.is_set():
             for place, offset, value in next_records(self._consumer, lambda _: None, self._report_error):
                 self._history.read(self.name, place, offset, value)
         self._consumer.close()
-
-    def _report_error(self, what: str) -> None:
-        self._history.client_errors.append(f"{self.name}: {what}")
 
 
 def committed_consumer(common: dict[str, object]) -> Consumer:

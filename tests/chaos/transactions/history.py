@@ -106,6 +106,8 @@ class TransactionHistory:
     """The final read by a new consumer, by place."""
     foreign_records: list[str] = field(default_factory=list)
     client_errors: list[str] = field(default_factory=list)
+    copied_up_to: dict[int, int] = field(default_factory=dict)
+    """The offset that the copiers have committed at the end, by place of the ledger."""
     copies: dict[int, dict[int, str]] = field(default_factory=dict)
     """Digest of the log on disk, by place and node."""
     replaced: int = 0

@@ -145,6 +145,16 @@ def never_copied(history: TransactionHistory) -> None:
     read_by_all(history, LEDGER_0, 6, WRITER, number, 0)
 
 
+def offset_committed_without_its_copies(history: TransactionHistory) -> None:
+    never_copied(history)
+    history.copied_up_to = {LEDGER_0: 7, LEDGER_1: 6}
+
+
+def copiers_behind(history: TransactionHistory) -> None:
+    never_copied(history)
+    history.copied_up_to = {LEDGER_0: 5, LEDGER_1: 6}
+
+
 def duplicate(history: TransactionHistory) -> None:
     read_by_all(history, LEDGER_0, 6, WRITER, 2, 0)
 
@@ -234,6 +244,8 @@ def client_error(history: TransactionHistory) -> None:
         (torn_while_copied, Kind.TORN),
         (lost, Kind.LOST),
         (never_copied, Kind.LOST),
+        (offset_committed_without_its_copies, Kind.LOST),
+        (copiers_behind, Kind.STALLED),
         (duplicate, Kind.DUPLICATE),
         (copied_twice, Kind.DUPLICATE),
         (inconsistent, Kind.INCONSISTENT),
@@ -255,6 +267,14 @@ def test_checker_finds_anomaly(inject: Callable[[TransactionHistory], None], kin
     history = clean_history()
     inject(history)
     assert kind in kinds(history)
+
+
+def test_records_that_the_copiers_did_not_reach_are_not_lost() -> None:
+    history = clean_history()
+    copiers_behind(history)
+    assert [str(anomaly) for anomaly in check(history)] == [
+        "stalled: the copiers stopped at offset 5, 1 records before the end of the ledger (partition 0 of the copies)"
+    ]
 
 
 def test_torn_transaction_lists_its_missing_records() -> None:

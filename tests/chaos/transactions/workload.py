@@ -1,6 +1,7 @@
 """The transactional clients of a chaos run and their final read."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -15,7 +16,7 @@ from tests.chaos.transactions.confluent_clients import (
 )
 from tests.chaos.transactions.history import Outcome, TransactionHistory
 from tests.chaos.transactions.java_clients import JavaTransactions
-from tests.chaos.transactions.load import PARTITIONS, topic_and_partition
+from tests.chaos.transactions.load import GROUP, PARTITIONS, topic_and_partition
 from tests.patience import Patience
 
 _STABLE_S_MAX: Final = 30.0
@@ -24,6 +25,18 @@ _READ_S_MAX: Final = 120.0
 
 class _Clients(Clients, Protocol):
     def finish_copying(self) -> None: ...
+
+
+def wait_until_copied(read_copied: Callable[[], int], written: int, idle_s_max: float) -> None:
+    """Ends when everything is copied, or after this time without another copy.
+
+    How long a backlog takes depends on the computer, so that only copiers without progress have stalled.
+    """
+    copied, patience = read_copied(), Patience(idle_s_max)
+    while copied < written and not patience.is_over():
+        time.sleep(0.1)
+        if (now := read_copied()) > copied:
+            copied, patience = now, Patience(idle_s_max)
 
 
 class TransactionWorkload:
@@ -58,18 +71,32 @@ class TransactionWorkload:
         """Reads the ledger, waits until it is copied, reads the copies, and waits until the readers reach their end."""
         history = self.history
         self._read_finally(list(history.ledger))
-        written = sum(len(history.final[place]) for place in history.ledger)
-        patience = Patience(RESPONSES_S_MAX)
-        while not patience.is_over() and self._copied() < written:
-            time.sleep(0.1)
+        wait_until_copied(self._copied, sum(len(history.final[place]) for place in history.ledger), RESPONSES_S_MAX)
         for clients in self._clients:
             clients.finish_copying()
+        history.copied_up_to = self._committed_offsets()
         self._read_finally([history.copy_of(place) for place in history.ledger])
         patience = Patience(RESPONSES_S_MAX)
         while not patience.is_over() and any(
             len(reads) < len(history.final[place]) for (_, place), reads in history.reads.items()
         ):
             time.sleep(0.1)
+
+    def _committed_offsets(self) -> dict[int, int]:
+        """Of the copiers' group, by place of the ledger; 0 where it has committed nothing."""
+        consumer = Consumer({**self._common, "group.id": GROUP, "isolation.level": "read_committed"})
+        try:
+            wanted = [TopicPartition(*topic_and_partition(place)) for place in self.history.ledger]
+            found = consumer.committed(wanted, _STABLE_S_MAX)
+            for one in found:
+                if one.error is not None:
+                    raise KafkaException(one.error)
+            return {place: max(one.offset, 0) for place, one in zip(self.history.ledger, found, strict=True)}
+        except KafkaException as error:
+            self.history.client_errors.append(f"the committed offsets of the copiers cannot be read: {error}")
+            return {}
+        finally:
+            consumer.close()
 
     def _copied(self) -> int:
         """Number of copies according to the most advanced reader."""

@@ -37,7 +37,7 @@ from odradek.server.context import RequestContext
 from odradek.server.slices import SliceTurns
 from odradek.storage.log.log_dirs import LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_threads import LogDirThreads, get_or_create
 from odradek.storage.partition.partition import Partition
 from odradek.wire.apis import BROKER_APIS, load_handler
 from odradek.wire.schemas import schema
@@ -267,16 +267,14 @@ class FakeBroker:
     def _hold(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         name = TopicPartition(topic.name, index)
         wanted = WantedLog(name, topic.id, self.topic_config(topic.name), state.directories[0])
-        (log,) = run(self.log_dirs.get_or_create([wanted], now_ms=self.clock.wall_ms(), executor=self.executor))
+        (log,) = run(get_or_create(self.log_dirs, [wanted], now_ms=self.clock.wall_ms(), threads_of=self.threads_of))
         assert isinstance(log, PartitionLog), log
         partition = Partition(
             name,
             topic.id,
             log,
-            log_dir=self.log_dirs.dir_of(log),
-            append_latency=AppendLatency(),
+            threads=LogDirThreads(self.log_dirs.dir_of(log), self.executor),
             clock=self.clock,
-            executor=self.executor,
             on_disk_failure=self.fail_log_dir,
         )
         if state.leader == NODE_ID:
@@ -284,6 +282,9 @@ class FakeBroker:
         else:
             partition.become_leaderless(state.leader_epoch)
         self._partitions[(topic.name, index)] = partition
+
+    def threads_of(self, log_dir: str) -> LogDirThreads:
+        return LogDirThreads(log_dir, self.executor)
 
     def forget(self, topic: str, index: int) -> None:
         """The log stays, the partition goes."""

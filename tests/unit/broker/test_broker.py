@@ -17,6 +17,7 @@ from odradek.core.metadata.image import ClusterImage
 from odradek.host.disk import HostDisk
 from odradek.node.thread_workers import ThreadWorkers
 from odradek.node.worker_programs import load_program
+from odradek.storage.partition.log_dir_threads import LogDirThreads
 from odradek.storage.partition.partition import Partition
 from tests.unit.broker.fake_broker import CLUSTER_ID, DIRECTORY_ID, NODE_ID, FakeBroker, broker_image, partition_image
 
@@ -74,6 +75,7 @@ class Stage:
             workers=ThreadWorkers(self.threads, HostDisk(), load_program),
             controller=made.controller,
             log_dirs=made.log_dirs,
+            threads_of=lambda directory: LogDirThreads(directory, self.threads),
             on_log_dir_failure=lambda directory, error: None,
             unreachable_leaders=NoUnreachableLeaders(),
         )
@@ -131,7 +133,7 @@ def test_disk_failure_while_watchers_are_notified_of_a_new_leader(tmp_path: Path
         await stage.broker.on_image(image, difference(stage.image, image))
         assert partition.unavailable is ErrorCode.kafka_storage_error
         assert partition.follower_state is None
-        assert not stage.broker._roles._fetchers._leaders
+        assert not stage.broker._roles._fetchers._sources
         await stage.broker.stop()
 
     asyncio.run(scenario())

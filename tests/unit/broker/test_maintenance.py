@@ -27,7 +27,8 @@ class DeletesTheSecond:
         if partition.unavailable is None:
             partition.withdraw(ErrorCode.unknown_topic_or_partition)
             broker.log_dirs.delete(partition.log, 0)
-            broker.log_dirs.remove_deleted(2 * partition.log.config.file_delete_delay_ms)
+            due_ms = 2 * partition.log.config.file_delete_delay_ms
+            broker.log_dirs.in_every_dir(lambda log_dir: log_dir.remove_deleted(due_ms))
         return work()
 
 

@@ -1,7 +1,6 @@
 """Transactions for handlers: a real coordinator, whose log is a list."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from odradek.base.deferred import DeferredResponse
@@ -31,15 +30,15 @@ class HostedTransactions:
     async def stock_up(self) -> None:
         pass
 
-    async def add_or_verify_partitions(
+    def add_or_verify_partitions(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, adds: bool
-    ) -> Mapping[TopicPartition, ErrorCode]:
+    ) -> DeferredResponse:
         if adds:
             response: Any = self.harness.execute(AddPartitions(transactional_id, producer_id, epoch, partitions, 2))
-            return dict.fromkeys(partitions, response.error)
+            return DeferredResponse.from_result(dict.fromkeys(partitions, response.error))
         response = self.harness.execute(VerifyPartitions(transactional_id, producer_id, epoch, partitions))
         assert isinstance(response, VerifyPartitionsResponse)
-        return {name: response.of(name) for name in partitions}
+        return DeferredResponse.from_result({name: response.of(name) for name in partitions})
 
     def completion_of(self, transactional_id: str) -> asyncio.Future[None] | None:
         return None

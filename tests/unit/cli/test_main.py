@@ -72,6 +72,7 @@ def error_lines(capsys: pytest.CaptureFixture[str], arguments: list[str], code: 
         (["start", "/"], "is a directory"),
         (["start", "no-such.properties", "--override", "a"], "--override 'a' is not in the form KEY=VALUE"),
         (["up", "--brokers", "0"], "--brokers"),
+        (["up", "--brokers", "many"], "'many' is not a number of brokers: give 1 or more, or 'auto'"),
         (["up", "--controllers", "0"], "--controllers"),
         (["format", "-t", "x", "-c", "no-such.properties"], "File not found: 'no-such.properties'"),
         (["format", "-c", "x"], "--cluster-id"),
@@ -116,6 +117,13 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         "random-uuid",
     ):
         assert name in shown
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["up", "--help"], ["topic", "create", "--help"]])
+def test_help_shows_no_value_after_a_flag(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown and "bool" not in shown
 
 
 def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ def disk() -> HostDisk:
 
 def open_new(disk: HostDisk, path: Path) -> HostFile:
     return disk.open(str(path), create=True)
+
+
+def test_thread_waits_counts_waiting_but_not_computing(disk: HostDisk) -> None:
+    before = disk.thread_waits()
+    sum(range(100_000))
+    assert disk.thread_waits() == before
+    time.sleep(0.001)
+    assert disk.thread_waits() > before
 
 
 def test_append_goes_to_the_end_and_counts(disk: HostDisk, tmp_path: Path) -> None:

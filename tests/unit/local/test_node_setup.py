@@ -14,6 +14,7 @@ from odradek.host.disk import HostDisk
 from odradek.local.node_files import NodeFiles
 from odradek.local.node_setup import existing_nodes
 from odradek.local.ports import client_ports
+from odradek.local.topology import BrokerCount
 from odradek.storage.log.meta_properties import MetaProperties, read_meta_properties
 from odradek.text.errors import UserError
 from tests.wire.up_process import free_row
@@ -28,7 +29,8 @@ def make(
     port: int | None = None,
     **options: bool,
 ) -> dict[int, NodeConfig]:
-    return set_up(directory, brokers, controllers, port, fresh=options.get("fresh", False))
+    count = None if brokers is None else BrokerCount(brokers, is_minimum=options.get("is_minimum", False))
+    return set_up(directory, count, controllers, port, fresh=options.get("fresh", False))
 
 
 def broker_ports(configs: Mapping[int, NodeConfig]) -> list[int]:
@@ -52,6 +54,15 @@ def voters_known_to(config: NodeConfig) -> dict[int, tuple[str, int]]:
         for voter in Quorum().after(snapshot.quorum).voters
         if voter.voter_directory_id
     }
+
+
+def test_minimum_number_of_brokers_keeps_those_that_exist(tmp_path: Path) -> None:
+    port = free_row(5)
+    assert len(make(tmp_path, brokers=2, port=port, is_minimum=True)) == 2
+    assert len(make(tmp_path, brokers=1, is_minimum=True)) == 2
+    assert len(make(tmp_path, brokers=3, is_minimum=True)) == 3
+    with pytest.raises(UserError, match="would remove brokers with data"):
+        make(tmp_path, brokers=2)
 
 
 def test_combined_nodes_share_one_quorum(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from odradek.local.topology import Topology
+from odradek.local.topology import BrokerCount, Topology
 from odradek.text.errors import UserError
 
 
@@ -26,14 +26,14 @@ def test_new_topologies(
 def test_existing_nodes_are_kept_without_options() -> None:
     for topology in (Topology.new(1, None), Topology.new(3, None), Topology.new(4, 3)):
         assert topology.grow(None, None) == topology
-        assert topology.grow(len(topology.brokers), None) == topology
-    assert Topology.new(4, 3).grow(4, 3) == Topology.new(4, 3)
+        assert topology.grow(BrokerCount(len(topology.brokers)), None) == topology
+    assert Topology.new(4, 3).grow(BrokerCount(4), 3) == Topology.new(4, 3)
 
 
 def test_added_brokers_are_not_controllers() -> None:
-    grown = Topology.new(1, None).grow(4, None)
+    grown = Topology.new(1, None).grow(BrokerCount(4), None)
     assert (grown.brokers, grown.controllers) == ((1, 2, 3, 4), (1,))
-    grown = Topology.new(2, 3).grow(3, 3)
+    grown = Topology.new(2, 3).grow(BrokerCount(3), 3)
     assert (grown.brokers, grown.controllers) == ((4, 5, 6), (1, 2, 3))
 
 
@@ -49,4 +49,4 @@ def test_added_brokers_are_not_controllers() -> None:
 )
 def test_other_changes_are_rejected(existing: Topology, brokers: int, controllers: int | None, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
-        existing.grow(brokers, controllers)
+        existing.grow(None if brokers is None else BrokerCount(brokers), controllers)

@@ -19,6 +19,7 @@ from odradek.node.directories import NodeDirectories
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.storage.log.log_dir import LogDirError
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirOffline, LogDirs, WantedLog
+from odradek.storage.partition.log_dir_threads import LogDirThreads, get_or_create
 
 T = TypeVar("T")
 NAME, TOPIC_ID, UNASSIGNED = TopicPartition("orders", 0), UUID(int=1 << 64), UUID(int=0)
@@ -27,6 +28,10 @@ NAME, TOPIC_ID, UNASSIGNED = TopicPartition("orders", 0), UUID(int=1 << 64), UUI
 class Inline:
     async def run(self, work: Callable[[], T], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> T:
         return work()
+
+
+def threads_of(path: str) -> LogDirThreads:
+    return LogDirThreads(path, Inline())
 
 
 def new_ids() -> Iterator[UUID]:
@@ -106,7 +111,7 @@ def open_logs(*paths: Path) -> LogDirs:
 def create(logs: LogDirs, *, is_new: bool, directory_id: UUID = UNASSIGNED) -> str:
     async def run() -> str:
         wanted = WantedLog(NAME, TOPIC_ID, TopicConfig.resolve({}), directory_id)
-        (log,) = await logs.get_or_create([wanted], is_new=is_new, now_ms=0, executor=Inline())
+        (log,) = await get_or_create(logs, [wanted], is_new=is_new, now_ms=0, threads_of=threads_of)
         if isinstance(log, Exception):
             raise log
         return logs.dir_of(log)

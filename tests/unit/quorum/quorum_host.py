@@ -17,6 +17,7 @@ from odradek.node.controller_node import ControllerNode
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.quorum.quorum import Quorum
 from odradek.server.context import RequestContext
+from odradek.storage.log.log_dir_health import LogDirHealth
 from odradek.storage.log.meta_properties import read_meta_properties
 from odradek.wire.apis import CONTROLLER_APIS, ApiKey, load_handler
 from odradek.wire.schemas import schema
@@ -100,6 +101,7 @@ class Host:
             clock=self.clock,
             random=self.random,
             executor=self.executor,
+            health=LogDirHealth(),
         )
         active = asyncio.get_running_loop().create_future()
         quorum.controller.on_activation(lambda controller: active.done() or active.set_result(None))

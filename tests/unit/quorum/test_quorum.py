@@ -303,7 +303,7 @@ def test_open_metadata_transaction_is_aborted(tmp_path: Path) -> None:
     records = [BeginTransactionRecord(name="x"), FeatureLevelRecord(name="metadata.version", feature_level=29)]
     data = build_metadata_batch(records, metadata_version=29, timestamp_ms=1)
     store = QuorumStore.open(host.disk, host.config, now_ms=1)
-    store.append([Batch(base_offset=0, last_offset=1, epoch=1, data=data)], now_ms=1)
+    store.append(store.prepare([Batch(base_offset=0, last_offset=1, epoch=1, data=data)], now_ms=1), now_ms=1)
     store.close()
     for _ in range(2):
         image = host.run(_image_of)

@@ -215,7 +215,7 @@ def test_endpoints_of_other_nodes_are_ignored() -> None:
 
 def test_unsupported_request_is_an_error_response() -> None:
     for request_type, api_key in wire.API_OF.items():
-        response = wire.refused_by_peer(api_key, ErrorCode.unsupported_version)
+        response = wire.peer_error_response(api_key, ErrorCode.unsupported_version)
         assert response.error is ErrorCode.unsupported_version
         assert type(response).__name__ == request_type.__name__.replace("Request", "Response")
 

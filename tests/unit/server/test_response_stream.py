@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.base.ports import Pool
 from odradek.host.disk import HostDisk
+from odradek.host.executor import ThreadExecutor
 from odradek.server.response_stream import ReadFailed, ResponseStream
 from odradek.server.send_buffers import LARGE_BYTES, LARGE_MAX, SMALL_BYTES, SendBuffers
 from odradek.storage.log.batch_file import BatchFile
@@ -14,6 +16,8 @@ from odradek.storage.log.file_range import FileRange
 from odradek.wire.streamed_response import Part, StreamedRecords, StreamedResponse
 
 CONTENT = bytes(range(256))
+THREADS = ThreadExecutor(dict.fromkeys(Pool, 1))
+"""Never used: these ranges are read by the tests."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +52,7 @@ def test_portions_add_up_to_the_response(
 
 
 def _records(file: BatchFile, position: int, size: int) -> Part:
-    return StreamedRecords(FileRange(file.file(), file.extent, position, size), lambda error: None)
+    return StreamedRecords(FileRange(file.file(), file.extent, position, size), THREADS, lambda error: None)
 
 
 def test_cold_bytes_end_a_read_from_the_page_cache() -> None:
@@ -63,7 +67,7 @@ def test_cold_bytes_end_a_read_from_the_page_cache() -> None:
             return self.read_into(position, buffer[: max(0, 3 - position)])
 
     extent = BatchFile(HostDisk(), "", 0).extent
-    records = StreamedRecords(FileRange(HalfCold(), extent, 0, 5), lambda error: None)  # type: ignore[arg-type]
+    records = StreamedRecords(FileRange(HalfCold(), extent, 0, 5), THREADS, lambda error: None)  # type: ignore[arg-type]
     stream = ResponseStream([b"head", records, b"tail"])
     buffer = bytearray(20)
     assert stream.read_into(memoryview(buffer), cached=True) == 7
@@ -80,7 +84,7 @@ def test_disk_error_is_reported_with_its_log_dir() -> None:
 
     reported: list[OSError] = []
     extent = BatchFile(HostDisk(), "", 0).extent
-    records = StreamedRecords(FileRange(Failing(), extent, 0, 5), reported.append)  # type: ignore[arg-type]
+    records = StreamedRecords(FileRange(Failing(), extent, 0, 5), THREADS, reported.append)  # type: ignore[arg-type]
     with pytest.raises(ReadFailed) as raised:
         ResponseStream([records]).read_into(memoryview(bytearray(5)), cached=False)
     raised.value.report()

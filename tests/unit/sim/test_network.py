@@ -152,6 +152,17 @@ def test_a_firewall_refuses_the_connections_of_one_host_to_one_port(pair: Pair) 
     assert isinstance(pair.errors[0], ConnectionRefusedError)
 
 
+def test_an_alias_stands_for_the_computer_that_has_the_port(pair: Pair) -> None:
+    network = pair.world.network
+    network.add_alias("shared", PORT, "server")
+    network.add_alias("shared", 1234, "client")
+    pair.connect(host="shared")
+    assert not pair.errors
+    addresses = [entry[4][0] for entry in network.resolve("shared", 0, "client")]
+    assert addresses == [network.address_of("server"), network.address_of("client")]
+    assert network.resolve("shared", PORT, "client")[0][4] == (network.address_of("server"), PORT)
+
+
 def test_an_unknown_host_name_is_not_resolved(pair: Pair) -> None:
     pair.connect(host="nowhere")
     assert "not known" in str(pair.errors[0])

@@ -2,7 +2,7 @@ from dataclasses import replace
 from math import inf
 
 from odradek.sim.checkers.agreement import disagreement
-from odradek.sim.checkers.brokers import FENCED, NOT_EARLY, NOT_REPLACED, OWN_EPOCH, STALE_EPOCH
+from odradek.sim.checkers.brokers import FENCED, HOST_FENCED, NOT_EARLY, NOT_REPLACED, OWN_EPOCH, STALE_EPOCH
 from odradek.sim.checkers.commits import NEVER_BACK, ON_A_MAJORITY, PROGRESS, RESIGNS, SAME_ON_ALL, STAYS
 from odradek.sim.checkers.commits import OWN_EPOCH as COUNTED_OWN_EPOCH
 from odradek.sim.checkers.elections import (
@@ -28,6 +28,7 @@ from odradek.sim.quorum_history import (
     Disturbance,
     Heartbeat,
     HighWatermarkSent,
+    HostCrash,
     Listening,
     LogBatch,
     LogEnd,
@@ -45,7 +46,7 @@ NODES = frozenset({"node1", "node2", "node3"})
 SETTINGS = QuorumSettings(
     node_ids={"node1": 1, "node2": 2, "node3": 3},
     voters=NODES,
-    broker_port=9092,
+    broker_ports=dict.fromkeys(NODES, 9092),
     fetch_timeout_seconds=1.0,
     election_timeout_seconds=1.0,
     session_seconds=2.0,
@@ -115,6 +116,7 @@ LISTS = {
     RegistrationSent: "registrations",
     ShutdownRequested: "shutdown_requests",
     Listening: "listening",
+    HostCrash: "host_crashes",
     Disturbance: "disturbances",
 }
 
@@ -353,6 +355,18 @@ def test_a_reachable_broker_is_not_fenced_early() -> None:
     for epoch, seconds, expected in ((5, 3.9, set()), (5, 4.1, {NOT_EARLY}), (4, 3.9, {NOT_EARLY})):
         shutdown_request = ShutdownRequested(broker_id=2, broker_epoch=epoch, seconds=seconds)
         assert broken(*begin, beat(3.0), shutdown_request, fenced(4.0), is_whole=False) == expected
+
+
+def test_brokers_of_a_dead_host_are_fenced_at_once() -> None:
+    begin = (leads(1, 1, 0.1), REGISTERED, UNFENCED, SERVES, replace(SERVES, seconds=5.0, is_open=False))
+    crash = HostCrash(nodes=("node2",), seconds=5.0, restarted_seconds=9.0)
+    assert broken(*begin, crash, is_whole=False) == {HOST_FENCED}
+    assert not broken(*begin, crash, fenced(5.4), is_whole=False)
+    assert broken(*begin, crash, fenced(5.7), is_whole=False) == {HOST_FENCED}
+    assert not broken(*begin, replace(crash, restarted_seconds=5.3), is_whole=False)
+    # Brokers that were fenced early still count.
+    earlier = HostCrash(nodes=("node3",), seconds=4.0, restarted_seconds=4.1)
+    assert not broken(*begin, earlier, crash, is_whole=False)
 
 
 def test_a_running_broker_is_not_replaced_by_a_clone() -> None:

@@ -1,8 +1,8 @@
 """Which kind of run a seed chooses."""
 
-from odradek.sim.scenarios import RUNNING_BROKERS, SCENARIOS, VOTERS_CHANGE, default_scenario
+from odradek.sim.scenarios import HOSTS, RUNNING_BROKERS, SCENARIOS, SLOW_READERS, VOTERS_CHANGE, default_scenario
 
-ONLY_BY_NAME = {VOTERS_CHANGE.name, RUNNING_BROKERS.name}
+ONLY_BY_NAME = {VOTERS_CHANGE.name, RUNNING_BROKERS.name, HOSTS.name, SLOW_READERS.name}
 
 
 def test_a_hundred_seeds_choose_every_scenario_but_those_chosen_by_name() -> None:

@@ -22,7 +22,7 @@ from odradek.sim.transport import VirtualTransport
 
 _SOURCE: Final = str(Path(odradek.__file__).parent) + "/"
 _SIMULATOR: Final = _SOURCE + "sim/"
-_RECEIVE: Final = "data_received"
+_RECEIVE: Final = (".data_received", "PeerLink.buffer_updated")
 _WRITE: Final = VirtualTransport.write.__code__
 WRITE: Final = "write of the response"
 

@@ -15,6 +15,8 @@ from tests.unit.walks.call_chain import Tracer, Walk
 CLIENT: Final = "walker"
 _SECONDS_MAX: Final = 60.0
 
+_SEEDS: Final = range(1, 6)
+
 Program = Callable[["Client"], Awaitable[None]]
 
 
@@ -47,7 +49,12 @@ class Client(ClusterClient):
 
 def walk(program: Program) -> Walk:
     """Runs the program against a cluster, and returns the walk of the request that it traced."""
-    with simulated_world(1) as world:
+    # The simulated network may split a request in its header, which hides it from the tracer.
+    return next(found for seed in _SEEDS if (found := _walk(program, seed)).paths)
+
+
+def _walk(program: Program, seed: int) -> Walk:
+    with simulated_world(seed) as world:
         plan = plan_nodes(THREE_COMBINED, world.random("cluster"))
         nodes = [NodeHost(world, planned) for planned in plan.nodes]
         for node in nodes:

@@ -29,7 +29,7 @@ EXECUTE: Final = "Offsets.commit"
 APPEND: Final = "PartitionLog.append_as_leader"
 REPLICATE: Final = "PartitionLog.append_as_follower"
 READ: Final = "PartitionLog.find_cached_batches"
-CONTROL: Final = ("Controller.create_topics", "core/raft", "core/metadata/apply", "LogDirs.get_or_create")
+CONTROL: Final = ("Controller.create_topics", "core/raft", "core/metadata/apply", "get_or_create")
 COMMIT: Final = "Partition._acknowledge_committed"
 ORDERS: Final = TopicPartition("orders", 0)
 

@@ -1,9 +1,11 @@
 """The client session: bytes in, events out, without any I/O."""
 
 import struct
+import tracemalloc
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -26,6 +28,7 @@ from odradek.wire.client_session import (
 )
 from odradek.wire.headers import read_request_header
 from odradek.wire.schemas import Message, schema
+from tests import raw_wire
 
 RESPONSE_BYTES_MAX = 100_000
 HEARTBEAT = schema(ApiKey.BROKER_HEARTBEAT, 1)
@@ -198,6 +201,33 @@ def test_a_transport_may_read_into_the_buffer_of_the_session() -> None:
         space[:size], data = data[:size], data[size:]
         events += session.buffer_updated(size)
     assert [event.correlation_id for event in responses(events)] == [2]
+
+
+def test_a_response_with_records_is_copied_only_once() -> None:
+    """From the frame to the decoded records: a follower receives megabytes at a time."""
+    fetch, size = schema(ApiKey.FETCH, 17), 4 << 20
+    body = raw_wire.build(
+        fetch.response_type,
+        {
+            "error_code": ErrorCode.none,
+            "responses": [
+                {"topic_id": UUID(int=1), "partitions": [{"error_code": ErrorCode.none, "records": bytes(size)}]}
+            ],
+        },
+    )
+    session = ClientSession("test", response_bytes_max=2 * size)
+    session.negotiate()
+    session.receive(versions_response(1, 4, (ApiKey.FETCH, 4, 17)))
+    sent = session.send(fetch, raw_wire.build(fetch.request_type, {}))
+    data = frame(struct.pack(">i", sent.correlation_id) + b"\0" + fetch.write(body))
+    tracemalloc.start()
+    try:
+        (event,) = session.receive(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(event, ResponseReceived)
+    assert peak < 2.1 * size
 
 
 def failure(events: list[Event]) -> str:

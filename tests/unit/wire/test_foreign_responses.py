@@ -40,6 +40,7 @@ def test_valid_responses_are_decoded(api_key: int, version: int) -> None:
     messages = schema(api_key, version)
     data = written(api_key, version)
     assert messages.write(messages.read_foreign_response(data, 0)) == data
+    assert messages.write(messages.read_foreign_response(memoryview(data), 0)) == data
 
 
 @pytest.mark.parametrize(("api_key", "version"), EXAMPLES)
@@ -63,12 +64,24 @@ def test_damaged_responses_are_decoded_or_rejected(api_key: int, version: int) -
             data = data or bytearray(1)
         with contextlib.suppress(SerialError):
             messages.read_foreign_response(bytes(data), 0)
+        with contextlib.suppress(SerialError):
+            messages.read_response_in_place(memoryview(data).toreadonly(), 0)
+
+
+@pytest.mark.parametrize(("api_key", "version"), EXAMPLES)
+def test_response_may_be_decoded_from_a_view_of_its_frame(api_key: int, version: int) -> None:
+    messages = schema(api_key, version)
+    data = written(api_key, version)
+    view = memoryview(bytearray(b"head" + data)).toreadonly()
+    assert messages.read_response_in_place(view, 4) == messages.read_foreign_response(data, 0)
 
 
 def test_announced_array_length_is_checked() -> None:
     tracemalloc.start()
     with pytest.raises(SerialError):
         schema(33, 0).read_foreign_response(struct.pack(">ii", 0, 2**31 - 1), 0)
+    with pytest.raises(SerialError):
+        schema(33, 0).read_response_in_place(memoryview(struct.pack(">ii", 0, 2**31 - 1)), 0)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 

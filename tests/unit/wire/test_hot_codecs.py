@@ -13,8 +13,8 @@ from kio.serial import entity_writer
 
 from odradek.base.errors import ErrorCode
 from odradek.base.slices import run_at_once
+from odradek.base.varints import read_unsigned_varint, write_unsigned_varint
 from odradek.wire import fetch_codec, produce_codec
-from odradek.wire.headers import read_unsigned_varint, write_unsigned_varint
 from odradek.wire.schemas import SerialError, schema
 from tests.unit.wire.counted_slices import run_and_count
 

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
-from odradek.core.groups.commands import PartitionError, TopicErrors
+from odradek.core.groups.commands import PartitionError, PartitionOffset, TopicErrors
 from odradek.wire.headers import read_request_header
 from odradek.wire.offset_commit_codec import read_plain, write_success_response
 from odradek.wire.schemas import schema
@@ -110,9 +110,12 @@ def test_offset_commit_request_is_decoded_as_by_kio(version: int, fields: dict[s
     assert len(request.topics) == len(expected.topics)  # type: ignore[attr-defined]
     for topic, other in zip(request.topics, expected.topics, strict=True):  # type: ignore[attr-defined]
         assert (topic.topic_id, other.topic_id) == (TOPIC_ID,) * 2 if version == 10 else topic.name == other.name
-        for partition, as_kio in zip(topic.partitions, other.partitions, strict=True):
-            for name, value in partition._asdict().items():
-                assert value == getattr(as_kio, name), name
+        assert topic.partitions == [
+            PartitionOffset(
+                one.partition_index, one.committed_offset, one.committed_leader_epoch, one.committed_metadata
+            )
+            for one in other.partitions
+        ]
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])

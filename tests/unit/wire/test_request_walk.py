@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from odradek.wire.request_walk import UnreadableMessage
+from odradek.base.message_walk import UnreadableMessage
 from odradek.wire.schemas import SerialError, schema
 from tests.apis import Api
 from tests.unit.wire.requests import body_of, unframed

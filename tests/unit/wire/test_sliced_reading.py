@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from odradek.base.message_walk import NUMBERS_PER_ELEMENT
 from odradek.base.slices import run_at_once
-from odradek.wire.request_walk import NUMBERS_PER_ELEMENT
 from odradek.wire.schemas import SerialError, schema
 from odradek.wire.sliced_reading import SLICE_ELEMENTS, message_slices
 from tests.apis import Api

@@ -22,12 +22,7 @@ def respond_with(deferred: DeferredResponse, respond: Callable[[Any], Any]) -> A
 
 def respond_with_all(deferred: Sequence[DeferredResponse], respond: Callable[[list[Any]], Message]) -> Any:
     """As `respond_with`, once all of them are complete."""
-    if all(one.is_done for one in deferred):
-        return respond([one.result for one in deferred])
-    combined = _CombinedResponse(deferred)
-    combined.convert(respond)
-    combined.start()
-    return combined
+    return respond_with(DeferredResponse.from_all(deferred), respond)
 
 
 async def respond_in_turns(
@@ -49,28 +44,3 @@ def milliseconds(duration: timedelta) -> int:
 def java_address(host: str) -> str:
     """The format of Java, and therefore of Kafka, for the host of a member."""
     return f"/{host}"
-
-
-class _CombinedResponse(DeferredResponse):
-    """Completes with the results of all its parts, in their order."""
-
-    def __init__(self, parts: Sequence[DeferredResponse]) -> None:
-        super().__init__()
-        self._parts: Final = parts
-        self._missing = len(parts)
-
-    def start(self) -> None:
-        for part in self._parts:
-            part.on_complete(self._on_part)
-
-    def cancel(self) -> None:
-        super().cancel()
-        for part in self._parts:
-            part.cancel()
-
-    def _on_part(self, part: DeferredResponse) -> None:
-        self._missing -= 1
-        if part.error is not None:
-            self.fail(part.error)
-        elif not self._missing:
-            self.complete([one.result for one in self._parts])

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with_all
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DeleteGroups, DeleteGroupsResponse
 from odradek.server.context import RequestContext
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

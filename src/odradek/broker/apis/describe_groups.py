@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DescribedGroup, DescribedMember
 from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

@@ -1,19 +1,21 @@
 """DescribeLogDirs, versions 1 to 5: the logs in each log dir, and the free space of its filesystem."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import DiskUsage
+from odradek.base.message_walk import ANY_NUMBER
+from odradek.base.ports import DiskUsage, Pool
 from odradek.base.slices import Slices
 from odradek.broker.apis.sliced_response import SLICE_ENTRIES, describe_topics
 from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
 from odradek.storage.log.log_dir import LogDir
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER
@@ -30,7 +32,9 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awa
 
 async def _measure_and_describe(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
     # In a thread: a hanging filesystem must not block the event loop.
-    usages = await broker.executor.run(lambda: _usages(broker))
+    directories = list(broker.log_dirs.online)
+    measured = await asyncio.gather(*(_usage(directory, broker) for directory in directories))
+    usages = dict(zip(directories, measured, strict=True))
     return await broker.slice_turns.run(_respond(request, usages, context, broker))
 
 
@@ -54,14 +58,11 @@ def _respond(request: Message, usages: _Usages, context: RequestContext, broker:
     )
 
 
-def _usages(broker: BrokerPort) -> _Usages:
-    usages: dict[str, DiskUsage | None] = {}
-    for directory in list(broker.log_dirs.online):
-        try:
-            usages[directory] = broker.log_dirs.usage(directory)
-        except OSError:
-            usages[directory] = None
-    return usages
+async def _usage(directory: str, broker: BrokerPort) -> DiskUsage | None:
+    try:
+        return await broker.threads_of(directory).run(partial(broker.log_dirs.usage, directory), pool=Pool.READ)
+    except (KafkaError, OSError):
+        return None
 
 
 def _describe(

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.base.slices import Slices
 from odradek.broker.apis.hosted_partition import find_partition
 from odradek.broker.apis.sliced_response import describe_topics
@@ -12,7 +13,6 @@ from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import why_invalid
 from odradek.server.context import RequestContext
 from odradek.storage.log.producer_entry import ProducerEntry
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

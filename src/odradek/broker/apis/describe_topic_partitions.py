@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.base.slices import Slices
 from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint, offline_replicas
 from odradek.broker.ports import BrokerPort
@@ -14,7 +15,6 @@ from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from odradek.server.apis.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.server.context import RequestContext
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

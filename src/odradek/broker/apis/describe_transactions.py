@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from odradek.base.ids import partitions_by_topic
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import NO_TIMESTAMP, DescribedTransaction
 from odradek.server.context import RequestContext
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

@@ -8,6 +8,7 @@ Differences from Kafka: none known.
 """
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from odradek.base.deferred import DeferredResponse
@@ -17,6 +18,7 @@ from odradek.base.ports import Pool
 from odradek.broker.apis.fetch_reading import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    FindIn,
     Found,
     Reader,
     UnreadTargets,
@@ -24,7 +26,6 @@ from odradek.broker.apis.fetch_reading import (
     find,
     find_cached,
     find_unread,
-    find_waiting,
     read_all,
     reader_of,
 )
@@ -81,7 +82,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
         return _reject(error.code, context)
     unread = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
     found = read_all(fetch, reader, context, broker, find_cached, unread)
-    if not found.uncached and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
+    if found.uncached_in is None and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
         return _respond(fetch, found, reader, context, broker)
     if not fetch.targets:
         return _respond(fetch, found, reader, context, broker)
@@ -119,6 +120,8 @@ class _LongPoll(DeferredResponse):
         self._deadline = broker.clock.monotonic() + reader.max_wait_seconds
         self._wait: FetchWait | None = None
         self._reading: asyncio.Task[None] | None = None
+        # The log dirs whose disks this Fetch has waited for.
+        self._searched: set[str] = set()
         self._unchanged_revision = NEVER
         # The partition, if the Fetch has a single one, named by topic ID.
         self._only: Partition | None = None
@@ -162,8 +165,8 @@ class _LongPoll(DeferredResponse):
     def _respond_or_wait(self, found: Found) -> None:
         """Responds, or searches on the disk in a thread, or waits."""
         while True:
-            if found.uncached:
-                self._reading = asyncio.ensure_future(self._find_in_thread())
+            if found.uncached_in is not None:
+                self._reading = asyncio.ensure_future(self._find_in_thread(found.uncached_in))
                 return
             remaining = self._deadline - self._broker.clock.monotonic()
             if _is_enough(self._fetch, found, self._reader) or remaining <= 0:
@@ -241,11 +244,20 @@ class _LongPoll(DeferredResponse):
             has_aborted=self._reader.committed_only,
         )
 
-    async def _find_in_thread(self) -> None:
+    async def _find_in_thread(self, log_dir: str) -> None:
+        """A thread waits for the disk of its own log dir, and of those that have responded before."""
+        self._searched.add(log_dir)
+        search = partial(
+            read_all, self._fetch, self._reader, self._context, self._broker, FindIn(frozenset(self._searched))
+        )
         try:
-            found = await self._broker.executor.run(
-                lambda: read_all(self._fetch, self._reader, self._context, self._broker, find_waiting), pool=Pool.READ
-            )
+            try:
+                found = await self._broker.threads_of(log_dir).run(search, pool=Pool.READ)
+            except (KafkaError, OSError) as error:
+                # The disk hangs: its partitions return an error, and those of other log dirs their records.
+                if isinstance(error, OSError):
+                    self._broker.fail_log_dir(log_dir, error)
+                found = self._find_cached()
             if not self.is_done:
                 self._respond_or_wait(found)
         except Exception as error:  # noqa: BLE001 - the connection reports it

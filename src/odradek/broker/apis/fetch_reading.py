@@ -4,12 +4,13 @@ Followers read the leader's log up to its end. Consumers read committed records,
 from any replica. It must not know sessions or waiting.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Executor
 from odradek.broker.apis.hosted_partition import why_missing
 from odradek.broker.fetch_sessions import FetchContext, FetchTarget
 from odradek.broker.ports import BrokerPort
@@ -63,8 +64,8 @@ class Found(NamedTuple):
     bytes: int
     # Respond without waiting: there is an error or a preferred read replica.
     is_urgent: bool
-    # An index or a batch header is not in the page cache: search in a thread.
-    uncached: bool = False
+    # An index or a batch header is not in the page cache: search in a thread of this log dir.
+    uncached_in: str | None = None
     broken_disks: tuple[tuple[str, OSError], ...] = ()
     # The sum of the partitions' revisions before they were read: see `FetchWait`.
     revision: int = 0
@@ -73,8 +74,6 @@ class Found(NamedTuple):
     # Some partitions have more records than the throttle allows now.
     is_throttled_now: bool = False
 
-
-UNCACHED: Final = Found([], 0, is_urgent=False, uncached=True)
 
 Find = Callable[[Partition, int, int, int, bool], LogRange | None]
 
@@ -155,7 +154,7 @@ def read_all(
                 is_urgent = True
                 fetched = _without_records(partition, target, preferred_read_replica=preferred)
             if fetched is None:
-                return UNCACHED
+                return Found([], 0, is_urgent=False, uncached_in=log_dir)
             if follows:
                 # During a search in a thread another leader may have overwritten the records.
                 partition.check_leader(leader_epoch)
@@ -180,7 +179,7 @@ def read_all(
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
-    return Found(results, total, is_urgent, False, tuple(broken), revision, throttled_bytes, is_throttled_now)
+    return Found(results, total, is_urgent, None, tuple(broken), revision, throttled_bytes, is_throttled_now)
 
 
 def find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition | ErrorCode:
@@ -273,6 +272,24 @@ def find_cached(partition: Partition, offset: int, max_bytes: int, end: int, min
     return partition.log.find_cached_batches(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
 
 
+class FindIn:
+    """Waits for the disks of these log dirs only."""
+
+    def __init__(self, log_dirs: Container[str]) -> None:
+        self.log_dirs: Final = log_dirs
+
+    def __call__(self, partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRange | None:
+        chosen = find_waiting if partition.log_dir in self.log_dirs else find_cached
+        return chosen(partition, offset, max_bytes, end, min_one)
+
+
+def _may_wait(find_batches: Find, partition: Partition) -> bool:
+    """Whether this search may wait for the disk of the partition."""
+    if isinstance(find_batches, FindIn):
+        return partition.log_dir in find_batches.log_dirs
+    return find_batches is not find_cached
+
+
 def find_waiting(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRange | None:
     return partition.log.find_batches(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
 
@@ -304,6 +321,12 @@ def _read_partition(
     if found is None:
         return None
     has_aborted = reader.committed_only and reader.follower is None
+    if (
+        has_aborted
+        and not partition.log.knows_aborted_transactions(target.fetch_offset)
+        and not _may_wait(find_batches, partition)
+    ):
+        return None
     aborted = _aborted_transactions(partition, target, found.next_offset) if has_aborted else None
     return FetchedPartition(
         target.key.partition,
@@ -313,11 +336,11 @@ def _read_partition(
         partition.log.log_start_offset,
         aborted,
         -1,
-        _records_of(found, read_ahead, partial(broker.fail_log_dir, log_dir)),
+        _records_of(found, read_ahead, partition.threads, partial(broker.fail_log_dir, log_dir)),
     )
 
 
-def _records_of(found: LogRange, read_ahead: int, on_error: Callable[[OSError], None]) -> Part:
+def _records_of(found: LogRange, read_ahead: int, threads: Executor, on_error: Callable[[OSError], None]) -> Part:
     """Reads up to `read_ahead` bytes at once if they are in the page cache."""
     batches = found.batches
     if batches is None:
@@ -328,7 +351,7 @@ def _records_of(found: LogRange, read_ahead: int, on_error: Callable[[OSError], 
             data = batches.read(cached=True)
             if data is not None:
                 return data
-    return StreamedRecords(batches, on_error)
+    return StreamedRecords(batches, threads, on_error)
 
 
 def _without_records(

@@ -10,6 +10,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.java_hash import partition_of
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.sliced_response import respond_in_slices
@@ -17,7 +18,6 @@ from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.records import Endpoint
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.server.context import RequestContext
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

@@ -4,6 +4,7 @@ Nothing is tiered: local and remote offsets are those that Kafka returns for top
 A search by timestamp may read from the disk and runs in a thread.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.base.ports import Pool
 from odradek.base.slices import Slices
 from odradek.broker.apis.hosted_partition import find_partition
@@ -19,7 +21,6 @@ from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
 from odradek.storage.log.segment import TimestampedOffset
 from odradek.storage.partition.partition import Partition
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER
@@ -98,11 +99,11 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     if not isinstance(looked_up, _LookedUp):
         return _search_and_respond(looked_up, requester, context, broker)
     if looked_up.searches:
-        return _search_and_respond(_completed(looked_up), requester, context, broker)
+        return _search_and_respond(_as_awaitable(looked_up), requester, context, broker)
     return broker.slice_turns.start(_response(looked_up.results, context))
 
 
-async def _completed(looked_up: _LookedUp) -> _LookedUp:
+async def _as_awaitable(looked_up: _LookedUp) -> _LookedUp:
     return looked_up
 
 
@@ -183,15 +184,32 @@ async def _search_and_respond(
     looking_up: Awaitable[_LookedUp], requester: _Requester, context: RequestContext, broker: BrokerPort
 ) -> Message:
     results, searches = await looking_up
-    found = await broker.executor.run(
-        lambda: {key: _run(search, requester) for key, search in searches.items()}, pool=Pool.READ
-    )
+    by_dir: dict[str, dict[_Key, _Search]] = {}
+    for key, search in searches.items():
+        by_dir.setdefault(search.log_dir, {})[key] = search
+    for found in await asyncio.gather(*(_search_in(*one, requester, broker) for one in by_dir.items())):
+        results |= found
+    return await broker.slice_turns.run(_response(results, context))
+
+
+async def _search_in(
+    log_dir: str, searches: dict[_Key, _Search], requester: _Requester, broker: BrokerPort
+) -> dict[_Key, _Result]:
+    try:
+        found = await broker.threads_of(log_dir).run(
+            lambda: {key: _run(search, requester) for key, search in searches.items()}, pool=Pool.READ
+        )
+    except KafkaError as error:
+        return dict.fromkeys(searches, _Result(error.code))
+    except OSError as error:
+        found = dict.fromkeys(searches, error)
+    results: dict[_Key, _Result] = {}
     for key, result in found.items():
         if isinstance(result, OSError):
-            broker.fail_log_dir(searches[key].log_dir, result)
+            broker.fail_log_dir(log_dir, result)
             result = _Result(ErrorCode.kafka_storage_error)
         results[key] = result
-    return await broker.slice_turns.run(_response(results, context))
+    return results
 
 
 def _run(search: _Search, requester: _Requester) -> _Result | OSError:

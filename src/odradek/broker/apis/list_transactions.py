@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import ListedTransaction
 from odradek.server.context import RequestContext
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

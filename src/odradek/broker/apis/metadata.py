@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.base.slices import Slices, run_at_once
 from odradek.broker.apis.auto_topic_creation import create_topics
 from odradek.broker.apis.cluster_view import NO_BROKER, random_alive_broker
@@ -27,7 +28,6 @@ from odradek.wire.metadata_codec import (
     write_topic,
     write_topic_end,
 )
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 K = TypeVar("K")

@@ -4,7 +4,6 @@ This handler rejects unknown partitions; the coordinator decides on the others.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final
 
 from odradek.base.deferred import DeferredResponse
@@ -14,6 +13,7 @@ from odradek.broker.apis.topic_errors import merge_errors
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
     DEFAULT_RETENTION,
+    NO_LEADER_EPOCH,
     CommitOffsets,
     CommitResponse,
     PartitionError,
@@ -23,11 +23,14 @@ from odradek.core.groups.commands import (
 )
 from odradek.core.metadata.image import TopicImage
 from odradek.server.context import RequestContext
-from odradek.wire.offset_commit_codec import FIRST_BY_TOPIC_ID, CommitRequest, read_plain, write_success_response
+from odradek.wire.offset_commit_codec import (
+    FIRST_BY_TOPIC_ID,
+    CommitRequest,
+    CommitTopic,
+    read_plain,
+    write_success_response,
+)
 from odradek.wire.schemas import Message
-
-_RETENTION: Final = timedelta(milliseconds=DEFAULT_RETENTION)
-
 
 read_request: Final = read_plain
 """Reads the usual requests; the schema reads the others."""
@@ -40,12 +43,15 @@ def handle(
     rejected: list[TopicErrors] = []
     for requested in request.topics:
         topic = _topic(requested, context.version, broker)
+        offsets = _offsets(requested)
         if topic is None:
-            rejected.append(_reject_unknown(requested, context.version))
+            rejected.append(_reject_unknown(requested, offsets, context.version))
         else:
-            _split(requested, topic, topics, rejected)
+            _split(offsets, topic, topics, rejected)
     if not topics:
         return _response(rejected, context)
+    # Versions 2 to 4 have one.
+    retention = getattr(request, "retention_time", None)
     command = CommitOffsets(
         context.version,
         request.group_id,
@@ -53,7 +59,7 @@ def handle(
         request.member_id,
         getattr(request, "group_instance_id", None),
         topics,
-        milliseconds(getattr(request, "retention_time", _RETENTION)),
+        DEFAULT_RETENTION if retention is None else milliseconds(retention),
     )
 
     def respond(response: CommitResponse) -> Message | bytes:
@@ -74,32 +80,39 @@ def _topic(requested: Message, version: int, broker: BrokerPort) -> TopicImage |
     )
 
 
-def _reject_unknown(requested: Message, version: int) -> TopicErrors:
+def _offsets(requested: Message | CommitTopic) -> Sequence[PartitionOffset]:
+    if isinstance(requested, CommitTopic):
+        return requested.partitions
+    return [
+        PartitionOffset(
+            one.partition_index,
+            one.committed_offset,
+            getattr(one, "committed_leader_epoch", NO_LEADER_EPOCH),
+            one.committed_metadata,
+        )
+        for one in requested.partitions
+    ]
+
+
+def _reject_unknown(requested: Message, offsets: Sequence[PartitionOffset], version: int) -> TopicErrors:
     by_id = version >= FIRST_BY_TOPIC_ID
     error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-    errors = tuple(PartitionError(one.partition_index, error) for one in requested.partitions)
+    errors = tuple(PartitionError(one.partition, error) for one in offsets)
     return TopicErrors("", errors, requested.topic_id) if by_id else TopicErrors(requested.name, errors)
 
 
-def _split(requested: Message, topic: TopicImage, topics: list[TopicOffsets], rejected: list[TopicErrors]) -> None:
-    offsets = []
-    missing = []
-    for one in requested.partitions:
-        if one.partition_index in topic.partitions:
-            offsets.append(
-                PartitionOffset(
-                    one.partition_index,
-                    one.committed_offset,
-                    getattr(one, "committed_leader_epoch", -1),
-                    one.committed_metadata,
-                )
-            )
-        else:
-            missing.append(PartitionError(one.partition_index, ErrorCode.unknown_topic_or_partition))
+def _split(
+    offsets: Sequence[PartitionOffset], topic: TopicImage, topics: list[TopicOffsets], rejected: list[TopicErrors]
+) -> None:
+    missing = [one for one in offsets if one.partition not in topic.partitions]
+    if missing:
+        error = ErrorCode.unknown_topic_or_partition
+        rejected.append(
+            TopicErrors(topic.name, tuple(PartitionError(one.partition, error) for one in missing), topic.id)
+        )
+        offsets = [one for one in offsets if one.partition in topic.partitions]
     if offsets:
         topics.append(TopicOffsets(topic.name, offsets, topic.id))
-    if missing:
-        rejected.append(TopicErrors(topic.name, tuple(missing), topic.id))
 
 
 def _response(topics: Sequence[TopicErrors], context: RequestContext) -> Message | bytes:

@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.base.slices import Slices
 from odradek.broker.apis.hosted_partition import find_partition
 from odradek.broker.apis.sliced_response import describe_topics
 from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
 from odradek.storage.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

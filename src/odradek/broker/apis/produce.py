@@ -214,9 +214,15 @@ def _produce(
                 except KafkaError as error:
                     return unverified_batch(partition, batch, error.code, context.version)
                 if verification is not None:
-                    return _append_when_verified(
-                        partition, data, batches, verification, verifier, request, context, broker
-                    )
+                    is_only_one = len(request.topics) == 1 and len(request.topics[0].partitions) == 1
+                    code = verifier.error_now(partition.name) if is_only_one else None
+                    if code is None:
+                        return _append_when_verified(
+                            partition, data, batches, verification, verifier, request, context, broker
+                        )
+                    if code is not ErrorCode.none:
+                        return unverified_batch(partition, batch, code, context.version)
+                    return _write(partition, data, batches, request, broker, verification)
         return _write(partition, data, batches, request, broker)
     except (KafkaError, OSError) as error:
         return rejected_batch(partition, batches[0], error, broker)
@@ -241,11 +247,11 @@ def _write(
         return _append_after_walk(partition, data, batches, request, broker, verification, is_full=is_full)
     walk = broker.record_walks.on_loop(batches[0].record_count) if is_full or config.compact else None
     valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name, walk=walk, is_full=is_full)
-    if not partition.can_append_now:
+    if not partition.can_append_now(valid.data, valid.batches, now_ms):
         return _append_exclusively(partition, valid, request, broker, verification)
     # Read before the append: it wakes readers, and if a read then finds a disk failure, the leader state is gone.
     leader_epoch, is_replicated = partition.leader_epoch, partition.leader_state is not None
-    appended = partition.append(valid.data, valid.batches, now_ms, verification=verification)
+    appended = partition.append(valid.data, valid.batches, now_ms, verification=verification, has_room=True)
     needs_sync = partition.needs_sync()
     if needs_sync or (is_replicated and request.acks == ALL_ACKS):
         written = Unacknowledged(partition, leader_epoch, appended, valid.batches[0])
@@ -364,8 +370,9 @@ async def _append_exclusively(
     try:
         # The leader epoch may have ended while the append was queued.
         partition.check_leader()
-        if partition.can_append_now:
-            appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms(), verification=verification)
+        now_ms = broker.clock.wall_ms()
+        if partition.can_append_now(valid.data, valid.batches, now_ms):
+            appended = partition.append(valid.data, valid.batches, now_ms, verification=verification, has_room=True)
         else:
             appended = await partition.append_exclusively(valid.data, valid.batches, verification=verification)
     except (KafkaError, OSError) as error:

@@ -3,9 +3,9 @@
 They send AddPartitionsToTxn requests, except to a coordinator on the same broker.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.base.deferred import DeferredResponse
@@ -40,11 +40,11 @@ class _NoVerification(Exception):
 
 class _PendingRequest(NamedTuple):
     command: AddPartitions | VerifyPartitions
-    done: "asyncio.Future[Errors]"
+    done: DeferredResponse
+    """Its result is `Errors`."""
 
     def complete(self, errors: Errors) -> None:
-        if not self.done.done():
-            self.done.set_result(errors)
+        self.done.complete(errors)
 
     def complete_all(self, code: ErrorCode) -> None:
         self.complete(dict.fromkeys(self.command.partitions, code))
@@ -67,7 +67,7 @@ class AddPartitionsSender:
         self._submit: Final = submit
         self._queues: Final = BrokerQueues[_PendingRequest](self._send, TRANSACTIONS_PER_REQUEST_MAX)
 
-    async def add_or_verify(
+    def add_or_verify(
         self,
         transactional_id: str,
         producer_id: int,
@@ -75,8 +75,9 @@ class AddPartitionsSender:
         partitions: frozenset[TopicPartition],
         *,
         adds: bool,
-    ) -> Errors:
-        """The coordinator's error for each partition: NONE if the transaction includes it, or it was added."""
+    ) -> DeferredResponse:
+        """The result is the coordinator's error for each partition: NONE if the transaction includes it, or it was
+        added."""
         command: AddPartitions | VerifyPartitions
         if adds:
             command = AddPartitions(transactional_id, producer_id, producer_epoch, partitions, EPOCH_INCREMENTS_SINCE)
@@ -84,14 +85,14 @@ class AddPartitionsSender:
             command = VerifyPartitions(transactional_id, producer_id, producer_epoch, partitions)
         leader = self._coordinator_of(transactional_id)
         if leader == NO_LEADER:
-            return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
-        done: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
-        pending = _PendingRequest(command, done)
+            return DeferredResponse.from_result(dict.fromkeys(partitions, ErrorCode.coordinator_not_available))
         if leader == self._node_id:
-            self._submit_here(pending)
-        else:
-            self._queues.add(leader, pending)
-        return await done
+            deferred = self._submit(command)
+            deferred.convert(partial(_errors_of, partitions))
+            return deferred
+        pending = _PendingRequest(command, DeferredResponse())
+        self._queues.add(leader, pending)
+        return pending.done
 
     def stop(self) -> None:
         self._queues.stop()
@@ -100,16 +101,6 @@ class AddPartitionsSender:
         topic = self._image().topics_by_name.get(TRANSACTION_STATE)
         partition = None if topic is None else topic.partitions.get(self._partition_of(transactional_id))
         return NO_LEADER if partition is None else partition.leader
-
-    def _submit_here(self, pending: _PendingRequest) -> None:
-        def on_complete(deferred: DeferredResponse) -> None:
-            response: AddPartitionsResponse | VerifyPartitionsResponse = deferred.result
-            if isinstance(response, VerifyPartitionsResponse):
-                pending.complete({name: response.of(name) for name in pending.command.partitions})
-            else:
-                pending.complete_all(response.error)
-
-        self._submit(pending.command).on_complete(on_complete)
 
     async def _send(self, broker_id: int, entries: list[_PendingRequest]) -> None:
         # A request may name a transactional id once: the response refers to it by its name.
@@ -149,6 +140,14 @@ class AddPartitionsSender:
             for one in response.results_by_transaction
             if one.transactional_id in by_name
         }
+
+
+def _errors_of(
+    partitions: frozenset[TopicPartition], response: AddPartitionsResponse | VerifyPartitionsResponse
+) -> Errors:
+    if isinstance(response, VerifyPartitionsResponse):
+        return {name: response.of(name) for name in partitions}
+    return dict.fromkeys(partitions, response.error)
 
 
 def _errors(result: Message) -> Errors:

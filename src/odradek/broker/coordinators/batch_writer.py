@@ -7,7 +7,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.record_form import UnwritableRecord
 from odradek.broker.coordinators.shard import Producer
 from odradek.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from odradek.records.builder import build_batch
+from odradek.records.builder import build_batch, frame_records, write_record
 from odradek.records.record import Record
 
 # The lengths, deltas and flags around a key and a value.
@@ -39,6 +39,17 @@ class BatchWriter:
         except UnwritableRecord as error:
             raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
 
+    def write(self, payload: bytearray, records: Sequence[Any], first_offset_delta: int, now_ms: int) -> None:
+        """Appends records to the payload of a batch that `frame` completes. Raises UnwritableRecord."""
+        encode = self._encode
+        for offset_delta, record in enumerate(records, first_offset_delta):
+            key, value = encode(record)
+            write_record(payload, Record(key, value, now_ms), offset_delta, 0)
+
+    def frame(self, payload: bytearray, count: int, now_ms: int, max_bytes: int) -> bytearray:
+        """The batch with this payload, outside of transactions. Raises KafkaError."""
+        return _check_size(frame_records(payload, count, now_ms, compression=self._compression), count, max_bytes)
+
     def build(self, records: Sequence[Record], producer: Producer | None, max_bytes: int) -> bytearray:
         """Raises KafkaError."""
         data = build_batch(
@@ -50,12 +61,16 @@ class BatchWriter:
             base_sequence=NO_SEQUENCE if producer is None else 0,
             is_transactional=producer is not None,
         )
-        if len(data) > max_bytes:
-            raise KafkaError(
-                ErrorCode.message_too_large,
-                f"a batch of {len(records)} records has {len(data)} bytes, but max.message.bytes is {max_bytes}",
-            )
-        return bytearray(data)
+        return _check_size(data, len(records), max_bytes)
+
+
+def _check_size(data: bytes, count: int, max_bytes: int) -> bytearray:
+    if len(data) > max_bytes:
+        raise KafkaError(
+            ErrorCode.message_too_large,
+            f"a batch of {count} records has {len(data)} bytes, but max.message.bytes is {max_bytes}",
+        )
+    return bytearray(data)
 
 
 def size_max(record: Record) -> int:

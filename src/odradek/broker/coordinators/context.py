@@ -137,12 +137,12 @@ class CoordinatorContext(Generic[C, A, R]):
         if self._state in (State.LOADING, State.ACTIVE):
             self._enqueue(lambda now_ms: self._build_write(operation(self._shard, now_ms)))
 
-    async def end_transaction(
+    def end_transaction(
         self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, transaction_version: int
-    ) -> None:
-        """Writes the marker, and returns when it is committed. Raises KafkaError."""
+    ) -> DeferredResponse:
+        """Writes the marker. The result is an error code, when the marker is committed or cannot be."""
         if self._state is not State.ACTIVE:
-            raise KafkaError(self.unavailable)
+            return DeferredResponse.from_result(self.unavailable)
         written = DeferredResponse()
 
         def replay(offset: int) -> None:
@@ -157,12 +157,7 @@ class CoordinatorContext(Generic[C, A, R]):
 
         self._pending_markers[written] = None
         self._enqueue(build)
-        try:
-            code: ErrorCode = await written.wait()
-        finally:
-            del self._pending_markers[written]
-        if code is not ErrorCode.none:
-            raise KafkaError(code)
+        return written
 
     # ---- leadership
 
@@ -191,6 +186,7 @@ class CoordinatorContext(Generic[C, A, R]):
             self._respond(token, self._kind.error_response(pending.request, ErrorCode.not_coordinator))
         for written in list(self._pending_markers):
             written.complete(ErrorCode.not_coordinator)
+        self._pending_markers.clear()
 
     async def _replay_log(self) -> None:
         name, log, log_dir = self.partition.name, self.partition.log, self.partition.log_dir
@@ -346,8 +342,11 @@ class CoordinatorContext(Generic[C, A, R]):
 
     def _replay_all(self, records: Sequence[R], producer_id: int, first_offset: int) -> None:
         now_ms = self._time.now_ms()
+        # A single replica has committed them already: the shard then need not keep the values before.
+        self._shard.advance_high_watermark(self.partition.high_watermark)
+        replay = self._shard.replay
         for offset, record in enumerate(records, first_offset):
-            self._shard.replay(record, offset, now_ms, producer_id)
+            replay(record, offset, now_ms, producer_id)
 
     # ---- responses
 
@@ -382,7 +381,11 @@ class CoordinatorContext(Generic[C, A, R]):
                 self._enqueue(lambda now_ms, of=event: self._build_write(self._shard.on_written(of, code, now_ms)))  # type: ignore[misc]
 
     def _complete_marker(self, written: DeferredResponse, code: ErrorCode) -> None:
-        self._defer_until_committed(code).on_complete(lambda committed: written.complete(_commit_error(committed)))
+        def complete(committed: DeferredResponse) -> None:
+            self._pending_markers.pop(written, None)
+            written.complete(_commit_error(committed))
+
+        self._defer_until_committed(code).on_complete(complete)
 
     def _respond(self, token: Token, response: Any) -> None:
         pending = self._pending.pop(token, None)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.deferred import DeferredResponse
+from odradek.base.errors import ErrorCode
 from odradek.base.java_hash import partition_of
 from odradek.base.ports import Clock, Workers
 from odradek.broker.coordinators.runtime import CoordinatorRuntime
@@ -160,18 +161,18 @@ class GroupService:
                 return context.unavailable, []
         return ErrorCode.none, listed
 
-    async def end_transaction(
+    def end_transaction(
         self,
         partition: int,
         producer_id: int,
         producer_epoch: int,
         marker: EndTransactionMarker,
         transaction_version: int,
-    ) -> None:
+    ) -> DeferredResponse:
         context = self.runtime.context(partition)
         if context is None:
-            raise KafkaError(ErrorCode.not_coordinator)
-        await context.end_transaction(producer_id, producer_epoch, marker, transaction_version)
+            return DeferredResponse.from_result(ErrorCode.not_coordinator)
+        return context.end_transaction(producer_id, producer_epoch, marker, transaction_version)
 
     def on_image_change(self, delta: ImageDelta) -> None:
         created = [topic.name for topic in delta.topics_created]

@@ -1,15 +1,20 @@
 """Sends transaction markers from a transaction coordinator to partition leaders, until each leader has written them.
 
+Markers for partitions that this broker leads are written in the next turn of the loop, without a request: before the
+producer that has just received its response can begin its next transaction.
 It retries without limit: once a transaction is decided, all its partitions that still exist have to get its marker.
 Only the unloading of the coordinator stops it; the next coordinator sends the markers again.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.base.backoff import backoff_seconds
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import NO_LEADER, TopicPartition, partitions_by_topic
 from odradek.base.ports import Random
@@ -23,6 +28,8 @@ from odradek.wire.schemas import Message, Schema
 logger = logging.getLogger(__name__)
 
 TRANSACTIONS_PER_REQUEST_MAX: Final = 500
+# Written on this broker before the loop runs other callbacks.
+TRANSACTIONS_PER_TURN_MAX: Final = 64
 BACKOFF_SECONDS_MAX: Final = 1.0
 FAILURES_BETWEEN_WARNINGS: Final = 30
 
@@ -32,7 +39,8 @@ _REPLACED: Final = frozenset((ErrorCode.invalid_producer_epoch, ErrorCode.transa
 _WITHOUT_TRANSACTIONS: Final = frozenset((ErrorCode.unsupported_for_message_format, ErrorCode.unsupported_version))
 
 
-WriteHere = Callable[[Markers], Awaitable[Mapping[TopicPartition, ErrorCode]]]
+WriteHere = Callable[[Markers], DeferredResponse]
+"""Writes markers to partitions that this broker leads. The result is the error code of each partition."""
 
 
 class _PendingMarkers(NamedTuple):
@@ -59,6 +67,7 @@ class MarkerSender:
         self._random: Final = random
         self._write_here: Final = write_here
         self._queues: Final = BrokerQueues[_PendingMarkers](self._send, TRANSACTIONS_PER_REQUEST_MAX)
+        self._here: Final[deque[_PendingMarkers]] = deque()
         self._later: Final[set[asyncio.TimerHandle]] = set()
 
     def send(
@@ -69,6 +78,7 @@ class MarkerSender:
 
     def stop(self) -> None:
         self._queues.stop()
+        self._here.clear()
         for timer in self._later:
             timer.cancel()
 
@@ -88,6 +98,10 @@ class MarkerSender:
             part = pending._replace(markers=pending.markers._replace(partitions=frozenset(names)))
             if leader == NO_LEADER:
                 self._retry(part, names)
+            elif leader == self._node_id:
+                self._here.append(part)
+                if len(self._here) == 1:
+                    asyncio.get_running_loop().call_soon(self._write_all_here)
             else:
                 self._queues.add(leader, part)
         if deleted:
@@ -113,16 +127,32 @@ class MarkerSender:
         timer = asyncio.get_running_loop().call_later(delay_seconds, enqueue)
         self._later.add(timer)
 
+    def _write_all_here(self) -> None:
+        due = [self._here.popleft() for _ in range(min(len(self._here), TRANSACTIONS_PER_TURN_MAX))]
+        if self._here:
+            asyncio.get_running_loop().call_soon(self._write_all_here)
+        for pending in due:
+            if not pending.is_current():
+                continue
+            try:
+                written = self._write_here(pending.markers)
+            except Exception as error:  # noqa: BLE001 - a bug must not keep transactions open
+                written = DeferredResponse()
+                written.fail(error)
+            written.on_complete(partial(self._on_written_here, pending))
+
+    def _on_written_here(self, pending: _PendingMarkers, written: DeferredResponse) -> None:
+        if written.error is not None:
+            logger.error("Cannot write transaction markers on this broker", exc_info=written.error)
+        self._on_response(pending, written.result or {})
+
     async def _send(self, broker_id: int, entries: list[_PendingMarkers]) -> None:
         current = [one for one in entries if one.is_current()]
         if not current:
             return
         errors_of: Sequence[Mapping[TopicPartition, ErrorCode]]
         try:
-            if broker_id == self._node_id:
-                errors_of = await asyncio.gather(*(self._write_here(one.markers) for one in current))
-            else:
-                errors_of = await self._request(broker_id, current)
+            errors_of = await self._request(broker_id, current)
         except Exception:
             # A bug must not keep transactions open.
             logger.exception("WriteTxnMarkers request to broker %d failed", broker_id)

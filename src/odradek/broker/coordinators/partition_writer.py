@@ -32,20 +32,19 @@ class PartitionWriter:
         self._on_disk_failure: Final = on_disk_failure
 
     def append(self, write: Write) -> ErrorCode | None:
-        """None: the disk is slow, and the caller has to use `append_exclusively`."""
+        """None: it may block on the disk. The caller has to use `append_exclusively`, for the remaining batches."""
         partition = self._partition
         try:
             self._check_leadership()
-            if not partition.can_append_now:
-                return None
-            for data, replay in write.batches:
+            while write.batches:
+                data, replay = write.batches[0]
+                batches, now_ms = parse_batches(data), self._clock.wall_ms()
+                if not partition.can_append_now(memoryview(data), batches, now_ms):
+                    return None
                 appended = partition.append(
-                    memoryview(data),
-                    parse_batches(data),
-                    self._clock.wall_ms(),
-                    Origin.COORDINATOR,
-                    write.transaction_version,
+                    memoryview(data), batches, now_ms, Origin.COORDINATOR, write.transaction_version, has_room=True
                 )
+                del write.batches[0]
                 self._replay(appended.first_offset, appended.last_offset, replay)
         except (KafkaError, OSError) as error:
             return self._error_code(error)

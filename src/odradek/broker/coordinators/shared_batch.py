@@ -1,12 +1,14 @@
-"""Results of independent commands in one batch: offset commits that arrive together cost one append."""
+"""Results of independent commands in one batch: offset commits that arrive together cost one append.
+
+Each result's records are written to the batch as soon as they are added.
+"""
 
 from typing import Final, Generic
 
-from odradek.base.errors import KafkaError
-from odradek.broker.coordinators.batch_writer import BatchWriter, size_max
+from odradek.base.record_form import UnwritableRecord
+from odradek.broker.coordinators.batch_writer import BatchWriter
 from odradek.broker.coordinators.shard import A, R, Result
 from odradek.records.batch import HEADER_SIZE
-from odradek.records.record import Record
 
 # A larger batch would save next to nothing.
 SHARED_BATCH_BYTES_MAX: Final = 32_768
@@ -16,14 +18,14 @@ class SharedBatch(Generic[A, R]):
     def __init__(self, writer: BatchWriter, max_bytes: int, now_ms: int) -> None:
         self._writer: Final = writer
         self._max_bytes: Final = max_bytes
+        self._payload_bytes_max: Final = min(max_bytes, SHARED_BATCH_BYTES_MAX) - HEADER_SIZE
         self._now_ms: Final = now_ms
         self.results: Final[list[Result[A, R]]] = []
         """Those that share the batch."""
         self.records: Final[list[R]] = []
         self.without_records: Final[list[Result[A, R]]] = []
         """Those that write nothing."""
-        self._encoded: Final[list[Record]] = []
-        self._size = HEADER_SIZE
+        self._payload: Final = bytearray()
 
     def try_add(self, result: Result[A, R]) -> bool:
         """False: it needs a batch of its own."""
@@ -32,18 +34,19 @@ class SharedBatch(Generic[A, R]):
             return True
         if result.producer is not None or not result.replays:
             return False
+        payload = self._payload
+        end = len(payload)
         try:
-            encoded = self._writer.encode(result.records, self._now_ms)
-        except KafkaError:
+            self._writer.write(payload, result.records, len(self.records), self._now_ms)
+        except UnwritableRecord:
+            del payload[end:]
             return False
-        size = self._size + sum(map(size_max, encoded))
-        if size > min(self._max_bytes, SHARED_BATCH_BYTES_MAX):
+        if len(payload) > self._payload_bytes_max:
+            del payload[end:]
             return False
-        self._size = size
-        self._encoded.extend(encoded)
         self.records.extend(result.records)
         self.results.append(result)
         return True
 
     def batch(self) -> bytearray:
-        return self._writer.build(self._encoded, None, self._max_bytes)
+        return self._writer.frame(self._payload, len(self.records), self._now_ms, self._max_bytes)

@@ -9,7 +9,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.java_hash import partition_of
 from odradek.base.ports import Clock, Random, Workers
-from odradek.broker.coordinators.add_partitions_sender import AddPartitionsSender, Errors
+from odradek.broker.coordinators.add_partitions_sender import AddPartitionsSender
 from odradek.broker.coordinators.broker_queues import BrokerPeers
 from odradek.broker.coordinators.marker_sender import MarkerSender, WriteHere
 from odradek.broker.coordinators.runtime import CoordinatorRuntime
@@ -201,7 +201,7 @@ class TransactionService:
     async def stock_up(self) -> None:
         await self._producer_ids.stock_up()
 
-    async def add_or_verify_partitions(
+    def add_or_verify_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -209,10 +209,8 @@ class TransactionService:
         partitions: frozenset[TopicPartition],
         *,
         adds: bool,
-    ) -> Errors:
-        return await self._add_partitions.add_or_verify(
-            transactional_id, producer_id, producer_epoch, partitions, adds=adds
-        )
+    ) -> DeferredResponse:
+        return self._add_partitions.add_or_verify(transactional_id, producer_id, producer_epoch, partitions, adds=adds)
 
     def completion_of(self, transactional_id: str) -> "asyncio.Future[None] | None":
         context = self.runtime.context(self.partition_of(transactional_id))

@@ -1,4 +1,5 @@
-"""Fetches from one leader: one connection and one Fetch at a time for all partitions that it leads for this broker.
+"""Fetches from one leader: one connection and one Fetch at a time for all partitions that it leads for this broker and
+that are in the same log dir.
 
 `core/replication/follower.py` decides what a response means; this module owns the connection and executes the effects.
 A partition that backs off is left out of the Fetch. A partition that is added joins the session with the next Fetch. It

@@ -1,8 +1,11 @@
-"""Assigns follower partitions to fetchers: one fetcher per leader, created with its first partition."""
+"""Assigns follower partitions to fetchers: one fetcher per leader and log dir, created with its first partition.
+
+A fetcher waits for appends before it fetches again. So partitions whose disk hangs share it with no other log dir.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.base.background import start_task
 from odradek.base.ports import Clock
@@ -11,6 +14,13 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.storage.partition.partition import Partition
+
+
+class _Source(NamedTuple):
+    """Where a fetcher fetches from, and the log dir it appends to."""
+
+    leader_id: int
+    log_dir: str
 
 
 class ReplicaFetchers:
@@ -34,8 +44,8 @@ class ReplicaFetchers:
         self._on_disk_failure: Final = on_disk_failure
         self._on_leader_disconnect: Final = on_leader_disconnect
         self._on_truncation: Final = on_truncation
-        self._fetchers: Final[dict[int, ReplicaFetcher]] = {}
-        self._leaders: Final[dict[Partition, int]] = {}
+        self._fetchers: Final[dict[_Source, ReplicaFetcher]] = {}
+        self._sources: Final[dict[Partition, _Source]] = {}
         self._waiting: Final[dict[Partition, int]] = {}
         """Partitions whose leader has no known endpoint yet."""
         self._stopping: Final[set[asyncio.Task[None]]] = set()
@@ -45,49 +55,50 @@ class ReplicaFetchers:
         self.leave(partition)
         if self._is_stopped:
             return
-        fetcher = self._fetcher_of(leader_id)
+        source = _Source(leader_id, partition.log_dir)
+        fetcher = self._fetcher_of(source)
         if fetcher is None:
             self._waiting[partition] = leader_id
         else:
-            self._leaders[partition] = leader_id
+            self._sources[partition] = source
             fetcher.add(partition)
 
     def leave(self, partition: Partition) -> None:
         self._waiting.pop(partition, None)
-        leader_id = self._leaders.pop(partition, None)
-        fetcher = None if leader_id is None else self._fetchers.get(leader_id)
+        source = self._sources.pop(partition, None)
+        fetcher = None if source is None else self._fetchers.get(source)
         if fetcher is not None:
             fetcher.remove(partition)
 
     def on_brokers_change(self, broker_ids: tuple[int, ...]) -> None:
         """A leader's endpoint may have become known or have changed, or its process may be another one."""
         for broker_id in broker_ids:
-            fetcher = self._fetchers.get(broker_id)
             endpoint = self._endpoint(broker_id)
             followers = [partition for partition, leader_id in self._waiting.items() if leader_id == broker_id]
-            if fetcher is not None and endpoint is not None and fetcher.leader != endpoint:
-                followers += [partition for partition, leader_id in self._leaders.items() if leader_id == broker_id]
-                self._stop_fetcher(broker_id)
+            for source, fetcher in list(self._fetchers.items()):
+                if source.leader_id == broker_id and endpoint is not None and fetcher.leader != endpoint:
+                    followers += [partition for partition, known in self._sources.items() if known == source]
+                    self._stop_fetcher(source)
             for partition in followers:
-                self._leaders.pop(partition, None)
+                self._sources.pop(partition, None)
                 self.follow(partition, broker_id)
 
     def stop_idle(self) -> None:
-        for leader_id, fetcher in list(self._fetchers.items()):
+        for source, fetcher in list(self._fetchers.items()):
             if fetcher.is_idle:
-                self._stop_fetcher(leader_id)
+                self._stop_fetcher(source)
 
     async def stop(self) -> None:
         self._is_stopped = True
-        for leader_id in list(self._fetchers):
-            self._stop_fetcher(leader_id)
+        for source in list(self._fetchers):
+            self._stop_fetcher(source)
         if self._stopping:
             await asyncio.wait(self._stopping)
 
-    def _fetcher_of(self, leader_id: int) -> ReplicaFetcher | None:
-        fetcher = self._fetchers.get(leader_id)
-        if fetcher is None and (endpoint := self._endpoint(leader_id)) is not None:
-            fetcher = self._fetchers[leader_id] = ReplicaFetcher(
+    def _fetcher_of(self, source: _Source) -> ReplicaFetcher | None:
+        fetcher = self._fetchers.get(source)
+        if fetcher is None and (endpoint := self._endpoint(source.leader_id)) is not None:
+            fetcher = self._fetchers[source] = ReplicaFetcher(
                 endpoint,
                 self._config,
                 broker_epoch=self._broker_epoch,
@@ -105,7 +116,7 @@ class ReplicaFetchers:
             return None
         return LeaderEndpoint(broker_id, broker.epoch, endpoint.host, endpoint.port)
 
-    def _stop_fetcher(self, leader_id: int) -> None:
-        task = start_task("stop of a replica fetcher", self._fetchers.pop(leader_id).stop())
+    def _stop_fetcher(self, source: _Source) -> None:
+        task = start_task("stop of a replica fetcher", self._fetchers.pop(source).stop())
         self._stopping.add(task)
         task.add_done_callback(self._stopping.discard)

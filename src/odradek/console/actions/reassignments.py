@@ -84,7 +84,7 @@ class ReassignPartitions:
                 known = ", ".join(map(str, sorted(found.members)))
                 raise Refused(f"Broker {broker} does not exist. Registered brokers: {known}.")
         try:
-            return plan_reassignments(found.placed_partitions(), found.racks, found.online, purpose)
+            return plan_reassignments(found.placed_partitions(), found.places, found.online, purpose)
         except CannotPlan as error:
             raise Refused(f"{inert(str(error))}. Add brokers, or drain fewer.") from None
 
@@ -109,7 +109,7 @@ class ChangeReplicas(ReassignPartitions):
         if self.topic not in found.topics:
             raise Refused(f"Topic {inert(self.topic)!r} no longer exists.")
         try:
-            return plan_replica_count(found.placed_partitions(), found.racks, found.online, self.topic, self.count)
+            return plan_replica_count(found.placed_partitions(), found.places, found.online, self.topic, self.count)
         except CannotPlan as error:
             raise Refused(f"{inert(str(error))}. Enter a number from 1 to {len(found.online)}.") from None
 

@@ -51,7 +51,7 @@ def lags_of_topics(cluster: Cluster) -> TopicLags:
     listed = [one.id for one in groups.listings()]
     committed = groups.offsets(listed[:GROUPS_MAX])
     named = {one for offsets in committed.values() for one in offsets}
-    ends = Admin(cluster).offsets(dict.fromkeys(_led_of(cluster, named), LATEST)) if named else {}
+    ends = Admin(cluster).offsets(dict.fromkeys(_partitions_with_leader(cluster, named), LATEST)) if named else {}
     lags: dict[str, int] = {}
     for offsets in committed.values():
         for one, offset in offsets.items():
@@ -98,7 +98,7 @@ def _led_partitions(cluster: Cluster, topic: str) -> Sequence[TopicPartition]:
     return [TopicPartition(topic, one.id) for one in layout.partitions if one.leader >= 0]
 
 
-def _led_of(cluster: Cluster, named: Collection[TopicPartition]) -> set[TopicPartition]:
+def _partitions_with_leader(cluster: Cluster, named: Collection[TopicPartition]) -> set[TopicPartition]:
     """Omits partitions that no longer exist or have no leader."""
     layout = cluster.retry("finding leaders", lambda: cluster.layout({one.topic for one in named}))
     led = {

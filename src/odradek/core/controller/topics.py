@@ -132,7 +132,9 @@ class Topics:
 
     def _place_partitions(self, count: int, replication_factor: int) -> list[_PlacedPartition]:
         try:
-            assignments = Placement(self._usable_brokers(), self._state.random).place(count, replication_factor)
+            listener_name = self._state.config.inter_broker_listener_name
+            placement = Placement(self._usable_brokers(), self._state.random, listener_name)
+            assignments = placement.place(count, replication_factor)
         except KafkaError as error:
             raise _unable_to_replicate(replication_factor, error.message or "") from error
         # Most of thousands of partitions have the same brokers as others, so they share one tuple.

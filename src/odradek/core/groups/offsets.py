@@ -59,24 +59,20 @@ class Offsets:
     # ---- commit
 
     def commit(self, command: CommitOffsets, token: Token, now_ms: int) -> CoordinatorResult:
-        result = CoordinatorResult()
         try:
             group = self._group_to_commit(command.group_id, command.generation_id, command.version, now_ms)
             self._check_commit(group, command, version=command.version)
         except KafkaError as rejection:
-            result.responses.append((token, rejected_commit(command.topics, rejection.code)))
-            return result
+            return CoordinatorResult(responses=[(token, rejected_commit(command.topics, rejection.code))])
         if isinstance(group, ClassicGroup):
             self._renew_session(group, command.member_id, now_ms)
         expires_ms = NO_TIMESTAMP if command.retention_ms == DEFAULT_RETENTION else now_ms + command.retention_ms
-        response = self._commit(command.group_id, command.topics, now_ms, expires_ms, result)
-        result.responses_after_commit.append((token, response))
-        return result
+        records, response = self._commit(command.group_id, command.topics, now_ms, expires_ms)
+        return CoordinatorResult(records, [], [(token, response)])
 
     def commit_in_transaction(
         self, command: CommitOffsetsInTransaction, token: Token, now_ms: int
     ) -> CoordinatorResult:
-        result = CoordinatorResult(producer=Producer(command.producer_id, command.producer_epoch))
         try:
             if not command.group_id:
                 raise KafkaError(ErrorCode.invalid_group_id)
@@ -86,11 +82,10 @@ class Offsets:
             # Transactional producers send only generations.
             stale = rejection.code is ErrorCode.stale_member_epoch
             code = ErrorCode.illegal_generation if stale else rejection.code
-            result.responses.append((token, rejected_commit(command.topics, code)))
-            return result
-        response = self._commit(command.group_id, command.topics, now_ms, NO_TIMESTAMP, result)
-        result.responses_after_commit.append((token, response))
-        return result
+            return CoordinatorResult(responses=[(token, rejected_commit(command.topics, code))])
+        records, response = self._commit(command.group_id, command.topics, now_ms, NO_TIMESTAMP)
+        producer = Producer(command.producer_id, command.producer_epoch)
+        return CoordinatorResult(records, [], [(token, response)], producer=producer)
 
     def _check_commit(self, group: Group, command: CommitOffsets | CommitOffsetsInTransaction, *, version: int) -> None:
         is_transactional = isinstance(command, CommitOffsetsInTransaction)
@@ -123,8 +118,9 @@ class Offsets:
         raise KafkaError(ErrorCode.illegal_generation)
 
     def _commit(
-        self, group_id: str, topics: Iterable[TopicOffsets], now_ms: int, expires_ms: int, result: CoordinatorResult
-    ) -> CommitResponse:
+        self, group_id: str, topics: Iterable[TopicOffsets], now_ms: int, expires_ms: int
+    ) -> tuple[list[GroupRecord], CommitResponse]:
+        records = []
         responses = []
         version = OFFSET_VALUE_VERSION if expires_ms == NO_TIMESTAMP else EXPIRING_OFFSET_VALUE_VERSION
         for topic in topics:
@@ -144,9 +140,9 @@ class Offsets:
                     expire_timestamp=expires_ms,
                     topic_id=topic.topic_id,
                 )
-                result.records.append(GroupRecord(key, value, version))
+                records.append(GroupRecord(key, value, version))
             responses.append(TopicErrors(topic.topic, tuple(errors), topic.topic_id))
-        return CommitResponse(tuple(responses))
+        return records, CommitResponse(tuple(responses))
 
     def _is_too_large(self, metadata: str) -> bool:
         most = self._settings.offset_metadata_max_bytes

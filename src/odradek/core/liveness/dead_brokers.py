@@ -11,8 +11,9 @@ to this controller:
 - a heartbeat ends the suspicion;
 - a stall of this process for more than half the grace period restarts the grace period;
 - a controller from which no majority of voters has fetched recently may be partitioned itself: it waits;
-- it fences at most a minority of the brokers within one session timeout, since more suggest another problem; a broker
-  that has restarted as a new process was dead and does not count;
+- it fences at most a minority within one session timeout, since more suggest another problem: of the hosts if brokers
+  run on three or more, where a host counts in proportion to its fenced brokers, and else of the brokers; a broker that
+  has restarted as a new process was dead and does not count;
 - the fence applies only to the registration that was probed, and not if a heartbeat has arrived meanwhile.
 
 This is a state machine: `step` takes an event and the time, and returns effects. It has no socket and no clock.
@@ -20,7 +21,7 @@ This is a state machine: `step` takes an event and the time, and returns effects
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import inf, lcm
 from typing import Final, NamedTuple, TypeAlias
 
 from odradek.base.values import value
@@ -28,6 +29,8 @@ from odradek.core.liveness.probes import ProbeResult, RegisteredEndpoint, find_r
 from odradek.core.metadata.image import BrokerImage
 
 PROBES_PER_GRACE: Final = 6
+HOSTS_MIN: Final = 3
+"""Of fewer hosts, none is a minority."""
 WAKES_PER_GRACE: Final = 10
 """How often the state machine wakes while it suspects a broker, so that it notices a stall of its own process."""
 
@@ -273,10 +276,25 @@ class DeadBrokerDetector:
             for one, fenced in self._fenced.items()
             if fenced.at > since and not (one in unfenced and brokers[one].epoch > fenced.broker_epoch)
         }
-        fenced = {*self._fenced, broker_id}
-        if 2 * len(fenced) < len(unfenced | fenced):
+        if self._is_minority({*self._fenced, broker_id}, unfenced):
             self._fenced[broker_id] = _Fenced(suspicion.broker_epoch, now)
             self._effects.append(FenceBroker(broker_id, suspicion.broker_epoch, suspicion.unresponsive_since))
+
+    def _is_minority(self, fenced: set[int], unfenced: set[int]) -> bool:
+        """A host that dies takes all its brokers with it: that is one failure, not several."""
+        brokers = self._brokers()
+        by_host: dict[str, list[int]] = {}
+        for broker_id in unfenced | fenced:
+            broker = brokers.get(broker_id)
+            unknown = f"unregistered broker {broker_id}"
+            host = unknown if broker is None else broker.host(self._settings.inter_broker_listener_name)
+            by_host.setdefault(host, []).append(broker_id)
+        if len(by_host) < HOSTS_MIN:
+            return 2 * len(fenced) < len(unfenced | fenced)
+        # Every host has the same number of shares, which its brokers divide.
+        shares = lcm(*map(len, by_host.values()))
+        dead = sum(shares // len(ids) * len(fenced.intersection(ids)) for ids in by_host.values())
+        return 2 * dead < shares * len(by_host)
 
     # After every event
 

@@ -92,6 +92,14 @@ class BrokerImage:
     def inter_broker_endpoint(self, listener_name: str) -> Endpoint | None:
         return find_inter_broker_endpoint(self.endpoints, listener_name)
 
+    def host(self, listener_name: str) -> str:
+        """The computer that this broker runs on: brokers with the same advertised host name share it.
+
+        A broker whose inter-broker endpoint is unknown counts as a host of its own.
+        """
+        endpoint = self.inter_broker_endpoint(listener_name)
+        return f"broker {self.id}" if endpoint is None else endpoint.host.lower()
+
 
 def find_inter_broker_endpoint(endpoints: tuple[Endpoint, ...], listener_name: str) -> Endpoint | None:
     """None: unknown. A controller may not have the listener's name; a broker with one endpoint needs no name."""

@@ -34,7 +34,7 @@ def progress_display(what: str, format: OutputFormat) -> Iterator[Show]:
 
 
 def summary(progress: Progress) -> str:
-    parts = [f"{progress.rows:,} rows"]
+    parts = [f"{progress.rows:,} row{'' if progress.rows == 1 else 's'}"]
     if progress.dead_letters:
         parts.append(f"{progress.dead_letters:,} dead letter{'' if progress.dead_letters == 1 else 's'}")
     if progress.left_out:

@@ -36,11 +36,11 @@ __all__ = [
     "RefusedRequest",
     "UnknownControl",
     "UnsupportedRequest",
+    "peer_error_response",
     "read_batches",
     "read_request",
     "read_response",
     "refuse",
-    "refused_by_peer",
     "write_request",
     "write_response",
 ]
@@ -159,6 +159,6 @@ def read_response(api_key: int, response: Message, *, listener_name: str) -> Res
     return _CLIENT_SIDE[api_key].read_response(response, listener_name)
 
 
-def refused_by_peer(api_key: int, error: ErrorCode) -> Response:
+def peer_error_response(api_key: int, error: ErrorCode) -> Response:
     """The response for a peer that does not serve the request."""
     return _RESPONSE_TYPE[api_key](error=error)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final, NoReturn
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.message_walk import ANY_NUMBER
 from odradek.config.levels import (
     ConfigSource,
     DescribedConfig,
@@ -25,7 +26,6 @@ from odradek.core.metadata.topic_names import why_invalid
 from odradek.server.apis import logger_levels
 from odradek.server.apis.unserved_configs import describe_client_metrics, describe_group
 from odradek.server.context import ConfiguredNode, RequestContext
-from odradek.wire.request_walk import ANY_NUMBER
 from odradek.wire.schemas import Message
 
 ELEMENTS_MAX: Final = ANY_NUMBER

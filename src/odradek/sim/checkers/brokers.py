@@ -20,11 +20,14 @@ NOT_EARLY: Final = "a reachable broker is not fenced before its session expires"
 FENCED: Final = "a broker whose session expires is fenced"
 STALE_EPOCH: Final = "heartbeats with a stale broker epoch are rejected"
 OWN_EPOCH: Final = "every incarnation of a broker has its own epoch"
+HOST_FENCED: Final = "a host that dies with all its brokers is fenced at once, as one broker is"
 NOT_REPLACED: Final = "a running broker is not replaced by a copy of its disk"
 # How late a controller may act because its disk or its threads are slow.
 _LATE_SECONDS: Final = 1.5
 _BUSY_SECONDS: Final = 0.1
 _ROUNDING_SECONDS: Final = 1e-6
+# The first probe, the grace period itself, and the commit.
+_GRACES_UNTIL_FENCED: Final = 2
 # For the fencing of other brokers, which it writes one by one once it can commit again.
 _OTHERS_FENCED_SECONDS: Final = 0.5
 
@@ -33,6 +36,7 @@ def check_brokers(history: QuorumHistory, settings: QuorumSettings) -> Iterator[
     yield from check_epochs(history)
     yield from check_early(history, settings)
     yield from check_replaced(history, settings)
+    yield from check_dead_hosts(history, settings)
     yield from check_expired_sessions(history, settings)
 
 
@@ -74,7 +78,7 @@ def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Vi
         # The session starts when a heartbeat arrives; its response may wait for a commit.
         received = [beat.sent_seconds for beat in beats if beat.controller == one.leader]
         # A controller that has just become active gives every broker a whole session.
-        since = max([_led_since(history, one), *received])
+        since = max([_leadership_start_s(history, one), *received])
         if fenced_at - since >= settings.session_seconds - settings.grace_seconds / 2:
             continue
         if settings.grace_seconds == 0:
@@ -112,6 +116,32 @@ def _is_leaving(history: QuorumHistory, broker_id: int, moment: float) -> bool:
     )
 
 
+def check_dead_hosts(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    """On three or more hosts. Brokers that are fenced early count until their session would have expired."""
+    earlier = -settings.session_seconds
+    for crash in history.host_crashes:
+        due = crash.seconds + _GRACES_UNTIL_FENCED * settings.grace_seconds
+        is_alone = crash.seconds - earlier > settings.session_seconds
+        earlier = crash.seconds
+        if not is_alone or crash.restarted_seconds < due:
+            continue
+        for name in crash.nodes:
+            broker_id = settings.node_ids[name]
+            if _is_unfenced_at(history, broker_id, crash.seconds) and _is_unfenced_at(history, broker_id, due):
+                what = f"{name} was killed with its host {', '.join(crash.nodes)} and is not fenced"
+                yield Violation(HOST_FENCED, what, due)
+
+
+def _is_unfenced_at(history: QuorumHistory, broker_id: int, moment: float) -> bool:
+    states = [
+        change.is_fenced
+        for one in history.committed
+        for change in one.brokers
+        if one.appended_seconds <= moment and change.broker_id == broker_id and change.is_fenced is not None
+    ]
+    return bool(states) and not states[-1]
+
+
 def _fences(history: QuorumHistory) -> Iterator[tuple[CommittedBatch, BrokerChange]]:
     for one in history.committed:
         for change in one.brokers:
@@ -137,7 +167,7 @@ def _wants_to_leave(history: QuorumHistory, change: BrokerChange, moment: float)
     )
 
 
-def _led_since(history: QuorumHistory, fence: CommittedBatch) -> float:
+def _leadership_start_s(history: QuorumHistory, fence: CommittedBatch) -> float:
     begins = [
         one.seconds
         for one in history.appended
@@ -150,7 +180,7 @@ def _open_for(history: QuorumHistory, name: str, settings: QuorumSettings, start
     """How many of these seconds the broker's port was open."""
     total, opened = 0.0, None
     for one in history.listening:
-        if one.node != name or one.port != settings.broker_port:
+        if one.node != name or one.port != settings.broker_ports[name]:
             continue
         if one.is_open:
             opened = one.seconds

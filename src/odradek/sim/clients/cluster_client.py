@@ -49,7 +49,7 @@ class ClusterClient:
         # The latest known epochs, so that a broker with old metadata does not redirect the client to an earlier leader.
         self._leader_epochs: Final[dict[tuple[UUID | None, int], int]] = {}
         self._eagerness: Final[dict[int, float]] = {}
-        self.timeout_seconds: Final = 2.0
+        self.timeout_seconds = 2.0
 
     @property
     def now(self) -> float:

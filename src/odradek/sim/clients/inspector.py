@@ -14,7 +14,7 @@ from odradek.sim.checkers.agreement import disagreement
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.connection import Connection, RequestFailed
 from odradek.sim.history import ClusterView
-from odradek.sim.layout import CLIENT_PORT, CONTROLLER_PORT, Plan
+from odradek.sim.layout import CONTROLLER_PORT, Plan, PlannedNode
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -33,7 +33,7 @@ class Inspector:
     async def wait_until_healthy(self) -> None:
         while self.problem:
             try:
-                views = [await self._describe_cluster(node.name) for node in self._plan.brokers]
+                views = [await self._describe_cluster(node) for node in self._plan.brokers]
                 unlike = disagreement(views, (node.node_id for node in self._plan.brokers))
                 self.problem = unlike or await self._quorum_problem() or await self._replica_problem()
             except RequestFailed as failure:
@@ -91,9 +91,9 @@ class Inspector:
 
     # ---- brokers
 
-    async def _describe_cluster(self, host: str) -> ClusterView:
+    async def _describe_cluster(self, broker: PlannedNode) -> ClusterView:
         client = self._client
-        connection = await client.connect(host, CLIENT_PORT)
+        connection = await client.connect(broker.name, broker.client_port)
         facts: dict[str, str] = {}
         metadata = await client.send_request(connection, ApiKey.METADATA, _metadata_request)
         facts.update(_facts_of_metadata(metadata))
@@ -103,7 +103,7 @@ class Inspector:
             facts.update(await self._facts_of_configs(connection, names))
         cluster = await client.send_request(connection, ApiKey.DESCRIBE_CLUSTER, _describe_cluster_request)
         facts["cluster"] = cluster.cluster_id
-        return ClusterView(broker=host, facts=facts)
+        return ClusterView(broker=broker.name, facts=facts)
 
     async def _facts_of_topics(self, connection: Connection, names: Sequence[str]) -> dict[str, str]:
         def build(chosen: Schema) -> Message:

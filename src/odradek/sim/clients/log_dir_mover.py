@@ -13,9 +13,12 @@ from odradek.wire.schemas import Message, Schema
 
 class LogDirMover:
     def __init__(
-        self, client: ClusterClient, partitions: Sequence[TopicPartition], log_dirs: Mapping[str, Sequence[str]]
+        self,
+        client: ClusterClient,
+        partitions: Sequence[TopicPartition],
+        log_dirs: Mapping[tuple[str, int], Sequence[str]],
     ) -> None:
-        """`log_dirs` by the host of the broker."""
+        """`log_dirs` by the host and port of the broker."""
         self._client: Final = client
         self._partitions: Final = partitions
         self._log_dirs: Final = log_dirs
@@ -33,7 +36,7 @@ class LogDirMover:
     async def _move(self, partition: TopicPartition) -> None:
         client = self._client
         leader = await client.leader(partition)
-        log_dir = client.random.choice(self._log_dirs[leader.host])
+        log_dir = client.random.choice(self._log_dirs[leader.host, leader.port])
         connection = await client.connect(leader.host, leader.port)
 
         def build(chosen: Schema) -> Message:

@@ -56,6 +56,12 @@ class BatchFile:
         self.used = True
         return self.handle.get()
 
+    def open_file(self) -> DiskFile:
+        """Raises WouldWait if the file is not open."""
+        if not self.handle.is_open:
+            raise WouldWait
+        return self.file()
+
     def create(self) -> None:
         """Creates an empty file, or empties an existing one."""
         self.handle.create()
@@ -109,7 +115,7 @@ class BatchFile:
         """Raises WouldWait if `cached` and the bytes are not in the page cache."""
         if not cached:
             return self.file().read(position, size)
-        data = self.file().read_cached(position, size)
+        data = self.open_file().read_cached(position, size)
         if data is None:
             raise WouldWait
         return data

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from odradek.base.errors import KafkaError, WorkerFailed
 from odradek.base.ids import TopicPartition
@@ -46,6 +46,10 @@ class CleanablePartition(Protocol):
         """Runs `work` in a thread while no other job writes the partition."""
 
 
+# Checkpoints are written in the order of their changes.
+CHECKPOINT_LANE: Final = "cleaner checkpoint"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
     """The broker configs `log.cleaner.*`."""
@@ -70,14 +74,18 @@ class Cleaner:
         log_dirs: Iterable[str],
         *,
         executor: Executor,
+        threads_of: Callable[[str], Executor],
         workers: Workers,
         random: Random,
         pause: Callable[[float], Awaitable[None]],
         settings: CleanerSettings,
     ) -> None:
-        """`pause` waits for some seconds. Reads the checkpoints, so it may block."""
+        """The cleaner checkpoint is written in `threads_of` its log dir; `pause` waits for some seconds.
+
+        Reads the checkpoints, so it may block."""
         self._disk = disk
         self._executor = executor
+        self._threads_of = threads_of
         self._workers = workers
         self._random = random
         self._pause = pause
@@ -129,8 +137,8 @@ class Cleaner:
 
     async def _write_checkpoint(self, log_dir: str) -> None:
         offsets = dict(self._clean_offsets[log_dir])
-        await self._executor.run(
-            lambda: write_offsets(self._disk, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets), lane=log_dir
+        await self._threads_of(log_dir).run(
+            lambda: write_offsets(self._disk, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets), lane=CHECKPOINT_LANE
         )
 
     # ---- cleaning

@@ -52,6 +52,12 @@ class DeletedFiles:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(path)
 
+    def forget_all(self) -> None:
+        """They are removed with their directory."""
+        for deleted in self._pop_all():
+            if deleted.on_remove is not None:
+                deleted.on_remove()
+
     def move_to(self, directory: str) -> None:
         """The directory was renamed."""
         for deleted in self._pop_all():

@@ -94,10 +94,11 @@ class IndexFile:
         return self._read(slot * self.entry_size, self.entry_size, cached)
 
     def _read(self, position: int, size: int, cached: bool) -> bytes:
-        file = self.file()
         if not cached:
-            return file.read(position, size)
-        data = file.read_cached(position, size)
+            return self.file().read(position, size)
+        if not self.handle.is_open:
+            raise WouldWait
+        data = self.file().read_cached(position, size)
         if data is None:
             raise WouldWait
         return data

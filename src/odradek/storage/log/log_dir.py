@@ -18,6 +18,7 @@ from odradek.storage.log.checkpoints import (
     read_offsets,
     write_offsets,
 )
+from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.meta_properties import (
     META_PROPERTIES,
     MalformedMetaProperties,
@@ -72,6 +73,8 @@ class LogDir:
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         # Partitions being created: they count when the log dir with the fewest partitions is chosen.
         self.reserved = 0
+        # Directories of deleted partitions.
+        self.deleted = DeletedFiles(disk)
         self.had_clean_shutdown = False
         self.previous_broker_epoch: int | None = None
         self._recovery_points = _Checkpoint(disk, self.file(RECOVERY_POINT_CHECKPOINT))
@@ -168,6 +171,14 @@ class LogDir:
             if parsed is not None and self._disk.is_dir(self.file(name)):
                 found.append((name, parsed))
         return found
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Removes the files and directories whose delay has passed."""
+        for log in list(self.logs.values()):
+            log.remove_deleted(now_ms)
+        for path in self.deleted.take_due(now_ms):
+            if self._disk.exists(path):
+                self._disk.remove_tree(path)
 
     # ---- checkpoints
 

@@ -1,21 +1,20 @@
 """All log dirs of a node: loads, places and removes partitions, writes checkpoints, handles failures.
 
-Calls block and may run in any thread; only `get_or_create` runs on the event loop and uses the executor. The caller
-takes a log dir whose disk failed offline with `fail`, because only it knows which components to notify.
+Calls block and may run in any thread. The caller takes a log dir whose disk failed offline with `fail`, because only it
+knows which components to notify.
 """
 
 import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import KafkaError, is_disk_failure
 from odradek.base.ids import METADATA_TOPIC, TopicPartition
-from odradek.base.ports import Disk, DiskUsage, Executor
+from odradek.base.ports import Disk, DiskUsage
 from odradek.config.topic_config import TopicConfig
 from odradek.storage.log import names
-from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.log_dir import LogDir, LogDirError, agree_on_identity
 from odradek.storage.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
 from odradek.storage.log.partition_metadata import read_topic_id
@@ -69,7 +68,6 @@ class LogDirs:
         self._new_id = new_id
         self.online: dict[str, LogDir] = {log_dir.path: log_dir for log_dir in dirs}
         self.offline: dict[str, OSError] = {failure.directory: failure.error for failure in failures}
-        self._deleted_files = DeletedFiles(disk)
         self.producer_id_expiration_ms = PRODUCER_ID_EXPIRATION_MS
 
     @classmethod
@@ -188,7 +186,7 @@ class LogDirs:
                 if found.topic_partition.topic == METADATA_TOPIC:
                     continue
                 if found.mark == names.DELETE_DIR_SUFFIX:
-                    self._deleted_files.add(log_dir.file(name), now_ms)
+                    log_dir.deleted.add(log_dir.file(name), now_ms)
                 elif found.mark != names.STRAY_DIR_SUFFIX:
                     jobs.append(job(log_dir, name, found))
         return jobs
@@ -234,7 +232,7 @@ class LogDirs:
 
     def finish_loading(self) -> list[DirFailure]:
         """Call it after all loading jobs."""
-        return self._in_every_dir(LogDir.finish_loading)
+        return self.in_every_dir(LogDir.finish_loading)
 
     def _holds_records(self, directory: str) -> bool:
         parsed = {name: names.parse_offset_file(name) for name in self._disk.list_dir(directory)}
@@ -248,44 +246,11 @@ class LogDirs:
 
     # ---- creating and removing
 
-    async def get_or_create(
-        self, wanted: Sequence[WantedLog], *, is_new: bool = True, now_ms: int, executor: Executor
-    ) -> list[PartitionLog | LogDirOffline | LogDirFailed]:
-        """The partitions' logs; creates missing ones in the requested log dir, or in the one with the fewest
-        partitions.
-
-        Returns LogDirOffline instead of a log that cannot be created, or that may exist in an offline log dir, and
-        LogDirFailed if the disk failed.
-        """
-        results: dict[TopicPartition, PartitionLog | LogDirOffline | LogDirFailed] = {}
-        missing: dict[str, list[WantedLog]] = {}
-        for one in wanted:
-            log = self.get(one.name)
-            if log is not None and log.topic_id == one.topic_id:
-                results[one.name] = log
-                continue
-            try:
-                directory = self._choose_dir(one.directory_id, is_new).path if log is None else self.dir_of(log)
-            except LogDirOffline as offline:
-                results[one.name] = offline
-            else:
-                missing.setdefault(directory, []).append(one)
-                self.online[directory].reserved += 1
-        for directory, some in missing.items():
-            log_dir = self.online.get(directory)
-            if log_dir is None:
-                error = LogDirOffline(f"log dir {directory} is not online")
-                results |= {one.name: error for one in some}
-                continue
-            try:
-                created = await executor.run(partial(self._create_all, log_dir, some, now_ms))
-            finally:
-                log_dir.reserved -= len(some)
-            results |= created
-            log_dir.logs |= {name: log for name, log in created.items() if isinstance(log, PartitionLog)}
-        return [results[one.name] for one in wanted]
-
-    def _choose_dir(self, directory_id: UUID | None, is_new: bool) -> LogDir:
+    def choose_dir(
+        self, directory_id: UUID | None, *, is_new: bool = True, is_stalled: Callable[[str], bool] = lambda _: False
+    ) -> LogDir:
+        """The requested log dir, or the one with the fewest partitions. Raises LogDirOffline if a log that cannot be
+        created may exist in an offline log dir."""
         for log_dir in self.online.values():
             if directory_id is not None and log_dir.directory_id == directory_id:
                 return log_dir
@@ -296,11 +261,13 @@ class LogDirs:
         is_meant = directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS
         if self.offline and (is_meant or not is_new):
             raise LogDirOffline(f"it may be in an offline log dir: {', '.join(self.offline)}")
-        return min(self.online.values(), key=lambda log_dir: log_dir.partition_count)
+        responding = [one for one in self.online.values() if not is_stalled(one.path)]
+        return min(responding or self.online.values(), key=lambda log_dir: log_dir.partition_count)
 
-    def _create_all(
+    def create_all(
         self, log_dir: LogDir, wanted: Iterable[WantedLog], now_ms: int
     ) -> dict[TopicPartition, PartitionLog | LogDirFailed]:
+        """Creates logs; each has its own result. The caller adds them to the log dir."""
         results: dict[TopicPartition, PartitionLog | LogDirFailed] = {}
         failed: LogDirFailed | None = None
         for one in wanted:
@@ -374,37 +341,11 @@ class LogDirs:
         log.is_deleted = True
         log.move_to(log_dir.file(marked))
         log.abandon_files()
-        self._deleted_files.add(log.directory, now_ms + log.config.file_delete_delay_ms, log.end_ranges)
-
-    def remove_deleted(self, now_ms: int) -> list[DirFailure]:
-        """Removes files and directories whose delay has passed."""
-        failures = []
-        for log in self.logs():
-            try:
-                log.remove_deleted(now_ms)
-            except OSError as error:
-                failures.append(DirFailure(self.dir_of(log), error))
-        for path in self._deleted_files.take_due(now_ms):
-            parent = path.rpartition("/")[0]
-            try:
-                if parent in self.online and self._disk.exists(path):
-                    self._disk.remove_tree(path)
-            except OSError as error:
-                failures.append(DirFailure(parent, error))
-        return failures
+        log_dir.deleted.add(log.directory, now_ms + log.config.file_delete_delay_ms, log.end_ranges)
 
     # ---- checkpoints
 
-    def checkpoint_recovery_points(self) -> list[DirFailure]:
-        return self._in_every_dir(LogDir.checkpoint_recovery_points)
-
-    def checkpoint_log_starts(self) -> list[DirFailure]:
-        return self._in_every_dir(LogDir.checkpoint_log_starts)
-
-    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> list[DirFailure]:
-        return self._in_every_dir(lambda log_dir: log_dir.checkpoint_high_watermarks(high_watermarks))
-
-    def _in_every_dir(self, work: Callable[[LogDir], None]) -> list[DirFailure]:
+    def in_every_dir(self, work: Callable[[LogDir], None]) -> list[DirFailure]:
         failures = []
         for log_dir in list(self.online.values()):
             try:
@@ -415,17 +356,21 @@ class LogDirs:
 
     # ---- closing
 
-    def fail(self, directory: str, error: OSError) -> list[TopicPartition]:
-        """Takes a dir offline and returns the partitions that were in it."""
+    def fail(self, directory: str, error: OSError, *, is_hung: bool = False) -> list[TopicPartition]:
+        """Takes a dir offline and returns the partitions that were in it.
+
+        If its disk hangs, closing its files could block: they stay open, and its lock held, until the process ends.
+        """
         log_dir = self.online.pop(directory, None)
         if log_dir is None:
             return []
         self.offline[directory] = error
-        log_dir.abandon()
+        if not is_hung:
+            log_dir.abandon()
         return [*log_dir.logs, *log_dir.future_logs]
 
-    def closing_jobs(self) -> list[Callable[[], DirFailure | None]]:
-        """One job for each partition. Run them in any threads before `close`."""
+    def closing_jobs(self, directory: str | None = None) -> list[Callable[[], DirFailure | None]]:
+        """One job for each partition, of one log dir or of all. Run them in any threads before `close`."""
 
         def job(log_dir: LogDir, log: PartitionLog) -> Callable[[], DirFailure | None]:
             def close() -> DirFailure | None:
@@ -440,12 +385,13 @@ class LogDirs:
         return [
             job(log_dir, log)
             for log_dir in self.online.values()
+            if directory in (None, log_dir.path)
             for log in (*log_dir.logs.values(), *log_dir.future_logs.values())
         ]
 
     def close(self, broker_epoch: int) -> list[DirFailure]:
         """Closes cleanly. The caller must have called `fail` for log dirs in which a closing job failed."""
-        failures = self._in_every_dir(lambda log_dir: log_dir.close(broker_epoch))
+        failures = self.in_every_dir(lambda log_dir: log_dir.close(broker_epoch))
         for failure in failures:
             self.fail(*failure)
         self.online = {}

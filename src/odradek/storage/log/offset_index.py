@@ -8,7 +8,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.base.ports import Disk
-from odradek.storage.log.index_file import IndexFile
+from odradek.storage.log.index_file import IndexFile, WouldWait
 
 _ENTRY = Struct(">ii")
 _RELATIVE_OFFSET = Struct(">i")
@@ -58,6 +58,8 @@ class OffsetIndex(IndexFile):
 
     def lookup(self, offset: int, *, cached: bool = False) -> OffsetPosition:
         """The entry with the largest offset that is at most `offset`; the start of the segment if there is none."""
+        if cached and self.entries < 0:
+            raise WouldWait
         self.load()
         if offset >= self.last_offset:
             return OffsetPosition(self.last_offset, self.last_position)
@@ -66,6 +68,8 @@ class OffsetIndex(IndexFile):
 
     def lookup_position(self, position: int, *, cached: bool = False) -> OffsetPosition:
         """The entry with the largest position that is at most `position`; the start of the segment if there is none."""
+        if cached and self.entries < 0:
+            raise WouldWait
         self.load()
         if position >= self.last_position:
             return OffsetPosition(self.last_offset, self.last_position)

@@ -27,7 +27,7 @@ from odradek.storage.log.offset_index import RELATIVE_OFFSET_MAX
 from odradek.storage.log.partition_metadata import agree_on_topic_id, sync_identity, write_topic_id
 from odradek.storage.log.producer_batch_lookup import precedes_known_batches, restore_batches
 from odradek.storage.log.producer_entry import SequencedBatch
-from odradek.storage.log.producer_state import Origin, ProducerState, StagedProducers
+from odradek.storage.log.producer_state import Origin, ProducerState, StagedProducers, is_abort_marker
 from odradek.storage.log.reading import LogRange, LogRead
 from odradek.storage.log.recovery import LoadedLog, LogLoader, Progress, rebuild_producers
 from odradek.storage.log.segment import Segment, TimestampedOffset
@@ -170,6 +170,10 @@ class PartitionLog:
 
     # ---- appending
 
+    def thread_waits(self) -> int:
+        """See `Disk.thread_waits`."""
+        return self._disk.thread_waits()
+
     def append_as_leader(
         self,
         data: bytearray | memoryview,
@@ -181,10 +185,12 @@ class PartitionLog:
         transaction_version: int = 0,
         verification: Verification | None = None,
         verifies: bool = False,
+        has_room: bool = False,
     ) -> Appended:
         """Assigns offsets and the leader epoch, in `data` and in the headers, and appends the batches.
 
         With `verifies`, the first batch of a transaction needs the `verification` that its coordinator confirmed.
+        `has_room`: `can_append_quickly` has just returned True for these batches.
         """
         first_offset = offset = self.log_end_offset
         staged: StagedProducers | None = None
@@ -207,7 +213,46 @@ class PartitionLog:
                 f"{self.topic_partition}: leader epoch decreased from {latest_epoch} to {leader_epoch}"
             )
             self.epochs.assign(leader_epoch, first_offset)
-        return self._append(data, batches, first_offset, offset, staged, now_ms)
+        return self._append(data, batches, first_offset, offset, staged, now_ms, has_room)
+
+    def can_append_quickly(
+        self, size: int, batches: list[BatchHeader], data: bytes | memoryview, now_ms: int, *, leader_epoch: int | None
+    ) -> bool:
+        """Whether an append only writes to open files. Otherwise it may block for as long as the disk needs to open,
+        create or sync one. `size` is that of all batches; `leader_epoch` is None for a follower's append."""
+        segment = self._active
+        if not segment.has_files_to_append(size, len(batches)):
+            return False
+        if len(batches) == 1:
+            # The most frequent case by far.
+            batch = batches[0]
+            max_timestamp, offsets = batch.max_timestamp, batch.last_offset_delta + 1
+            needs_files = batch.producer_id >= 0 and self._may_need_files(batch, data)
+        else:
+            batch = batches[-1]
+            max_timestamp = max(one.max_timestamp for one in batches)
+            offsets = sum(one.last_offset_delta + 1 for one in batches)
+            needs_files = any(one.producer_id >= 0 and self._may_need_files(one, data) for one in batches)
+        if leader_epoch is None:
+            last_offset = batch.last_offset
+            starts_epoch = any(one.leader_epoch != self.epochs.latest_epoch for one in batches)
+        else:
+            last_offset = self.log_end_offset + offsets - 1
+            starts_epoch = leader_epoch != self.epochs.latest_epoch
+        if needs_files or starts_epoch:
+            return False
+        return segment.has_room(size, last_offset, max_timestamp, now_ms, self.config)
+
+    def _may_need_files(self, batch: BatchHeader, data: bytes | memoryview) -> bool:
+        """For an abort marker those of the transaction index, for an early batch those that may contain it."""
+        if batch.is_control:
+            return is_abort_marker(batch, data)
+        entry = self.producers.producers.get(batch.producer_id)
+        return (
+            entry is not None
+            and entry.producer_id not in self.producers.looked_up
+            and precedes_known_batches(batch, entry)
+        )
 
     def _check_verified(self, batch: BatchHeader, verification: Verification | None, origin: Origin) -> None:
         producers = self.producers
@@ -263,6 +308,7 @@ class PartitionLog:
         end_offset: int,
         staged: StagedProducers | None,
         now_ms: int,
+        has_room: bool = False,
     ) -> Appended:
         assert self.log_end_offset <= first_offset < end_offset, (
             f"{self.topic_partition}: offsets {first_offset} to {end_offset} appended at {self.log_end_offset}"
@@ -272,7 +318,7 @@ class PartitionLog:
         segment = self._active
         rolled_at = -1
         max_timestamp = batches[0].max_timestamp if len(batches) == 1 else max(one.max_timestamp for one in batches)
-        if not segment.has_room(size, end_offset - 1, max_timestamp, now_ms, config):
+        if not has_room and not segment.has_room(size, end_offset - 1, max_timestamp, now_ms, config):
             if size > config.segment_bytes:
                 raise KafkaError(
                     ErrorCode.record_list_too_large,
@@ -437,6 +483,12 @@ class PartitionLog:
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap [from, to), ordered by their markers."""
         return self._retry_on_change(lambda: reading.aborted_transactions(self.segments, from_offset, to_offset))
+
+    def knows_aborted_transactions(self, from_offset: int) -> bool:
+        """Whether `aborted_transactions` reads nothing from the disk, because the indexes are in memory."""
+        segments = self.segments
+        slot = reading.floor_slot(segments, from_offset)
+        return all(one.transaction_index.is_loaded for one in segments[slot:])
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -664,7 +716,8 @@ class PartitionLog:
         self.release_files()
 
     def end_ranges(self) -> None:
-        """The files are gone: see `BatchFile.end_ranges`."""
+        """The files are gone, also those of deleted segments: see `BatchFile.end_ranges`."""
+        self._deleted_files.forget_all()
         for segment in self.segments:
             segment.log.end_ranges()
 

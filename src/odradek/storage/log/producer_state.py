@@ -42,6 +42,13 @@ class CompletedTransaction(NamedTuple):
     aborted: bool
 
 
+def is_abort_marker(header: BatchHeader, data: Buffer) -> bool:
+    """`data` contains the control batch at `header.position`."""
+    records = decode_batch(data, header)
+    marker = decode_control(records[0]) if records else None
+    return isinstance(marker, EndTransactionMarker) and not marker.committed
+
+
 class StagedProducers:
     """The changes of one append, checked but not applied yet."""
 

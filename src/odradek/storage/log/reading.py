@@ -78,7 +78,10 @@ def find_batches(
         if found is not None:
             next_offset = limit_offset if found.next_offset < 0 else found.next_offset
             position, size, _ = found
-            batches = FileRange(segment.log.file(), extent, position, size) if size else None
+            batches = None
+            if size:
+                file = segment.log.open_file() if cached else segment.log.file()
+                batches = FileRange(file, extent, position, size)
             return LogRange(batches, next_offset, segment.base_offset, position)
     # No batch, or only offsets whose records were removed.
     last = segments[-1]

@@ -27,6 +27,8 @@ from odradek.storage.log.transaction_index import AbortedTransaction
 # Receives the bytes scanned so far and the bytes to scan.
 Progress = Callable[[int, int], None]
 _REPORT_EVERY_BYTES = 16 << 20
+# Small batches take as long as large ones.
+_REPORT_EVERY_BATCHES = 10_000
 
 
 class LoadedLog(NamedTuple):
@@ -250,7 +252,7 @@ def recover_segment(
     """
     segment.reset_indexes()
     valid_bytes = 0
-    report_at = _REPORT_EVERY_BYTES
+    reported_bytes = batches_since_report = 0
     next_offset = segment.base_offset
     try:
         for position, header, data in segment.batches():
@@ -263,9 +265,12 @@ def recover_segment(
             if header.leader_epoch > (-1 if latest_epoch is None else latest_epoch):
                 epochs.assign_unwritten(header.leader_epoch, header.base_offset)
             valid_bytes = position + header.size
-            if report is not None and valid_bytes >= report_at:
+            batches_since_report += 1
+            if report is not None and (
+                batches_since_report >= _REPORT_EVERY_BATCHES or valid_bytes - reported_bytes >= _REPORT_EVERY_BYTES
+            ):
                 report(valid_bytes)
-                report_at = valid_bytes + _REPORT_EVERY_BYTES
+                reported_bytes, batches_since_report = valid_bytes, 0
             producers.end_offset = next_offset = header.next_offset
     except KafkaError:
         # Incomplete, corrupt or a leftover: the log ends before it.

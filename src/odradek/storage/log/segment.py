@@ -43,12 +43,12 @@ class Segment:
         "_last_offset_max",
         "_max_timestamp",
         "_offset_of_max_timestamp",
-        "_ready_to_append",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
         "directory",
         "index_interval_bytes",
+        "is_ready_to_append",
         "log",
         "mark",
         "offset_index",
@@ -83,7 +83,8 @@ class Segment:
         self.transaction_index = TransactionIndex(disk, self.path(names.TRANSACTION_INDEX_SUFFIX), base_offset)
         self.bytes_since_index_entry = 0
         self._last_offset_max = base_offset + RELATIVE_OFFSET_MAX
-        self._ready_to_append = False
+        self.is_ready_to_append = False
+        """Whether the index files have their maximum size. They need not be open."""
         # None until it is read from the time index.
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = base_offset
@@ -103,7 +104,7 @@ class Segment:
             disk.remove(segment.transaction_index.path)
         segment.transaction_index.has_no_file()
         segment._max_timestamp = NO_TIMESTAMP
-        segment._ready_to_append = True
+        segment.is_ready_to_append = True
         return segment
 
     @classmethod
@@ -124,7 +125,7 @@ class Segment:
         self, bytes_to_append: int, last_offset: int, max_timestamp: int, now_ms: int, config: TopicConfig
     ) -> bool:
         """False if the batches need a new segment: size, age, a full index, or an offset out of range."""
-        if not self._ready_to_append:
+        if not self.is_ready_to_append:
             self._prepare_append()
         size = self.log.size
         if size > config.segment_bytes - bytes_to_append or last_offset > self._last_offset_max:
@@ -140,9 +141,19 @@ class Segment:
         # The time index reserves one slot for the entry that `finish` adds.
         return offset_index.entries < offset_index.max_entries and time_index.entries < time_index.max_entries - 1
 
+    def has_files_to_append(self, size: int, batch_count: int) -> bool:
+        """Whether an append of this size writes to open files only. Most appends add no index entry: the index files of
+        thousands of partitions stay closed."""
+        if not self.is_ready_to_append or not self.log.handle.is_open:
+            return False
+        bytes_before_last = self.bytes_since_index_entry + (size if batch_count > 1 else 0)
+        if bytes_before_last <= self.index_interval_bytes:
+            return True
+        return self.offset_index.handle.is_open and self.time_index.handle.is_open
+
     def append(self, data: bytes | bytearray | memoryview, batches: list[BatchHeader]) -> None:
         """Appends whole batches with their final offsets. After an OSError the segment is unchanged."""
-        if not self._ready_to_append:
+        if not self.is_ready_to_append:
             self._prepare_append()
         start = position = self.log.size
         interval = self.index_interval_bytes
@@ -190,7 +201,7 @@ class Segment:
         """For a segment opened from disk: extends the index files."""
         self.offset_index.reserve()
         self.time_index.reserve()
-        self._ready_to_append = True
+        self.is_ready_to_append = True
 
     def finish(self) -> None:
         """Ends appending: adds the max timestamp to the time index and trims the indexes."""
@@ -198,7 +209,7 @@ class Segment:
         self.offset_index.trim()
         self.time_index.trim()
         self.transaction_index.trim()
-        self._ready_to_append = False
+        self.is_ready_to_append = False
 
     # ---- timestamps
 
@@ -335,7 +346,7 @@ class Segment:
             self._first_batch_timestamp = None
         self.bytes_since_index_entry = 0
         self._max_timestamp, self._offset_of_max_timestamp = self._scan_max_timestamp()
-        self._ready_to_append = False
+        self.is_ready_to_append = False
 
     def _scan_max_timestamp(self) -> TimestampOffset:
         """The max of the last time index entry and the batches after it."""
@@ -393,6 +404,7 @@ class Segment:
         """Closes all descriptors: the files are deleted, or their disk failed."""
         for file in self._files:
             file.abandon()
+        self.is_ready_to_append = False
 
     @property
     def _files(self) -> tuple[LazyFile, ...]:

@@ -45,6 +45,10 @@ class TransactionIndex:
         """Avoids searching for the file, which most segments do not have."""
         self._entries = []
 
+    @property
+    def is_loaded(self) -> bool:
+        return self._entries is not None
+
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:
             self._entries = self._read() if self._disk.exists(self.path) else []

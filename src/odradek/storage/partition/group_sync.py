@@ -16,12 +16,12 @@ from odradek.base.ports import Executor, Pool
 class GroupSync:
     def __init__(
         self,
-        executor: Executor,
+        threads: Executor,
         sync: Callable[[int], None],
         end_offset: Callable[[], int],
         on_synced: Callable[[int], None],
     ) -> None:
-        self._executor = executor
+        self.threads = threads
         self._sync = sync
         self._end_offset = end_offset
         # Called on the loop with the offset below which everything is synced.
@@ -63,7 +63,14 @@ class GroupSync:
             while self._waiting and self._failure is None:
                 target = self._end_offset()
                 self._truncated_to = None
-                await self._executor.run(partial(self._sync, target), pool=Pool.SYNC)
+                threads = self.threads
+                try:
+                    await threads.run(partial(self._sync, target), pool=Pool.SYNC)
+                except OSError:
+                    if threads is self.threads:
+                        raise
+                    # The log moved to another log dir, and the disk of the old one hangs: sync it where it is now.
+                    continue
                 reached = target if self._truncated_to is None else min(target, self._truncated_to)
                 self._synced_to = max(self._synced_to, reached)
                 self._on_synced(reached)

@@ -15,12 +15,12 @@ from uuid import UUID
 from odradek.base.background import start_task
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Clock, Executor, Pool
+from odradek.base.ports import Clock, Pool
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.storage.log.log_copy import LogCopy, SourceUnreadable
 from odradek.storage.log.log_dirs import LogDirs
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_threads import LogDirThreads
 from odradek.storage.partition.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -46,19 +46,17 @@ class LogDirMoves:
         self,
         log_dirs: LogDirs,
         *,
-        executor: Executor,
         clock: Clock,
         assign: Callable[[Partition, UUID], Awaitable[None]],
-        append_latency_of: Callable[[str], AppendLatency],
+        threads_of: Callable[[str], LogDirThreads],
         throttle: ReplicationThrottle,
         on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         """`assign` reports a replica's directory to the controller, and raises KafkaError if it is rejected."""
         self._log_dirs: Final = log_dirs
-        self._executor: Final = executor
         self._clock: Final = clock
         self._assign: Final = assign
-        self._append_latency_of: Final = append_latency_of
+        self._threads_of: Final = threads_of
         self._throttle: Final = throttle
         self._on_disk_failure: Final = on_disk_failure
         self._moves: Final[dict[TopicPartition, _Move]] = {}
@@ -126,30 +124,32 @@ class LogDirMoves:
         name = move.partition.name
         try:
             if copy is None:
-                copy = await self._executor.run(lambda: self._create(move))
+                copy = await self._threads_of(move.destination).run(lambda: self._create(move))
             move.created.set_result(copy)
             async with self._turn:
                 moved = await self._move(move, LogCopy(move.source, copy))
             if moved:
                 logger.info("Moved %s from log dir %s to %s", name, move.source_dir, move.destination)
             elif not self._is_worth_keeping(move):
-                await self._executor.run(lambda: self._delete(copy))
+                await self._threads_of(move.destination).run(lambda: self._delete(copy))
         except SourceUnreadable as unreadable:
             self._on_disk_failure(move.source_dir, unreadable.error)
         except OSError as error:
             if not move.created.done():
                 move.created.set_exception(error)
-            self._on_disk_failure(move.destination, error)
+            # The original is replaced in the thread of its own log dir.
+            is_source = self._threads_of(move.source_dir).health.is_hung
+            self._on_disk_failure(move.source_dir if is_source else move.destination, error)
         finally:
             del self._moves[name]
 
     async def _move(self, move: _Move, copy: LogCopy) -> bool:
         try:
-            await self._executor.run(lambda: copy.agree(self._clock.wall_ms()))
+            await self._threads_of(move.destination).run(lambda: copy.agree(self._clock.wall_ms()))
             if not await self._catch_up(move, copy):
                 return False
             # Now, before appends are paused.
-            await self._executor.run(copy.copy.flush, pool=Pool.SYNC)
+            await self._threads_of(move.destination).run(copy.copy.flush, pool=Pool.SYNC)
             return await self._assign_and_replace(move, copy)
         except KafkaError as error:
             logger.warning("Log dir move of %s to %s failed: %s", move.partition.name, move.destination, error)
@@ -158,8 +158,9 @@ class LogDirMoves:
 
     async def _catch_up(self, move: _Move, copy: LogCopy) -> bool:
         """Returns whether the future log is close enough to the end that appends may be paused for the rest."""
+        threads = self._threads_of(move.destination)
         while not self._is_over(move):
-            copied_bytes, caught_up = await self._executor.run(lambda: copy.advance(self._clock.wall_ms()))
+            copied_bytes, caught_up = await threads.run(lambda: copy.advance(self._clock.wall_ms()))
             self._throttle.count(copied_bytes, self._clock.monotonic())
             if caught_up:
                 return True
@@ -206,14 +207,14 @@ class LogDirMoves:
             nonlocal moved
             # If the original's disk failed meanwhile, the partition is offline: its new log must not be served.
             if finished and partition.unavailable is not ErrorCode.kafka_storage_error:
-                partition.relocate(copy.copy, move.destination, self._append_latency_of(move.destination))
+                partition.relocate(copy.copy, self._threads_of(move.destination))
                 moved = True
 
         await partition.run_exclusively(finish, publish)
         if not moved:
             return False
         try:
-            await self._executor.run(lambda: self._delete(move.source))
+            await self._threads_of(move.source_dir).run(lambda: self._delete(move.source))
         except OSError as error:
             self._on_disk_failure(move.source_dir, error)
         return True

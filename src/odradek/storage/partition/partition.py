@@ -1,14 +1,16 @@
 """One replica of a partition on this broker, and the only writer of its log.
 
-Appends run on the event loop while the disk is fast, otherwise one after the other in the log dir's thread. Consumers
-read up to the high watermark, and waiting fetches are notified when it advances. `core/replication` decides how far it
-advances if the partition has followers; a partition with a single replica has no replication state.
+Appends run on the event loop while the disk is fast and no file has to be opened or created, otherwise one after the
+other in the log dir's thread. Consumers read up to the high watermark, and waiting fetches are notified when it
+advances. `core/replication` decides how far it advances if the partition has followers; a partition with a single
+replica has no replication state.
 It must not know requests, sockets or other partitions.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
@@ -17,25 +19,36 @@ from odradek.base.background import start_task
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
-from odradek.base.ports import Clock, Executor
+from odradek.base.ports import Clock
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FollowerState
 from odradek.core.replication.high_watermark import UNKNOWN_BYTES, HighWatermark
 from odradek.core.replication.leader import LeaderState
 from odradek.instruments.traffic import Traffic
 from odradek.records.batch import BatchHeader
+from odradek.storage.log.log_dir_health import SLOW_SECONDS
 from odradek.storage.log.partition_log import Appended, PartitionLog
 from odradek.storage.log.producer_state import Origin
 from odradek.storage.log.verification import Verification
-from odradek.storage.partition.append_latency import SLOW_SECONDS, AppendLatency
 from odradek.storage.partition.delayed_delete_records import DelayedDeleteRecords
 from odradek.storage.partition.group_sync import GroupSync
+from odradek.storage.partition.log_dir_threads import WRITER_LANE, LogDirThreads
 from odradek.storage.partition.rejected_batches import RETRIABLE_ERRORS, RejectedBatches
+from odradek.storage.partition.write_timer import WriteTimer
 
 T = TypeVar("T")
 
 
-_Job = tuple[Callable[[], Any], Callable[[Any], None] | None, "asyncio.Future[Any]"]
+# Appends that are queued are handed to the thread together, up to this number.
+APPENDS_PER_JOB_MAX: Final = 64
+
+
+class _Job(NamedTuple):
+    work: Callable[[], Any]
+    then: Callable[[Any], None] | None
+    done: "asyncio.Future[Any]"
+    is_append: bool
+    """It may run before the results of the appends before it are known on the event loop."""
 
 
 class FreshBatch(NamedTuple):
@@ -64,19 +77,18 @@ class Partition:
         topic_id: UUID,
         log: PartitionLog,
         *,
-        log_dir: str,
-        append_latency: AppendLatency,
+        threads: LogDirThreads,
         clock: Clock,
-        executor: Executor,
         on_disk_failure: Callable[[str, OSError], None],
         high_watermark: int | None = None,
         rejected_before_creation: RejectedBatches | None = None,
     ) -> None:
-        """`high_watermark` is the checkpointed one; None means the end of the log, for a partition with one replica."""
+        """`threads` are those of the log dir. `high_watermark` is the checkpointed one; None means the end of the log,
+        for a partition with one replica."""
         self.name: Final = name
         self.topic_id: Final = topic_id
         self.log = log
-        self.log_dir = log_dir
+        self.log_dir = threads.path
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.is_leader = False
@@ -105,11 +117,11 @@ class Partition:
         self.revision = 0
         # Set during a notification: a watcher that waits for exactly this batch need not read the file.
         self.fresh: FreshBatch | None = None
-        self._append_latency = append_latency
+        self.threads = threads
+        self._health = threads.health
         self._clock: Final = clock
-        self._executor: Final = executor
         self._on_disk_failure: Final = on_disk_failure
-        self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._on_synced)
+        self._sync: Final = GroupSync(threads, self._flush, lambda: self.log.log_end_offset, self._on_synced)
         self._jobs: Final[deque[_Job]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._busy = False
@@ -208,6 +220,9 @@ class Partition:
         """Like `check_leader`, for requests that a follower in that epoch may serve too."""
         if self.unavailable is not None:
             raise KafkaError(self.unavailable)
+        if self._health.is_stalled:
+            # A request that waited for the disk would hold its memory, and delay its results from other log dirs.
+            raise KafkaError(ErrorCode.kafka_storage_error)
         if expected_epoch != NO_EPOCH:
             if expected_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.fenced_leader_epoch)
@@ -216,10 +231,13 @@ class Partition:
 
     # writing
 
-    @property
-    def can_append_now(self) -> bool:
+    def can_append_now(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> bool:
         """Whether `append` may be called from the event loop; else `append_exclusively`."""
-        return not self._busy and not self._append_latency.is_slow
+        return (
+            not self._busy
+            and not self._health.is_slow
+            and self.log.can_append_quickly(len(data), batches, data, now_ms, leader_epoch=self.leader_epoch)
+        )
 
     def append(
         self,
@@ -229,23 +247,32 @@ class Partition:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
         verification: Verification | None = None,
+        *,
+        has_room: bool = False,
     ) -> Appended:
-        """Appends from the event loop. The caller waits for `wait_for_sync` before it acknowledges."""
-        monotonic = self._clock.monotonic
-        before = monotonic()
-        appended = self.log.append_as_leader(
-            data,
-            batches,
-            leader_epoch=self.leader_epoch,
-            now_ms=now_ms,
-            origin=origin,
-            transaction_version=transaction_version,
-            verification=verification,
-            verifies=True,
-        )
-        now = monotonic()
-        if now - before >= SLOW_SECONDS or self._append_latency.is_slow:
-            self._append_latency.observe(now - before, now)
+        """Appends from the event loop. `has_room`: `can_append_now` has just allowed it.
+
+        The caller waits for `wait_for_sync` before it acknowledges."""
+        health = self._health
+        health.is_writing = True
+        timer = WriteTimer(self._clock, self.log)
+        try:
+            appended = self.log.append_as_leader(
+                data,
+                batches,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+                origin=origin,
+                transaction_version=transaction_version,
+                verification=verification,
+                verifies=True,
+                has_room=has_room,
+            )
+        finally:
+            health.is_writing = False
+        seconds, now = timer.seconds(), self._clock.monotonic()
+        if seconds >= SLOW_SECONDS:
+            health.on_write(seconds, now)
         self._publish(appended, data, batches, now)
         return appended
 
@@ -264,27 +291,26 @@ class Partition:
             self.check_leader()
             if self.leader_epoch != epoch:
                 raise KafkaError(ErrorCode.not_leader_or_follower)
-            clock = self._clock
-            before = clock.monotonic()
+            timer = WriteTimer(self._clock, self.log)
             appended = self.log.append_as_leader(
                 data,
                 batches,
                 leader_epoch=epoch,
-                now_ms=clock.wall_ms(),
+                now_ms=self._clock.wall_ms(),
                 origin=origin,
                 transaction_version=transaction_version,
                 verification=verification,
                 verifies=True,
             )
-            return appended, clock.monotonic() - before
+            return appended, timer.seconds()
 
         def publish(result: tuple[Appended, float]) -> None:
             appended, seconds = result
             now = self._clock.monotonic()
-            self._append_latency.observe(seconds, now)
+            self._health.on_write(seconds, now)
             self._publish(appended, data, batches, now)
 
-        return (await self.run_exclusively(append_timed, publish))[0]
+        return (await self._enqueue(append_timed, publish, is_append=True))[0]
 
     @property
     def is_busy(self) -> bool:
@@ -296,8 +322,11 @@ class Partition:
 
         Both happen even if the caller is cancelled meanwhile: a client that hangs up leaves no append half published.
         """
+        return await self._enqueue(work, then, is_append=False)
+
+    async def _enqueue(self, work: Callable[[], T], then: Callable[[T], None] | None, *, is_append: bool) -> T:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.append((work, then, done))
+        self._jobs.append(_Job(work, then, done, is_append))
         if not self._busy:
             self._busy = True
             self._worker = start_task(f"writer of {self.name}", self._work_off())
@@ -305,17 +334,17 @@ class Partition:
 
     async def _work_off(self) -> None:
         while self._jobs:
-            work, then, done = self._jobs.popleft()
+            jobs = [self._jobs.popleft()]
+            while jobs[0].is_append and self._jobs and self._jobs[0].is_append and len(jobs) < APPENDS_PER_JOB_MAX:
+                jobs.append(self._jobs.popleft())
             try:
-                result = await self._executor.run(work, lane=self.log_dir)
-                if then is not None:
-                    then(result)
-            except Exception as error:  # noqa: BLE001 - passed to the caller
-                if not done.done():
-                    done.set_exception(error)
-            else:
-                if not done.done():
-                    done.set_result(result)
+                results = await self.threads.run(partial(_run_all, jobs), lane=WRITER_LANE)
+            except Exception as error:  # noqa: BLE001 - passed to the callers
+                results = [error] * len(jobs)
+            # The others see the partition as a disk failure leaves it.
+            self._jobs.extendleft(reversed(jobs[len(results) :]))
+            for job, result in zip(jobs, results, strict=False):
+                _complete(job, result)
         self._busy = False
 
     def _publish(self, appended: Appended, data: memoryview, batches: list[BatchHeader], now: float) -> None:
@@ -368,21 +397,27 @@ class Partition:
         def append() -> tuple[Appended, float] | None:
             if not self._follows_in(leader_epoch):
                 return None
-            before = self._clock.monotonic()
+            timer = WriteTimer(self._clock, self.log)
             appended = self.log.append_as_follower(data, batches, now_ms=self._clock.wall_ms())
-            return appended, self._clock.monotonic() - before
+            return appended, timer.seconds()
 
         def publish(result: tuple[Appended, float] | None) -> None:
             if result is None:
                 return
             appended, seconds = result
             self.traffic.replication_bytes_in += len(data)
-            self._append_latency.observe(seconds, self._clock.monotonic())
+            self._health.on_write(seconds, self._clock.monotonic())
             if appended.rolled_at >= 0:
                 self._sync_in_background(appended.last_offset + 1)
 
-        if self.can_append_now:
-            result = append()
+        now_ms = self._clock.wall_ms()
+        is_slow = self._busy or self._health.is_slow
+        if not is_slow and self.log.can_append_quickly(len(data), batches, data, now_ms, leader_epoch=None):
+            self._health.is_writing = True
+            try:
+                result = append()
+            finally:
+                self._health.is_writing = False
             publish(result)
         else:
             result = await self.run_exclusively(append, publish)
@@ -557,14 +592,16 @@ class Partition:
     def update_config(self, config: TopicConfig) -> None:
         self.log.update_config(config)
 
-    def relocate(self, log: PartitionLog, log_dir: str, append_latency: AppendLatency) -> None:
+    def relocate(self, log: PartitionLog, threads: LogDirThreads) -> None:
         """Continues with an equal log in another log dir. Call it only within `run_exclusively`."""
         assert log.log_end_offset == self.log.log_end_offset, (
-            f"{self.name}: the log in {log_dir} ends at {log.log_end_offset}, not at {self.log.log_end_offset}"
+            f"{self.name}: the log in {threads.path} ends at {log.log_end_offset}, not at {self.log.log_end_offset}"
         )
         self.log = log
-        self.log_dir = log_dir
-        self._append_latency = append_latency
+        self.log_dir = threads.path
+        self.threads = threads
+        self._health = threads.health
+        self._sync.threads = threads
 
     # reading
 
@@ -612,3 +649,31 @@ class Partition:
         self._delayed_deletions.fail(KafkaError(reason))
         self.notify_watchers(UNKNOWN_BYTES)
         self._notify_end_watchers(UNKNOWN_BYTES)
+
+
+def _run_all(jobs: list[_Job]) -> list[Any]:
+    """Returns the results and errors, up to the first disk failure."""
+    results: list[Any] = []
+    for job in jobs:
+        try:
+            results.append(job.work())
+        except OSError as error:
+            results.append(error)
+            break
+        except Exception as error:  # noqa: BLE001 - passed to the caller
+            results.append(error)
+    return results
+
+
+def _complete(job: _Job, result: Any) -> None:
+    if not isinstance(result, Exception) and job.then is not None:
+        try:
+            job.then(result)
+        except Exception as error:  # noqa: BLE001 - passed to the caller
+            result = error
+    if job.done.done():
+        return
+    if isinstance(result, Exception):
+        job.done.set_exception(result)
+    else:
+        job.done.set_result(result)

@@ -1,4 +1,5 @@
-"""Batches of idempotent producers that were rejected with a retriable error: unknown partition, no leader, small ISR.
+"""Batches of idempotent producers that were rejected with a retriable error: unknown partition, no leader, small ISR,
+stalled disk.
 
 A producer has several requests in flight. If the error condition ends between two of them, the second batch finds a gap
 where the first should be. If the producer then receives OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka starts a new epoch for
@@ -19,6 +20,7 @@ from odradek.storage.log.producer_entry import ProducerEntry
 
 RETRIABLE_ERRORS: Final = frozenset(
     (
+        ErrorCode.kafka_storage_error,
         ErrorCode.not_leader_or_follower,
         ErrorCode.not_enough_replicas,
         ErrorCode.unknown_topic_id,

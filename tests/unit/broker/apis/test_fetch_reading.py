@@ -7,13 +7,13 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
 from odradek.broker.apis import fetch as fetch_api
-from odradek.broker.apis.fetch_reading import Found, Reader, find_waiting, read_all
+from odradek.broker.apis.fetch_reading import FindIn, Found, Reader, find_waiting, read_all
 from odradek.broker.fetch_sessions import FetchContext, FetchTarget, PartitionKey
 from odradek.core.replication.follower import FollowerState
 from odradek.records.batch import parse_batches
 from odradek.server.context import RequestContext
 from odradek.storage.log.reading import LogRange
-from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_threads import LogDirThreads
 from odradek.storage.partition.partition import FollowerFetch, Partition
 from odradek.wire.schemas import schema
 from tests.record_batches import TestRecord, batch
@@ -72,7 +72,7 @@ def test_disk_failure_of_a_read_is_reported_for_the_old_log_dir(broker: FakeBrok
     first, second = broker.directories
 
     def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRange | None:
-        partition.relocate(partition.log, second, AppendLatency())
+        partition.relocate(partition.log, LogDirThreads(second, broker.executor))
         raise OSError(5, "Input/output error")
 
     target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 0, 1 << 20, -1, -1, 0, topic="orders")
@@ -145,3 +145,20 @@ def test_next_request_ends_the_long_poll_of_a_follower_only(broker: FakeBroker, 
         poll.cancel()
 
     asyncio.run(scenario())
+
+
+def test_search_in_a_thread_does_not_read_the_transaction_index_of_another_log_dir(broker: FakeBroker) -> None:
+    """The disk of the other log dir may hang, and only its own threads may wait for it."""
+    partition = led_with_three_records(broker)
+    index = partition.log.active_segment.transaction_index
+    # As after a restart: read on first use.
+    index._entries = None
+    reader = BY_FOLLOWER._replace(follower=None, committed_only=True, needs_leader=False)
+    target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 0, 1 << 20, -1, -1, 0, topic="orders")
+    fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
+    first, second = broker.directories
+    assert partition.log_dir == first
+    assert read_all(fetch, reader, CONTEXT, broker, FindIn({second})).uncached_in == first
+    assert not index.is_loaded
+    assert read_all(fetch, reader, CONTEXT, broker, FindIn({second, first})).uncached_in is None
+    assert index.is_loaded

@@ -248,7 +248,8 @@ class DeletedBefore:
         partition.withdraw(ErrorCode.unknown_topic_or_partition)
         partition.log.release_files()
         broker.log_dirs.delete(partition.log, 0)
-        broker.log_dirs.remove_deleted(2 * partition.log.config.file_delete_delay_ms)
+        due_ms = 2 * partition.log.config.file_delete_delay_ms
+        broker.log_dirs.in_every_dir(lambda log_dir: log_dir.remove_deleted(due_ms))
         return work()
 
 

@@ -26,8 +26,8 @@ class UnreadableDisk:
         partition.withdraw(ErrorCode.kafka_storage_error)
 
 
-async def _produce(broker: FakeBroker, acks: int) -> bytes:
-    records = PartitionRecords(0, memoryview(bytearray(batch(TestRecord()))))
+async def _produce(broker: FakeBroker, acks: int, **header: int) -> bytes:
+    records = PartitionRecords(0, memoryview(bytearray(batch(TestRecord(), **header))))
     request = ProduceRequest(None, acks, 1000, [TopicRecords("orders", None, [records])])
     context = RequestContext(PRODUCE, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(PRODUCE, VERSION))
     found = load_handler(BROKER_APIS[PRODUCE]).handle(request, context, broker)
@@ -74,7 +74,7 @@ def test_queued_produce_is_rejected_after_leadership_ends(broker: FakeBroker) ->
             partition.run_exclusively(lambda: None, lambda _: partition.become_follower(2, 1, follower))
         )
         await asyncio.sleep(0)
-        assert not partition.can_append_now
+        assert partition.is_busy
         found = await _produce(broker, 1)
         await change
         return found
@@ -130,3 +130,21 @@ class TestManyPartitions:
             return await asyncio.wait_for(self._start(broker, 20), 20)
 
         self._check(asyncio.run(scenario()), ErrorCode.request_timed_out)
+
+
+def test_idempotent_batch_after_a_stall_does_not_replace_the_one_rejected_during_it(broker: FakeBroker) -> None:
+    """The producer has both in flight. A log without its batches would accept the second as its first."""
+    broker.add_topic("orders")
+    partition = broker.partition("orders", 0)
+    assert partition is not None
+
+    def send(sequence: int) -> ErrorCode:
+        sent = _produce(broker, 1, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        return _code(asyncio.run(sent))
+
+    partition.threads.health.is_stalled = True
+    assert send(0) is ErrorCode.kafka_storage_error
+    partition.threads.health.is_stalled = False
+    assert send(1) is ErrorCode.kafka_storage_error
+    assert partition.log.log_end_offset == 0
+    assert [send(0), send(1)] == [ErrorCode.none, ErrorCode.none]

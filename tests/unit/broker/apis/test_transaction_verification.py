@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.broker.apis import transaction_verification
@@ -24,9 +25,9 @@ class Ending(HostedTransactions):
         super().__init__()
         self.left = requests
 
-    async def add_or_verify_partitions(self, *_: Any, **__: Any) -> dict[TopicPartition, ErrorCode]:
+    def add_or_verify_partitions(self, *_: Any, **__: Any) -> DeferredResponse:
         self.left -= 1
-        return {NAME: ErrorCode.concurrent_transactions if self.left else ErrorCode.none}
+        return DeferredResponse.from_result({NAME: ErrorCode.concurrent_transactions if self.left else ErrorCode.none})
 
 
 class StoppedClock(SystemClock):
@@ -98,3 +99,22 @@ def test_verification_waits_for_the_completion_on_the_same_broker(tmp_path: Path
         return await verification
 
     assert asyncio.run(verify()) is ErrorCode.none
+
+
+@pytest.mark.parametrize(("requests", "expected"), [(1, ErrorCode.none), (2, None)])
+def test_coordinator_on_this_broker_confirms_without_waiting_unless_the_previous_transaction_is_ending(
+    tmp_path: Path, requests: int, expected: ErrorCode | None
+) -> None:
+    broker = FakeBroker(tmp_path)
+    broker.add_topic("t", 1)
+    broker.transactions = ending = Ending(requests)
+    broker.clock = StoppedClock()
+    verifier = TransactionVerifier(broker, "x", adds=True, knows_abortable=True)
+    partition = broker.partition("t", 0)
+    assert partition is not None
+    verifier.begin(partition, 7, 0, 0)
+    assert verifier.error_now(NAME) is expected
+    if expected is None:
+        # It starts from the first response, and pauses before it sends the second request.
+        assert asyncio.run(verifier.error_of(NAME)) is ErrorCode.none
+    assert ending.left == 0

@@ -20,8 +20,9 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.node.thread_workers import ThreadWorkers
 from odradek.node.worker_programs import load_program
+from odradek.storage.log.log_dir_health import LogDirHealth
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_threads import LogDirThreads
 from odradek.storage.partition.partition import FollowerFetch, Partition
 
 T = TypeVar("T")
@@ -86,6 +87,7 @@ class Tally:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.high_watermark = 0
+        self.committed_at_replay: list[bool] = []
         self.offsets: list[int] = []
         self.markers: list[tuple[int, bool, int]] = []
         self.alarms: list[int] = []
@@ -118,6 +120,7 @@ class Tally:
         name, count = record
         self.counts[name] = count
         self.offsets.append(offset)
+        self.committed_at_replay.append(offset < self.high_watermark)
 
     def replay_marker(self, producer_id: int, *, commits: bool, offset: int) -> None:
         self.markers.append((producer_id, commits, offset))
@@ -190,10 +193,10 @@ class Threads:
         return work()
 
 
-class SetPace(AppendLatency):
+class SetPace(LogDirHealth):
     """As slow as the test says, however slow the computer is."""
 
-    def observe(self, seconds: float, now: float) -> None:
+    def on_write(self, seconds: float, now: float) -> None:
         """Ignores the measured time."""
 
 
@@ -216,15 +219,17 @@ class Broker:
             config=TopicConfig.resolve({name.replace("_", "."): str(value) for name, value in configs.items()}),
             now_ms=0,
         )
+        # Opens the files, as the first appends do, which run in a thread for that reason.
+        segment = self.log.active_segment
+        for file in (segment.log, segment.offset_index, segment.time_index):
+            file.file()
         self.pace = SetPace()
         self.partition = Partition(
             TopicPartition(TOPIC, 0),
             UUID(int=9),
             self.log,
-            log_dir=str(directory),
-            append_latency=self.pace,
+            threads=LogDirThreads(str(directory), self.threads, self.pace),
             clock=self.clock,
-            executor=self.threads,
             on_disk_failure=lambda _, error: self.failed.append(error),
             high_watermark=0,
         )

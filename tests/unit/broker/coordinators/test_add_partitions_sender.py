@@ -52,7 +52,7 @@ def test_internal_error_completes_requests_with_network_exception(response: Call
         sender = new_sender(peers)
         pending = [sender.add_or_verify("x", 7, producer_epoch, PARTITIONS, adds=True) for producer_epoch in range(3)]
         rejected = dict.fromkeys(PARTITIONS, ErrorCode.network_exception)
-        assert await asyncio.wait_for(asyncio.gather(*pending), 5) == [rejected] * 3
+        assert [await asyncio.wait_for(one.wait(), 5) for one in pending] == [rejected] * 3
         # One request per transactional id at a time: the response names it by its id.
         assert peers.requests == 3
 
@@ -68,7 +68,7 @@ def test_stop_completes_pending_requests() -> None:
                 await never
 
         sender = new_sender(Unresponsive(fail))
-        pending = asyncio.ensure_future(sender.add_or_verify("x", 7, 0, PARTITIONS, adds=True))
+        pending = asyncio.ensure_future(sender.add_or_verify("x", 7, 0, PARTITIONS, adds=True).wait())
         await asyncio.sleep(0.01)
         sender.stop()
         assert await asyncio.wait_for(pending, 5) == dict.fromkeys(PARTITIONS, ErrorCode.network_exception)

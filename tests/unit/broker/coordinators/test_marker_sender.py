@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.broker.coordinators import marker_sender as marker_sender
@@ -71,18 +72,27 @@ class Stage:
     def __init__(self) -> None:
         self.leader = Leader()
         self.written: list[TopicPartition] = []
-        partitions = {name.partition: SimpleNamespace(leader=THERE) for name in PARTITIONS}
-        image = SimpleNamespace(topics_by_name={"t": SimpleNamespace(partitions=partitions)})
+        self.led_here: set[TopicPartition] = set()
+        self.failures_here = 0
         self.sender = MarkerSender(
             HERE,
             cast(BrokerPeers, self.leader),
-            image=lambda: cast(Any, image),
+            image=self._image,
             random=random.Random(1),
             write_here=self._write_here,
         )
 
-    async def _write_here(self, markers: Markers) -> Mapping[TopicPartition, ErrorCode]:
-        raise AssertionError("nothing is led here")
+    def _image(self) -> Any:
+        partitions = {
+            name.partition: SimpleNamespace(leader=HERE if name in self.led_here else THERE) for name in PARTITIONS
+        }
+        return SimpleNamespace(topics_by_name={"t": SimpleNamespace(partitions=partitions)})
+
+    def _write_here(self, markers: Markers) -> DeferredResponse:
+        if self.failures_here:
+            self.failures_here -= 1
+            raise RuntimeError("a fault")
+        return DeferredResponse.from_result(dict.fromkeys(markers.partitions, ErrorCode.none))
 
     def send(self, *partitions: TopicPartition, transactional_id: str = "x", producer_id: int = 7) -> None:
         markers = Markers(transactional_id, producer_id, 1, 5, True, 2, frozenset(partitions))
@@ -163,3 +173,43 @@ def test_warning_is_logged_after_many_failed_attempts(
     assert [record.message for record in caplog.records] == [
         f"Transaction markers not written: transactional id x, partitions t-0, {count} attempts" for count in (30, 60)
     ]
+
+
+def test_markers_for_partitions_led_here_are_written_in_the_next_turn_without_a_request() -> None:
+    async def work() -> None:
+        stage = Stage()
+        stage.led_here.update(PARTITIONS)
+        stage.send(*PARTITIONS)
+        assert stage.written == []
+        await asyncio.sleep(0)
+        assert stage.written == list(PARTITIONS)
+        assert stage.leader.requests == []
+
+    run(work())
+
+
+def test_markers_written_here_yield_to_other_callbacks_after_a_number_of_transactions() -> None:
+    async def work() -> None:
+        stage = Stage()
+        stage.led_here.update(PARTITIONS)
+        most = marker_sender.TRANSACTIONS_PER_TURN_MAX
+        for number in range(most + 1):
+            stage.send(PARTITIONS[0], producer_id=number)
+        await asyncio.sleep(0)
+        assert len(stage.written) == most
+        await asyncio.sleep(0)
+        assert len(stage.written) == most + 1
+
+    run(work())
+
+
+def test_internal_error_of_a_write_here_is_logged_and_the_marker_retried(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        stage = Stage()
+        stage.led_here.update(PARTITIONS)
+        stage.failures_here = 2
+        stage.send(PARTITIONS[0])
+        await stage.wait_for_written(1)
+        assert caplog.text.count("Cannot write transaction markers on this broker") == 2
+
+    run(work())

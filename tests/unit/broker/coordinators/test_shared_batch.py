@@ -64,6 +64,31 @@ def test_shared_batch_waits_for_followers(tmp_path: Path) -> None:
     run(work())
 
 
+def test_shard_knows_at_replay_whether_a_batch_is_committed(tmp_path: Path) -> None:
+    """A single replica commits as it appends: the shard need not keep the values before."""
+
+    async def work() -> None:
+        broker = Broker(tmp_path)
+        broker.lead()
+        await responses(broker, Put("a", 1), Put("b", 2))
+        assert broker.shard.committed_at_replay == [True, True]
+
+    run(work())
+
+
+def test_shard_knows_at_replay_that_followers_do_not_have_a_batch(tmp_path: Path) -> None:
+    async def work() -> None:
+        broker = Broker(tmp_path)
+        broker.lead(single=False)
+        pending = asyncio.ensure_future(broker.wait_for_response(Put("a", 1)))
+        await asyncio.sleep(0.01)
+        assert broker.shard.committed_at_replay == [False]
+        broker.replicate()
+        await pending
+
+    run(work())
+
+
 def test_rejected_command_does_not_affect_its_batch(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)

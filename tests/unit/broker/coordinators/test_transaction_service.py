@@ -106,7 +106,7 @@ def test_verification_does_not_wait_for_markers_of_other_transactions() -> None:
             service._marker_sender.send(markers, lambda: True, lambda _: None)
             await scripted.wait_until(lambda: any(key == MARKERS for key, _, _ in scripted.received_requests))
             joined = service.add_or_verify_partitions("x", 8, 0, frozenset((PARTITION,)), adds=True)
-            assert await asyncio.wait_for(joined, 5) == {PARTITION: ErrorCode.none}
+            assert await asyncio.wait_for(joined.wait(), 5) == {PARTITION: ErrorCode.none}
             service.stop()
 
     run(work())

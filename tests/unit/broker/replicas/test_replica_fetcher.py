@@ -27,7 +27,7 @@ from odradek.records.batch import CorruptBatch, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_threads import LogDirThreads
 from odradek.storage.partition.partition import Partition
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import schema
@@ -128,10 +128,8 @@ class Stage:
             name,
             topic_id,
             log,
-            log_dir=str(self.directory),
-            append_latency=AppendLatency(),
+            threads=LogDirThreads(str(self.directory), self.threads),
             clock=SystemClock(),
-            executor=self.threads,
             on_disk_failure=lambda *_: None,
         )
         follower = FollowerState(

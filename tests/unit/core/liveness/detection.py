@@ -28,16 +28,16 @@ SESSION = 9.0
 CONTROLLER_ID = 100
 
 
-def endpoint(name: str = "PLAINTEXT", port: int = 9092) -> Endpoint:
-    return Endpoint(name=name, host="h", port=port, security_protocol=0)
+def endpoint(name: str = "PLAINTEXT", port: int = 9092, host: str = "h") -> Endpoint:
+    return Endpoint(name=name, host=host, port=port, security_protocol=0)
 
 
-def broker(broker_id: int, epoch: int = 10, *, fenced: bool = False) -> BrokerImage:
+def broker(broker_id: int, epoch: int = 10, *, fenced: bool = False, host: str = "h") -> BrokerImage:
     return BrokerImage(
         id=broker_id,
         epoch=epoch,
         incarnation_id=UUID(int=broker_id),
-        endpoints=(endpoint(),),
+        endpoints=(endpoint(host=host),),
         features=(),
         rack=None,
         fenced=fenced,

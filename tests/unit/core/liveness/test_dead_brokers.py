@@ -515,6 +515,79 @@ class TestMinority:
         assert detection.fenced_ids == [2, 3]
 
 
+def on_hosts(*sizes: int) -> Detection:
+    """Host a with as many brokers as the first number, b with as many as the second, and so on."""
+    hosts = [name for name, size in zip("abcdefgh", sizes, strict=False) for _ in range(size)]
+    detection = Detection(len(hosts))
+    for broker_id, host in enumerate(hosts, start=1):
+        detection.brokers[broker_id] = broker(broker_id, host=host)
+    detection.serve()
+    return detection
+
+
+class TestHosts:
+    def test_host_that_dies_with_most_brokers_is_a_minority_of_three_hosts(self) -> None:
+        detection = on_hosts(4, 1, 1)
+        died_at = detection.now
+        for broker_id in (1, 2, 3, 4):
+            detection.die(broker_id)
+        detection.pass_time(1)
+        assert sorted(detection.fenced_ids) == [1, 2, 3, 4]
+        assert all(moment < died_at + TO_FENCE + 0.01 for moment, _ in detection.fences)
+
+    def test_second_host_is_not_a_minority_any_more(self) -> None:
+        detection = on_hosts(4, 1, 1)
+        for broker_id in (1, 2, 3, 4, 5):
+            detection.die(broker_id)
+        detection.pass_time(SESSION - 1)
+        assert sorted(detection.fenced_ids) == [1, 2, 3, 4]
+
+    def test_single_brokers_of_several_hosts_count_as_parts_of_their_hosts(self) -> None:
+        detection = on_hosts(4, 4, 4)
+        for broker_id in (1, 5, 9):
+            detection.die(broker_id)
+        detection.pass_time(1)
+        assert sorted(detection.fenced_ids) == [1, 5, 9]
+
+    def test_less_than_half_of_all_hosts_is_fenced(self) -> None:
+        detection = on_hosts(4, 4, 4)
+        for broker_id in detection.brokers:
+            detection.die(broker_id)
+        detection.pass_time(SESSION - 1)
+        assert len(detection.fences) == 5
+
+    @pytest.mark.parametrize(("sizes", "allowed"), [((3, 1), 1), ((4,), 1), ((5, 2), 3)])
+    def test_on_fewer_than_three_hosts_processes_count(self, sizes: tuple[int, ...], allowed: int) -> None:
+        detection = on_hosts(*sizes)
+        for broker_id in range(1, sizes[0] + 1):
+            detection.die(broker_id)
+        detection.pass_time(SESSION - 1)
+        assert len(detection.fences) == allowed
+
+    def test_host_of_the_active_controller_dies(self) -> None:
+        """The next active controller has received no heartbeat of these brokers."""
+        detection = Detection(5)
+        for broker_id, host in enumerate("aaabc", start=1):
+            detection.brokers[broker_id] = broker(broker_id, host=host)
+        for broker_id in (1, 2, 3):
+            detection.ports[broker_id] = ProbeResult.REFUSED
+        detection.activate()
+        detection.beat(4)
+        detection.beat(5)
+        detection.pass_time(2 * GRACE + 0.05)
+        assert sorted(detection.fenced_ids) == [1, 2, 3]
+
+    def test_broker_without_a_known_endpoint_is_a_host_of_its_own(self) -> None:
+        detection = on_hosts(2, 1, 1)
+        for broker_id in (3, 4):
+            endpoints = (endpoint("A", 1), endpoint("B", 2))
+            detection.brokers[broker_id] = replace(detection.brokers[broker_id], endpoints=endpoints)
+        detection.die(1)
+        detection.die(2)
+        detection.pass_time(1)
+        assert sorted(detection.fenced_ids) == [1, 2]
+
+
 def test_grace_period_of_zero_disables_the_detection() -> None:
     detection = Detection(grace=0)
     detection.serve()

@@ -1,6 +1,7 @@
 """Rates and estimates, by a clock of the test's own."""
 
 from odradek.base.ids import TopicPartition
+from odradek.pipelines.jobs.display import summary
 from odradek.pipelines.jobs.progress import Pace
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -23,3 +24,10 @@ def test_a_batch_without_rows_has_no_rate() -> None:
     pace = Pace(lambda: 1.0)
     pace.add(rows=0, dead_letters=0)
     assert pace.progress({}, {ZERO: 0}).seconds_left is None
+
+
+def test_summary_counts_rows_in_words() -> None:
+    pace = Pace(lambda: 1.0)
+    assert summary(pace.progress({}, {})) == "0 rows, lag 0"
+    pace.add(rows=1, dead_letters=1)
+    assert summary(pace.progress({}, {})).startswith("1 row, 1 dead letter")

@@ -61,6 +61,7 @@ class Bench:
             self.disk,
             [str(self.directory)],
             executor=self.executor,
+            threads_of=lambda _: self.executor,
             workers=ThreadWorkers(self.executor, self.disk, load_program),
             random=random.Random(1),
             pause=self._pause,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.host.disk import HostDisk
-from odradek.storage.log.index_file import CorruptIndex
+from odradek.storage.log.index_file import CorruptIndex, WouldWait
 from odradek.storage.log.offset_index import OffsetIndex
 from odradek.storage.log.time_index import TimeIndex
 from odradek.storage.log.transaction_index import AbortedTransaction, TransactionIndex
@@ -33,7 +33,9 @@ def test_offset_index_lookup_matches_a_list(tmp_path: Path) -> None:
     index = offset_index(tmp_path / "i", entries)
     index.trim()
     reopened = OffsetIndex(HostDisk(), str(tmp_path / "i"), BASE, 80_000)
-    for cached in (True, False):
+    with pytest.raises(WouldWait):
+        reopened.lookup(BASE, cached=True)
+    for cached in (False, True):
         for _ in range(300):
             target = choose.randint(BASE, offset + 10)
             expected = max((one for one in entries if one[0] <= target), default=(BASE, 0))

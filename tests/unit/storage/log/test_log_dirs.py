@@ -14,10 +14,12 @@ from odradek.base.ports import Pool
 from odradek.config.topic_config import TopicConfig
 from odradek.host.disk import HostDisk
 from odradek.records.batch import parse_batches
-from odradek.storage.log.log_dir import LogDirError
+from odradek.storage.log.file_range import RangeEnded
+from odradek.storage.log.log_dir import LogDir, LogDirError
 from odradek.storage.log.log_dirs import LogDirOffline, LogDirs, WantedLog
 from odradek.storage.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.log_dir_threads import LogDirThreads, get_or_create
 from tests.unit.storage.log.faulty_disk import FaultyDisk
 from tests.unit.storage.log.log_support import DEFAULTS, NOW_MS, TOPIC_ID, batch, config, read_all
 
@@ -74,8 +76,11 @@ class Node:
         return log
 
     def create_all(self, wanted: list[WantedLog], **options: Any) -> list[Any]:
-        arguments: dict[str, Any] = {"now_ms": NOW_MS, "executor": Inline()} | options
-        return asyncio.run(self.dirs.get_or_create(wanted, **arguments))
+        arguments: dict[str, Any] = {
+            "now_ms": NOW_MS,
+            "threads_of": lambda path: LogDirThreads(path, Inline()),
+        } | options
+        return asyncio.run(get_or_create(self.dirs, wanted, **arguments))
 
 
 def fill(log: PartitionLog, count: int) -> None:
@@ -118,7 +123,8 @@ def test_clean_shutdown_and_start(tmp_path: Path) -> None:
     log = node.dirs.get(ORDERS[3])
     assert log is not None
     log.advance_log_start(3)
-    assert node.dirs.checkpoint_high_watermarks({name: n + 1 for n, name in enumerate(ORDERS)}) == []
+    offsets = {name: n + 1 for n, name in enumerate(ORDERS)}
+    assert node.dirs.in_every_dir(lambda one: one.checkpoint_high_watermarks(offsets)) == []
     node.stop(broker_epoch=42)
     for path in node.paths:
         assert Path(path, ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":42}'
@@ -143,8 +149,8 @@ def test_start_after_a_kill(tmp_path: Path) -> None:
     flushed = node.dirs.get(ORDERS[0])
     assert flushed is not None
     flushed.flush(6)
-    assert node.dirs.checkpoint_recovery_points() == []
-    assert node.dirs.checkpoint_log_starts() == []
+    assert node.dirs.in_every_dir(LogDir.checkpoint_recovery_points) == []
+    assert node.dirs.in_every_dir(LogDir.checkpoint_log_starts) == []
     node.kill()
     node.start()
     assert node.dirs.previous_broker_epoch == -1
@@ -171,9 +177,11 @@ def test_checkpoint_files_have_kafkas_format(tmp_path: Path) -> None:
     assert log is not None
     log.flush()
     log.advance_log_start(2)
-    node.dirs.checkpoint_recovery_points()
-    node.dirs.checkpoint_log_starts()
-    node.dirs.checkpoint_high_watermarks({ORDERS[0]: 6, ORDERS[1]: 5, TopicPartition("gone", 0): 9})
+    node.dirs.in_every_dir(LogDir.checkpoint_recovery_points)
+    node.dirs.in_every_dir(LogDir.checkpoint_log_starts)
+    node.dirs.in_every_dir(
+        lambda one: one.checkpoint_high_watermarks({ORDERS[0]: 6, ORDERS[1]: 5, TopicPartition("gone", 0): 9})
+    )
     directory = Path(node.paths[0])
     assert (directory / "recovery-point-offset-checkpoint").read_bytes() == b"0\n2\norders 0 0\norders 1 6\n"
     assert (directory / "log-start-offset-checkpoint").read_bytes() == b"0\n1\norders 1 2\n"
@@ -184,10 +192,10 @@ def test_unchanged_checkpoints_are_not_written_again(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = Node(tmp_path, disk=disk)
     fill(node.create(ORDERS[0]), 1)
-    node.dirs.checkpoint_recovery_points()
+    node.dirs.in_every_dir(LogDir.checkpoint_recovery_points)
     disk.arm(-1)
-    node.dirs.checkpoint_recovery_points()
-    node.dirs.checkpoint_log_starts()
+    node.dirs.in_every_dir(LogDir.checkpoint_recovery_points)
+    node.dirs.in_every_dir(LogDir.checkpoint_log_starts)
     assert disk.steps == []
 
 
@@ -214,10 +222,26 @@ def test_partition_deletion(tmp_path: Path) -> None:
     (marked,) = [name for name in os.listdir(node.paths[0]) if name.startswith("orders")]
     assert marked.startswith("orders-0.")
     assert marked.endswith("-delete")
-    assert node.dirs.remove_deleted(NOW_MS + 999) == []
+    assert node.dirs.in_every_dir(lambda one: one.remove_deleted(NOW_MS + 999)) == []
     assert marked in os.listdir(node.paths[0])
-    assert node.dirs.remove_deleted(NOW_MS + 1000) == []
+    assert node.dirs.in_every_dir(lambda one: one.remove_deleted(NOW_MS + 1000)) == []
     assert marked not in os.listdir(node.paths[0])
+
+
+def test_partition_deletion_ends_the_ranges_of_segments_that_retention_deleted_before(tmp_path: Path) -> None:
+    """Their files are removed with the directory: a slow reader must not keep their space."""
+    node = Node(tmp_path)
+    log = node.create(ORDERS[0], config(file_delete_delay_ms=1000, retention_ms=1))
+    fill(log, 1)
+    batches = log.find_batches(0, 1000, end_offset_exclusive=log.log_end_offset).batches
+    assert batches is not None
+    late = NOW_MS + 3_600_000
+    assert log.delete_old_segments(late, log.log_end_offset) == 1
+    node.dirs.delete(log, late)
+    assert batches.read(cached=False)
+    assert node.dirs.in_every_dir(lambda one: one.remove_deleted(late + 1000)) == []
+    with pytest.raises(RangeEnded):
+        batches.read(cached=False)
 
 
 def test_interrupted_deletion_is_completed(tmp_path: Path) -> None:
@@ -228,7 +252,7 @@ def test_interrupted_deletion_is_completed(tmp_path: Path) -> None:
     node.start()
     assert node.load() == []
     assert node.dirs.get(ORDERS[0]) is None
-    assert node.dirs.remove_deleted(NOW_MS) == []
+    assert node.dirs.in_every_dir(lambda one: one.remove_deleted(NOW_MS)) == []
     assert not [name for name in os.listdir(node.paths[0]) if name.startswith("orders")]
 
 
@@ -238,8 +262,8 @@ def test_new_partition_does_not_inherit_the_checkpoints_of_a_deleted_one(tmp_pat
     fill(log, 50)
     log.flush()
     log.advance_log_start(77)
-    node.dirs.checkpoint_recovery_points()
-    node.dirs.checkpoint_log_starts()
+    node.dirs.in_every_dir(LogDir.checkpoint_recovery_points)
+    node.dirs.in_every_dir(LogDir.checkpoint_log_starts)
     node.dirs.delete(log, NOW_MS)
     fill(node.create(ORDERS[0]), 3)
     node.kill()
@@ -307,7 +331,7 @@ def test_future_log_ignores_checkpoints_of_an_earlier_log(tmp_path: Path) -> Non
     log = node.create(ORDERS[0], small)
     fill(log, 3)
     log.flush(log.log_end_offset)
-    assert node.dirs.checkpoint_recovery_points() == []
+    assert node.dirs.in_every_dir(LogDir.checkpoint_recovery_points) == []
     home = node.dirs.dir_of(log)
     node.dirs.delete(log, NOW_MS)
     copy = node.dirs.create_future(ORDERS[0], TOPIC_ID, small, home, NOW_MS)
@@ -358,7 +382,7 @@ def test_checkpoint_failures_name_their_log_dir(tmp_path: Path) -> None:
     for name in ORDERS:
         fill(node.create(name), 1)
     disk.arm(0)
-    (failure,) = node.dirs.checkpoint_recovery_points()
+    (failure,) = node.dirs.in_every_dir(LogDir.checkpoint_recovery_points)
     assert failure.directory == node.paths[0]
     assert failure.error.errno == errno.ENOSPC
 

@@ -20,6 +20,7 @@ from odradek.storage.log.log_dirs import LogDirs, WantedLog
 from odradek.storage.log.meta_properties import MetaProperties, write_meta_properties
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.partition_metadata import read_topic_id
+from odradek.storage.partition.log_dir_threads import LogDirThreads, get_or_create
 from tests.unit.storage.log.log_support import DEFAULTS, NOW_MS, TOPIC_ID, batch
 
 T = TypeVar("T")
@@ -52,7 +53,9 @@ class Broker:
         )
         assert not any(job() for job in jobs)
         wanted = [WantedLog(name, topic_id, DEFAULTS) for name in NAMES]
-        made = asyncio.run(self.dirs.get_or_create(wanted, now_ms=NOW_MS, executor=Inline()))
+        made = asyncio.run(
+            get_or_create(self.dirs, wanted, now_ms=NOW_MS, threads_of=lambda path: LogDirThreads(path, Inline()))
+        )
         self.logs: list[PartitionLog] = [log for log in made if isinstance(log, PartitionLog)]
         assert len(self.logs) == len(NAMES)
 

@@ -9,6 +9,7 @@ from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
 from odradek.records.batch import parse_batches
 from odradek.storage.log.checkpoints import CLEANER_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, write_offsets
+from odradek.storage.log.log_dir import LogDir
 from odradek.storage.log.partition_log import PartitionLog
 from tests.unit.storage.log.log_support import NOW_MS, LogBox, batch, config, read_all
 from tests.unit.storage.log.test_compaction_cleaner import Bench
@@ -88,7 +89,7 @@ def test_gap_before_the_recovery_point_stays(tmp_path: Path) -> None:
 
 def test_gap_in_a_log_that_the_cleaner_knows_stays(tmp_path: Path) -> None:
     node = gapped(tmp_path)
-    node.dirs.checkpoint_recovery_points()
+    node.dirs.in_every_dir(LogDir.checkpoint_recovery_points)
     write_offsets(node.disk, f"{node.paths[0]}/{CLEANER_CHECKPOINT}", {ORDERS[0]: 0})
     assert reopen(node).log_end_offset == 42
 

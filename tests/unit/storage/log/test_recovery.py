@@ -14,6 +14,7 @@ from odradek.records.batch import parse_batches
 from odradek.storage.log import recovery
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.log.segment import Segment
+from tests.slow_recovery import append_unflushed
 from tests.unit.storage.log.log_support import NOW_MS, LogBox, batch, config, read_all
 
 INDEXES = ("index", "timeindex")
@@ -135,6 +136,21 @@ def test_recovery_progress_counts_bytes(tmp_path: Path) -> None:
     assert [total for _, total in reported] == [box.log.size_bytes] * len(box.log.segments)
     assert reported[-1][0] == box.log.size_bytes
     assert [done for done, _ in reported] == sorted(done for done, _ in reported)
+
+
+def test_recovery_of_small_batches_reports_its_progress(tmp_path: Path) -> None:
+    """A node that stops meanwhile ends the recovery with its next report."""
+    box = filled(tmp_path, count=1)
+    box.log.close()
+    batches = 35_000
+    for file in box.directory.glob("*.*"):
+        if file.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            file.unlink()
+    append_unflushed(box.directory, batches=batches)
+    scanned: list[int] = []
+    log = box.open(progress=lambda done, total: scanned.append(done))
+    assert log.log_end_offset == batches
+    assert len(scanned) == 4
 
 
 def test_recovery_rebuilds_the_same_indexes(tmp_path: Path) -> None:

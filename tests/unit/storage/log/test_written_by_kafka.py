@@ -28,7 +28,9 @@ TOPICS = ("plain", "mixed")
 @pytest.fixture
 def kafka(tmp_path: Path) -> Path:
     with tarfile.open(Path(__file__).with_name("written_by_kafka.tar.gz")) as archive:
-        archive.extractall(tmp_path / "kafka", filter="data")
+        # Python 3.11.2, which Debian 12 has, does not know the argument `filter`.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path / "kafka")
     return tmp_path / "kafka"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -20,8 +21,8 @@ from odradek.host.executor import ThreadExecutor
 from odradek.records.batch import parse_batches
 from odradek.storage.log.log_dirs import LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.log_dir_moves import LogDirMoves
+from odradek.storage.partition.log_dir_threads import LogDirThreads, get_or_create
 from odradek.storage.partition.partition import Partition
 from tests.record_batches import TestRecord, batch
 
@@ -55,29 +56,29 @@ class Bench:
             assert job() is None
         self.log_dir_moves = LogDirMoves(
             self.log_dirs,
-            executor=self.executor,
             clock=self.clock,
             assign=self._assign,
-            append_latency_of=lambda _: AppendLatency(),
+            threads_of=self.threads_of,
             throttle=self.throttle,
             on_disk_failure=lambda directory, _: self.fail(directory),
         )
         self.log_dir_moves.delete_duplicates(lambda _: self.assigned[-1] if self.assigned else None)
         wanted = WantedLog(NAME, TOPIC_ID, self.config, self.id_of(self.first))
-        (log,) = await self.log_dirs.get_or_create([wanted], now_ms=self.clock.wall_ms(), executor=self.executor)
+        (log,) = await get_or_create(self.log_dirs, [wanted], now_ms=self.clock.wall_ms(), threads_of=self.threads_of)
         assert isinstance(log, PartitionLog), log
         self.partition = Partition(
             NAME,
             TOPIC_ID,
             log,
-            log_dir=self.log_dirs.dir_of(log),
-            append_latency=AppendLatency(),
+            threads=LogDirThreads(self.log_dirs.dir_of(log), self.executor),
             clock=self.clock,
-            executor=self.executor,
             on_disk_failure=lambda directory, _: self.fail(directory),
         )
         self.partition.become_leader(1, 0)
         return self
+
+    def threads_of(self, directory: str) -> LogDirThreads:
+        return LogDirThreads(directory, self.executor)
 
     def id_of(self, directory: str) -> UUID:
         return self.log_dirs.directory_ids[directory]
@@ -95,10 +96,7 @@ class Bench:
 
     async def append(self, value: bytes = b"x") -> None:
         data = bytearray(batch(TestRecord(value)))
-        if self.partition.can_append_now:
-            self.partition.append(memoryview(data), parse_batches(data), 1)
-        else:
-            await self.partition.append_exclusively(memoryview(data), parse_batches(data))
+        await self.partition.append_exclusively(memoryview(data), parse_batches(data))
 
     async def done(self) -> None:
         while self.log_dir_moves.destination(NAME) is not None:
@@ -381,5 +379,35 @@ def test_source_disk_failure_during_the_replacement_takes_the_partition_offline(
         assert bench.assigned == [bench.id_of(bench.second), bench.id_of(bench.first)]
         assert bench.partition.log_dir == bench.first
         assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0"], ["orders-0"])
+
+    on(tmp_path, test)
+
+
+def test_hung_disk_of_the_old_log_dir_does_not_take_the_new_one_offline(tmp_path: Path) -> None:
+    """A sync of the original may hang while its records can be read: then the replica moves, and continues."""
+
+    async def test(bench: Bench) -> None:
+        responds = threading.Event()
+        old = LogDirThreads(bench.first, bench.executor)
+        partition = bench.partition
+        partition.threads = old
+        partition._sync.threads = old
+        await bench.append()
+        flush, log = partition.log.flush, partition.log
+        log.flush = lambda up_to_offset=None: (responds.wait(20), flush(up_to_offset))[1]  # type: ignore[method-assign]
+        try:
+            partition._sync_in_background(1)
+            await asyncio.sleep(0.05)
+            await bench.log_dir_moves.start(partition, bench.second)
+            await bench.done()
+            assert partition.log_dir == bench.second
+            old.fail(OSError(110, "The disk does not respond"))
+            await partition.wait_for_idle()
+            assert bench.failed == []
+            await bench.append()
+            await partition.flush()
+            assert partition.log.recovery_point == 2
+        finally:
+            responds.set()
 
     on(tmp_path, test)

@@ -1,6 +1,7 @@
 """The single writer of a partition: it notifies waiting fetches, and a deleted file is not a disk failure."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -15,12 +16,13 @@ from odradek.broker.fetch_wait import FetchWait
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FollowerState
 from odradek.host.clock import SystemClock
-from odradek.host.disk import HostDisk
+from odradek.host.disk import HostDisk, HostFile
 from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
+from odradek.storage.log.log_dir_health import SLOW_SECONDS
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_threads import LogDirThreads
 from odradek.storage.partition.partition import Partition
 
 T = TypeVar("T")
@@ -50,10 +52,8 @@ class Fixture:
             NAME,
             UUID(int=7),
             log,
-            log_dir=str(directory),
-            append_latency=AppendLatency(),
+            threads=LogDirThreads(str(directory), executor or Inline()),
             clock=SystemClock(),
-            executor=executor or Inline(),
             on_disk_failure=lambda log_dir, error: self.failures.append((log_dir, error)),
         )
         self.partition.become_leader(1, 0)
@@ -159,12 +159,12 @@ def test_exclusive_job_runs_even_if_its_caller_is_cancelled(tmp_path: Path) -> N
         first = asyncio.ensure_future(fixture.partition.run_exclusively(lambda: 1, done.append))
         second = asyncio.ensure_future(fixture.partition.run_exclusively(lambda: 2, done.append))
         await asyncio.sleep(0)
-        assert not fixture.partition.can_append_now
+        assert fixture.partition.is_busy
         first.cancel()
         assert await second == 2
         assert done == [1, 2]
         await asyncio.sleep(0)
-        assert fixture.partition.can_append_now
+        assert not fixture.partition.is_busy
 
     asyncio.run(scenario())
 
@@ -202,6 +202,32 @@ def test_traffic_counts_appends_of_the_leader_only(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def _spin(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@pytest.mark.parametrize(("delay", "is_slow"), [(time.sleep, True), (_spin, False)])
+def test_only_a_write_that_waits_moves_appends_to_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: Callable[[float], None], *, is_slow: bool
+) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        fixture.append()
+        write_at = HostFile.write_at
+
+        def write_late(file: HostFile, position: int, data: bytes) -> None:
+            delay(1.5 * SLOW_SECONDS)
+            write_at(file, position, data)
+
+        monkeypatch.setattr(HostFile, "write_at", write_late)
+        fixture.append()
+        assert fixture.partition.threads.health.is_slow == is_slow
+
+    asyncio.run(scenario())
+
+
 def test_failed_sync_in_the_old_log_dir_does_not_fail_the_new_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path, flush_messages="1")
@@ -219,7 +245,7 @@ def test_failed_sync_in_the_old_log_dir_does_not_fail_the_new_one(tmp_path: Path
         elsewhere.append_as_follower(copied, parse_batches(copied), now_ms=0)
 
         def flush(up_to_offset: int | None = None) -> None:
-            partition.relocate(elsewhere, "elsewhere", AppendLatency())
+            partition.relocate(elsewhere, LogDirThreads("elsewhere", Inline()))
             raise OSError(5, "Input/output error")
 
         partition.log.flush = flush  # type: ignore[method-assign]

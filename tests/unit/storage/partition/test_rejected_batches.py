@@ -116,7 +116,7 @@ def test_new_partition_knows_batches_rejected_before_its_creation() -> None:
     before_creation = RejectedBeforeCreation()
     topic_id = UUID(int=5)
     before_creation.note(topic_id, 1, header(0), ErrorCode.unknown_topic_id, 0)
-    before_creation.note("t", 1, header(0), ErrorCode.kafka_storage_error, 0)
+    before_creation.note("t", 1, header(0), ErrorCode.message_too_large, 0)
     assert before_creation.take(topic_id, 0) is None and before_creation.take("t", 1) is None
     rejected = before_creation.take(topic_id, 1)
     assert rejected is not None and before_creation.take(topic_id, 1) is None

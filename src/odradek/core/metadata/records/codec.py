@@ -7,8 +7,8 @@ record in Kafka's flexible encoding, which `record_form` takes care of.
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
 
-from odradek.base.message_writer import append_unsigned_varint
 from odradek.base.record_form import UnreadableRecord, read_record, write_record
+from odradek.base.varints import append_unsigned_varint
 from odradek.core.metadata.records import brokers, security, settings, topics, transactions
 from odradek.core.metadata.records.form import MetadataRecord
 from odradek.core.metadata.records.partition_bytes import decode_plain, encode_plain
@@ -49,6 +49,8 @@ def decode(data: bytes) -> MetadataRecord:
         offset += size
     except SerialError as error:
         raise UnreadableRecord(f"the metadata record of {len(data)} bytes is truncated") from error
+    except ValueError as error:
+        raise UnreadableRecord(f"the metadata record of {len(data)} bytes has no type: {error}") from error
     if frame_version != FRAME_VERSION:
         raise UnreadableRecord(f"metadata record with frame version {frame_version}; only {FRAME_VERSION} is known")
     record_type = RECORD_TYPES.get(api_key)

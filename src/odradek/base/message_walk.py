@@ -1,8 +1,8 @@
-"""Validates the layout of a message before kio decodes it: no length may exceed the frame.
+"""Validates the layout of a request, response or record before kio decodes it: no length may exceed the message.
 
 kio trusts the lengths it reads: an array that announces a billion elements makes it allocate the memory, which kills
 the process. The walk follows the schema without building anything. It rejects an array with more elements than the rest
-of the frame can hold, so that the memory of a decoded message is proportional to its frame. Where Kafka is lenient and
+of the message can hold, so that the memory of a decoded message is proportional to its size. Where Kafka is lenient and
 kio is not, the walk returns a repaired copy: it removes unknown tagged fields, takes any boolean but 0 as true and any
 negative length as null, and replaces bytes that are not UTF-8 by U+FFFD.
 
@@ -15,26 +15,32 @@ import typing
 from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
-from odradek.wire.headers import TAGGED_FIELDS_MAX, read_unsigned_varint, write_unsigned_varint
+from odradek.base.varints import read_unsigned_varint, write_unsigned_varint
 
+Data = bytes | memoryview
 # Start, end, and the replacement.
 Repair = tuple[int, int, bytes]
+# Of every string of a request or response, in either encoding.
+STRING_BYTES_MAX: Final = 2**15 - 1
 
 
 class Findings(list[Repair]):
-    """The repairs that a message needs, and the number of elements that its arrays may still have."""
+    """The repairs that a message needs, the number of elements that its arrays may still have, and a limit."""
 
-    def __init__(self, elements_max: int) -> None:
-        super().__init__()
+    __slots__ = ("elements_left", "string_bytes_max")
+
+    def __init__(self, elements_max: int, string_bytes_max: int = STRING_BYTES_MAX) -> None:
         self.elements_left = elements_max
+        self.string_bytes_max: Final = string_bytes_max
 
 
 # Takes the message, a position and the findings so far; returns the position after the field.
-Step = Callable[[bytes, int, Findings], int]
+Step = Callable[[Data, int, Findings], int]
 
 _SIZES: Final = {
     "int8": 1,
@@ -56,8 +62,9 @@ _SIZES: Final = {
 ANY_NUMBER: Final = 1 << 32
 # As many numbers in an array count as one element: decoding them costs as much.
 NUMBERS_PER_ELEMENT: Final = 16
-# Of every string, in either encoding: the limit of Kafka and of records.
-STRING_BYTES_MAX: Final = 2**15 - 1
+# Of one structure. A schema has a handful, and a newer client may send a few more.
+TAGGED_FIELDS_MAX: Final = 1000
+D = TypeVar("D", bytes, memoryview)
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _PRESENT: Final = b"\x01"
@@ -72,15 +79,17 @@ class TooManyElements(UnreadableMessage):
     """All arrays together have more elements than this walk allows."""
 
 
-def message_walk(message_type: Any, elements_max: int = ANY_NUMBER) -> Callable[[bytes, int], bytes]:
+def message_walk(
+    message_type: Any, elements_max: int = ANY_NUMBER, string_bytes_max: int = STRING_BYTES_MAX
+) -> Callable[[D, int], D | bytes]:
     """A function that returns a message that kio can decode: itself, or a repaired copy. Raises UnreadableMessage.
 
     `elements_max` is the number of structures and strings in all arrays.
     """
     walk = entity_walk(message_type)
 
-    def check(data: bytes, position: int) -> bytes:
-        repairs = Findings(elements_max)
+    def check(data: D, position: int) -> D | bytes:
+        repairs = Findings(elements_max, string_bytes_max)
         try:
             walk(data, position, repairs)
         except (IndexError, struct.error) as error:
@@ -90,8 +99,34 @@ def message_walk(message_type: Any, elements_max: int = ANY_NUMBER) -> Callable[
     return check
 
 
-def apply_repairs(data: bytes, repairs: list[Repair]) -> bytes:
-    pieces: list[bytes] = []
+def checked_reader(
+    message_type: Any, elements_max: int = ANY_NUMBER, string_bytes_max: int = STRING_BYTES_MAX
+) -> Callable[[Any, int], Any]:
+    """A function that walks and decodes the message at a position. Raises SerialError."""
+    check = message_walk(message_type, elements_max, string_bytes_max)
+    read = entity_reader(message_type)
+
+    def read_checked(data: Any, position: int) -> Any:
+        checked = check(data, position)
+        try:
+            return read(checked, position)[0]
+        except ValueError as error:
+            # For example an error code of a later release, or a duration of more than a billion days.
+            raise UnreadableMessage(str(error)) from error
+
+    def read_or_repair(data: Any, position: int) -> Any:
+        try:
+            return read(data, position)[0]
+        except (SerialError, KeyError, ValueError):
+            # A KeyError is an unknown tagged field.
+            return read_checked(data, position)
+
+    # kio allocates only for the elements of arrays: without them, only a message that it rejects is walked.
+    return read_checked if has_arrays(message_type) else read_or_repair
+
+
+def apply_repairs(data: Data, repairs: list[Repair]) -> bytes:
+    pieces: list[Data] = []
     done = 0
     for start, end, replacement in repairs:
         pieces += (data[done:start], replacement)
@@ -119,7 +154,7 @@ def entity_walk(entity_type: Any) -> Step:
     if entity_type.__flexible__:
         steps.append(tagged_fields_walk(entity_type))
 
-    def walk(data: bytes, position: int, repairs: Findings) -> int:
+    def walk(data: Data, position: int, repairs: Findings) -> int:
         for step in steps:
             position = step(data, position, repairs)
         return position
@@ -135,6 +170,15 @@ def untagged_fields(entity_type: Any) -> list[tuple[str, Any, str | None]]:
         for field in dataclasses.fields(entity_type)
         if "tag" not in field.metadata
     ]
+
+
+def has_arrays(entity_type: Any) -> bool:
+    """Whether the entity or a structure in it has an array, in a tagged field or not."""
+    hints = typing.get_type_hints(entity_type)
+    wanted = [not_none(hints[field.name])[0] for field in dataclasses.fields(entity_type)]
+    return any(
+        typing.get_origin(hint) is tuple or (dataclasses.is_dataclass(hint) and has_arrays(hint)) for hint in wanted
+    )
 
 
 def not_none(hint: Any) -> tuple[Any, bool]:
@@ -186,7 +230,7 @@ def _entity_bytes_min(entity_type: Any) -> int:
 
 
 def skip_bytes(size: int) -> Step:
-    def walk(data: bytes, position: int, repairs: Findings) -> int:
+    def walk(data: Data, position: int, repairs: Findings) -> int:
         position += size
         if position > len(data):
             raise UnreadableMessage("message shorter than its fields")
@@ -195,14 +239,14 @@ def skip_bytes(size: int) -> Step:
     return walk
 
 
-def _boolean(data: bytes, position: int, repairs: Findings) -> int:
+def _boolean(data: Data, position: int, repairs: Findings) -> int:
     if data[position] > 1:
         repairs.append((position, position + 1, _PRESENT))
     return position + 1
 
 
 def read_length(
-    data: bytes, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool, bytes_min: int = 1
+    data: Data, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool, bytes_min: int = 1
 ) -> int:
     """A length or count, -1 for null. A prefix of None is the compact encoding, which adds one.
 
@@ -226,7 +270,7 @@ def read_length(
     return int(length)
 
 
-def after_length(data: bytes, position: int, prefix: struct.Struct | None) -> int:
+def after_length(data: Data, position: int, prefix: struct.Struct | None) -> int:
     if prefix is not None:
         return position + prefix.size
     return position + 1 if data[position] < 0x80 else read_unsigned_varint(data, position)[1]
@@ -235,21 +279,24 @@ def after_length(data: bytes, position: int, prefix: struct.Struct | None) -> in
 def _string(flexible: bool, nullable: bool) -> Step:
     prefix = None if flexible else _I16
 
-    def walk(data: bytes, position: int, repairs: Findings) -> int:
+    def walk(data: Data, position: int, repairs: Findings) -> int:
         length = read_length(data, position, repairs, prefix, nullable)
         start = after_length(data, position, prefix)
         if length <= 0:
             return start
-        if length > STRING_BYTES_MAX:
-            raise UnreadableMessage(f"string longer than {STRING_BYTES_MAX} bytes")
+        bytes_max = repairs.string_bytes_max
+        if length > bytes_max:
+            raise UnreadableMessage(f"string longer than {bytes_max} bytes")
         end = start + length
-        text = data[start:end]
+        text = bytes(data[start:end])
         if len(text) < length:
             raise UnreadableMessage("field longer than the message")
         if not text.isascii():
             readable = text.decode(errors="replace").encode()
-            if len(readable) > STRING_BYTES_MAX:
-                raise UnreadableMessage(f"string longer than {STRING_BYTES_MAX} bytes after replacement")
+            if prefix is not None:
+                bytes_max = STRING_BYTES_MAX
+            if len(readable) > bytes_max:
+                raise UnreadableMessage(f"string longer than {bytes_max} bytes after replacement")
             if readable != text:
                 size = write_unsigned_varint(len(readable) + 1) if prefix is None else prefix.pack(len(readable))
                 repairs.append((position, end, size + readable))
@@ -261,7 +308,7 @@ def _string(flexible: bool, nullable: bool) -> Step:
 def _bytes(flexible: bool, nullable: bool) -> Step:
     prefix = None if flexible else _I32
 
-    def walk(data: bytes, position: int, repairs: Findings) -> int:
+    def walk(data: Data, position: int, repairs: Findings) -> int:
         length = read_length(data, position, repairs, prefix, nullable)
         end = after_length(data, position, prefix) + max(length, 0)
         if end > len(data):
@@ -278,7 +325,7 @@ def array_prefix(flexible: bool) -> struct.Struct | None:
 def _array(element: Step | int, element_bytes_min: int, flexible: bool, nullable: bool) -> Step:
     prefix = array_prefix(flexible)
 
-    def walk(data: bytes, position: int, repairs: Findings) -> int:
+    def walk(data: Data, position: int, repairs: Findings) -> int:
         count = read_length(data, position, repairs, prefix, nullable, element_bytes_min)
         position = after_length(data, position, prefix)
         if count <= 0:
@@ -299,7 +346,7 @@ def _array(element: Step | int, element_bytes_min: int, flexible: bool, nullable
 
 
 def _nullable_entity(walk_entity: Step) -> Step:
-    def walk(data: bytes, position: int, repairs: Findings) -> int:
+    def walk(data: Data, position: int, repairs: Findings) -> int:
         marker = data[position]
         present = marker < 0x80
         wanted = _PRESENT if present else _ABSENT
@@ -319,7 +366,7 @@ def tagged_fields_walk(entity_type: Any) -> Step:
             step = field_walk(hints[field.name], field.metadata.get("kafka_type"), flexible=True)
             known[field.metadata["tag"]] = step if callable(step) else skip_bytes(step)
 
-    def walk(data: bytes, position: int, repairs: Findings) -> int:
+    def walk(data: Data, position: int, repairs: Findings) -> int:
         if data[position] == 0:
             return position + 1
         counted_at = position
@@ -357,7 +404,7 @@ def tagged_fields_walk(entity_type: Any) -> Step:
     return walk
 
 
-def _walk_exactly(step: Step, data: bytes, position: int, end: int, findings: Findings) -> None:
+def _walk_exactly(step: Step, data: Data, position: int, end: int, findings: Findings) -> None:
     """A known tagged field must have exactly its announced size, so it cannot be repaired."""
     repaired = len(findings)
     if step(data, position, findings) != end or len(findings) > repaired:
