@@ -56,6 +56,9 @@ class StallWatchdog:
             return
         now, waited = time.monotonic(), self._run_queues.seconds()
         seconds = now - self._ticked_at - TICK_SECONDS
+        if seconds > STALL_SECONDS and not self._loop_stacks and not self._other_stacks:
+            # A thread held the interpreter, and the event loop got it back before the watchdog's thread did.
+            self._look_at_other_threads()
         loop_stacks, self._loop_stacks = self._loop_stacks, Counter()
         other_stacks, self._other_stacks = self._other_stacks, Counter()
         if seconds > STALL_SECONDS:
@@ -93,12 +96,18 @@ class StallWatchdog:
             looked_at = now
 
     def _look(self) -> None:
+        frame = sys._current_frames().get(self._loop_thread)
+        if frame is not None:
+            self._loop_stacks[_stack(frame)] += 1
+        self._look_at_other_threads()
+
+    # In either thread
+
+    def _look_at_other_threads(self) -> None:
         names = {thread.ident: thread.name for thread in threading.enumerate()}
-        own = threading.get_ident()
+        not_suspected = (self._loop_thread, self._thread.ident)
         for ident, frame in sys._current_frames().items():
-            if ident == self._loop_thread:
-                self._loop_stacks[_stack(frame)] += 1
-            elif ident != own and frame.f_globals.get("__name__") not in _WAITING_IN:
+            if ident not in not_suspected and frame.f_globals.get("__name__") not in _WAITING_IN:
                 self._other_stacks[names.get(ident, "?"), _stack(frame)] += 1
 
 

@@ -69,6 +69,31 @@ def test_thread_that_holds_the_interpreter_is_reported_with_its_stack(tmp_path: 
     assert any("in hold_the_interpreter" in frame for frame in culprits[0]["stack"])
 
 
+def test_culprit_is_reported_if_the_loop_runs_before_the_watchdog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The watchdog's thread never gets the interpreter.
+    monkeypatch.setattr(StallWatchdog, "_watch", lambda self: self._is_over.wait())
+    is_over = threading.Event()
+
+    def compute() -> None:
+        while not is_over.is_set():
+            sum(range(1000))
+
+    async def work() -> None:
+        culprit.start()
+        try:
+            block_the_loop()
+            await asyncio.sleep(3 * TICK_SECONDS)
+        finally:
+            is_over.set()
+
+    culprit = threading.Thread(target=compute, name="culprit")
+    stalls = run(tmp_path / "stalls", work)
+    culprit.join()
+    assert "culprit" in {thread["name"] for stall in stalls for thread in stall["threads"]}
+
+
 def test_waiting_threads_are_not_suspected(tmp_path: Path) -> None:
     is_over = threading.Event()
     waiting = threading.Thread(target=is_over.wait, name="waiting")
