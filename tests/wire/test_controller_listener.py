@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.principal import ANONYMOUS, Principal
 from odradek.server.peer import Disconnected, Peer
 from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
-from odradek.wire.principal import ANONYMOUS, Principal, write_principal
+from odradek.wire.principal import write_principal
 from odradek.wire.schemas import Message, Schema, schema
 from tests import raw_wire
 from tests.apis import Api

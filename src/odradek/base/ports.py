@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from typing_extensions import Buffer
 
+from odradek.base.principal import ANONYMOUS, Principal
+
 T = TypeVar("T")
 
 
@@ -189,6 +191,7 @@ class Client(NamedTuple):
     client_id: str | None
     host: str
     """Its IP address."""
+    principal: Principal = ANONYMOUS
 
 
 class ForwardingPort(ControllerPort, Protocol):

@@ -11,6 +11,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, ForwardingPort, Random, Workers
+from odradek.base.principal import Principal
 from odradek.broker.coordinators.broker_coordinators import BrokerCoordinators
 from odradek.broker.coordinators.internal_topics import InternalTopics
 from odradek.broker.directory_assignments import DirectoryAssignments
@@ -35,6 +36,7 @@ from odradek.core.metadata.image import (
     TopicImage,
 )
 from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
@@ -142,6 +144,9 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         return self._image
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        return UNRESTRICTED
 
     def partition(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))

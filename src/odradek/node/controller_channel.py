@@ -14,13 +14,14 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Client, Clock
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.controller import Controller
+from odradek.core.security.access import UNRESTRICTED
 from odradek.node.committed_offset import find_committed_offset
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
 from odradek.server.peer import NotServed, Peer, PeerError
 from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, INTERNAL_APIS, ApiKey, load_handler
 from odradek.wire.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
-from odradek.wire.principal import ANONYMOUS, write_principal
+from odradek.wire.principal import write_principal
 from odradek.wire.schemas import Message, Schema, SerialError, schema
 
 logger = logging.getLogger(__name__)
@@ -170,6 +171,9 @@ class ControllerChannel:
             listener_name=self._config.controller_listener_names[0],
             peer_host=client.host,
             schema=messages,
+            principal=client.principal,
+            # What this node requests for itself is not authorized.
+            access=UNRESTRICTED if client is self._own else self._local_node.access_of(client.principal, client.host),
         )
         handler = load_handler(CONTROLLER_APIS[messages.api_key])
         response: Message = await handler.handle(request, context, self._local_node)
@@ -211,7 +215,7 @@ class ControllerChannel:
             lambda chosen: chosen.new(
                 "EnvelopeRequest",
                 request_data=data,
-                request_principal=write_principal(ANONYMOUS),
+                request_principal=write_principal(client.principal),
                 client_host_address=_pack_address(client.host),
             ),
             timeout_seconds=seconds_max,

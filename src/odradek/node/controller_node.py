@@ -9,10 +9,12 @@ from uuid import UUID
 
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
+from odradek.base.principal import Principal
 from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import DeadProcess, Registration
 from odradek.core.metadata.image import ClusterImage
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.node.controller_registration import OwnRegistration
 from odradek.node.controller_tasks import ControllerTasks
 from odradek.node.dead_brokers import DeadBrokers
@@ -90,6 +92,9 @@ class ControllerNode:
     @property
     def quorum(self) -> QuorumPort:
         return self._quorum.driver
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        return UNRESTRICTED
 
     async def find_dead_process(self, registration: Registration, peer_host: str | None) -> DeadProcess | None:
         try:

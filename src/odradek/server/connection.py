@@ -18,6 +18,8 @@ from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import Any, Final, Protocol
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.principal import ANONYMOUS, Principal
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
@@ -66,6 +68,9 @@ class Dispatcher(Protocol):
 
     def meter_of(self, messages: Schema) -> RequestMeter:
         """Counts the requests of one connection to this version."""
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        """What the principal may do from this IP address."""
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any: ...
 
@@ -176,6 +181,8 @@ class ClientConnection(asyncio.Protocol):
         self._close_listeners: dict[Callable[[], None], None] | None = None
         self.peer_host = ""
         self._peer_port = 0
+        self.principal: Principal = ANONYMOUS
+        self._access: Access = UNRESTRICTED
 
     @property
     def peer(self) -> str:
@@ -203,6 +210,7 @@ class ClientConnection(asyncio.Protocol):
     def on_admitted(self) -> None:
         """There is room for this connection: its requests are handled from now on."""
         self._is_admitted = True
+        self._access = self._dispatcher.access_of(self.principal, self.peer_host)
         self.last_active = self._monotonic()
         if self._on_connect is not None:
             self._on_connect(self.peer_host)
@@ -459,6 +467,8 @@ class ClientConnection(asyncio.Protocol):
             schema,
             self,
             self._dispatcher.meter_of(schema),
+            self.principal,
+            self._access,
         )
         self._contexts[header.api_key, header.api_version] = context
         return context

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from odradek.base.ports import Client, Clock, Executor
+from odradek.base.principal import ANONYMOUS, Principal
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.server.slices import SliceTurns
 from odradek.wire.schemas import Message, Schema
@@ -55,10 +57,14 @@ class RequestContext(NamedTuple):
     schema: Schema
     connection: ConnectionPort = NO_CONNECTION
     meter: RequestMeter = UNCOUNTED
+    principal: Principal = ANONYMOUS
+    access: Access = UNRESTRICTED
+    """What `principal` may do from `peer_host`."""
+    security_protocol: str = "PLAINTEXT"
 
     @property
     def client(self) -> Client:
-        return Client(self.client_id, self.peer_host)
+        return Client(self.client_id, self.peer_host, self.principal)
 
     def new(self, class_name: str, **values: object) -> Message:
         return self.schema[class_name](**values)
@@ -73,6 +79,9 @@ class ServingPort(Protocol):
     @property
     def slice_turns(self) -> SliceTurns:
         """Runs long computations of requests on the event loop."""
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        """What the principal may do from this IP address; UNRESTRICTED without an authorizer."""
 
 
 class ConfiguredNode(Protocol):

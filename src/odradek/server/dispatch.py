@@ -7,7 +7,9 @@ from types import GeneratorType
 from typing import Any, Final, NamedTuple
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.principal import Principal
 from odradek.base.slices import Slices
+from odradek.core.security.access import Access
 from odradek.instruments.request_log import REQUEST_LOG
 from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.server.connection import UnsupportedRequest
@@ -60,6 +62,9 @@ class ApiDispatcher:
 
     def meter_of(self, messages: Schema) -> RequestMeter:
         return self._meters.meter(messages.api_name, messages.version)
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        return self._port.access_of(principal, host)
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         api_key = context.api_key

@@ -4,10 +4,11 @@ The format is Kafka's: a version, then type, name, and whether a delegation toke
 """
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from kio.serial.errors import SerialError
 
+from odradek.base.principal import Principal
 from odradek.base.varints import read_unsigned_varint, write_unsigned_varint
 from odradek.wire.headers import skip_tagged_fields
 
@@ -17,18 +18,6 @@ _VERSION_WRITTEN: Final = 0
 
 class UnreadablePrincipal(SerialError):
     pass
-
-
-class Principal(NamedTuple):
-    type: str
-    name: str
-    token_authenticated: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.type}:{self.name}"
-
-
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
 def write_principal(principal: Principal) -> bytes:

@@ -14,6 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client, Pool
+from odradek.base.principal import Principal
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.record_walks import RecordWalks
 from odradek.config.dynamic import overlay
@@ -30,6 +31,7 @@ from odradek.core.metadata.image import (
 from odradek.core.metadata.records import Endpoint
 from odradek.core.replication.leader import LeaderState
 from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.records.batch import parse_batches
@@ -201,11 +203,15 @@ class FakeBroker:
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))
         self.unreachable: set[int] = set()
+        self.access: Access = UNRESTRICTED
         self.transactions: Any = None
         self.groups: Any = None
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     # what handlers see
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        return self.access
 
     def partition(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))

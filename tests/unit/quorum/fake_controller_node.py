@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Pool
+from odradek.base.principal import Principal
 from odradek.base.slices import Slices
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import (
@@ -18,6 +19,7 @@ from odradek.core.controller.commands import (
     Registration,
 )
 from odradek.core.metadata.image import ClusterImage, ConfigResource
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
 from odradek.server.slices import SliceTurns
@@ -141,6 +143,10 @@ class FakeControllerNode:
         self.dead_process: DeadProcess | None = None
         """The registered process that another one replaces."""
         self.heartbeats: list[tuple[int, int, ConnectionPort]] = []
+        self.access: Access = UNRESTRICTED
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        return self.access
 
     async def find_dead_process(self, registration: Registration, peer_host: str | None) -> DeadProcess | None:
         return self.dead_process

@@ -14,6 +14,8 @@ import uvloop
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.ports import Pool
+from odradek.base.principal import Principal
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.host.executor import ThreadExecutor
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.server.connection import (
@@ -86,6 +88,9 @@ class Scripted:
         if header.api_key == 99:
             raise UnsupportedRequest("no such API")
         return schema(3, 0)
+
+    def access_of(self, principal: Principal, host: str) -> Access:
+        return UNRESTRICTED
 
     def meter_of(self, messages: Any) -> RequestMeter:
         return UNCOUNTED

@@ -10,6 +10,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import Pool
+from odradek.base.principal import ANONYMOUS
 from odradek.host.executor import ThreadExecutor
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import ConnectionPort
@@ -20,7 +21,7 @@ from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener
 from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
-from odradek.wire.principal import ANONYMOUS, write_principal
+from odradek.wire.principal import write_principal
 from odradek.wire.schemas import Message, Schema, schema
 from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode
 from tests.unit.server.peer_stage import HEARTBEAT, LoopClock, Scenario, heartbeat

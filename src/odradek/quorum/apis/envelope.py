@@ -11,6 +11,7 @@ from typing import Final
 from kio.schema.index import api_key_map
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.principal import Principal
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
 from odradek.server.dispatch import HANDLED_AT_ONCE_ELEMENTS_MAX
@@ -42,7 +43,7 @@ async def handle(request: Message, context: RequestContext, node: ControllerNode
 
 async def _handle_inner(request: Message, context: RequestContext, node: ControllerNodePort) -> bytes:
     """Returns the inner response with its header. Raises KafkaError for the envelope's own error code."""
-    _check_principal(request.request_principal)
+    principal = _principal(request.request_principal)
     host = _client_host(request.client_host_address)
     data = request.request_data
     header = _header(data)
@@ -62,6 +63,8 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
         client_id=header.client_id,
         peer_host=host,
         schema=messages,
+        principal=principal,
+        access=node.access_of(principal, host),
     )
     handler = load_handler(CONTROLLER_APIS[header.api_key])
     response = await handler.handle(inner, inner_context, node)
@@ -78,9 +81,9 @@ def _ignore_errors(errors: Sequence[ErrorCode]) -> None:
     """Only the broker that received the request counts them."""
 
 
-def _check_principal(data: bytes | None) -> None:
+def _principal(data: bytes | None) -> Principal:
     try:
-        read_principal(data or b"")
+        return read_principal(data or b"")
     except UnreadablePrincipal as error:
         raise KafkaError(ErrorCode.principal_deserialization_failure, str(error)) from error
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.principal import ANONYMOUS, Principal
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
-from odradek.wire.principal import ANONYMOUS, Principal, UnreadablePrincipal, read_principal, write_principal
+from odradek.wire.principal import UnreadablePrincipal, read_principal, write_principal
 from odradek.wire.schemas import Message, schema
 from tests import raw_wire
 from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode

@@ -1,0 +1,31 @@
+"""What one principal may do from one address: the view of the authorizer that API handlers use."""
+
+from typing import Final, Protocol
+
+from odradek.core.security.resources import Operation, ResourceType
+
+
+class Access(Protocol):
+    @property
+    def is_restricted(self) -> bool:
+        """False without an authorizer: every check allows, so that a handler may skip it."""
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str, *, logs_denial: bool = True) -> bool:
+        """Pass `logs_denial=False` if the request may still be allowed in another way, or hides the resource."""
+
+    def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the principal may do this with at least one resource of the type that could exist."""
+
+
+class _Unrestricted:
+    is_restricted: Final = False
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str, *, logs_denial: bool = True) -> bool:
+        return True
+
+    def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        return True
+
+
+UNRESTRICTED: Final[Access] = _Unrestricted()
+"""Without an authorizer, and for what a node does on its own behalf."""
