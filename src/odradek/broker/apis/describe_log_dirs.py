@@ -83,7 +83,9 @@ def _describe(
         # Copied first: threads create and delete logs.
         for number, (name, log) in enumerate(list(logs.items()), 1):
             if is_requested(name):
-                found.setdefault(name.topic, []).append((log, logs is log_dir.future_logs))
+                is_future = logs is log_dir.future_logs or _is_replacing(log, directory, broker)
+                if is_future or not _is_replaced(log, broker):
+                    found.setdefault(name.topic, []).append((log, is_future))
             if number % SLICE_ENTRIES == 0:
                 yield
     topics = yield from describe_topics(
@@ -99,6 +101,17 @@ def _describe(
         usage=usage,
         is_cordoned=_is_cordoned(log_dir, broker),
     )
+
+
+def _is_replacing(log: PartitionLog, directory: str, broker: BrokerPort) -> bool:
+    """Whether a log dir move has renamed its future log already, but the partition does not use it yet."""
+    return _is_replaced(log, broker) and broker.log_dir_moves.destination(log.topic_partition) == directory
+
+
+def _is_replaced(log: PartitionLog, broker: BrokerPort) -> bool:
+    """Whether the partition uses another log: at the end of a log dir move, two dirs have one for a moment."""
+    partition = broker.partition(*log.topic_partition)
+    return partition is not None and partition.log is not log
 
 
 def _partition(log: PartitionLog, is_future: bool, context: RequestContext, broker: BrokerPort) -> Message:

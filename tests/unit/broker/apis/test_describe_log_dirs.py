@@ -93,6 +93,24 @@ def test_future_replica(filled: FakeBroker) -> None:
     assert partitions(response[filled.directories[1]]) == {("t", 0): (0, 1, True)}
 
 
+def test_each_replica_is_described_once_while_a_log_dir_move_ends(filled: FakeBroker) -> None:
+    """The future log is renamed first, then the partition uses it, and then the original is deleted."""
+    first, second = filled.directories
+    topic = filled.image.topics_by_name["t"]
+    partition = filled.partition("t", 1)
+    assert partition is not None
+    future = filled.log_dirs.create_future(partition.name, topic.id, partition.log.config, second, 0)
+    filled.log_dir_moves.destinations[partition.name] = second
+    filled.log_dirs.promote(future)
+    response = describe_log_dirs(filled, {"t": [1]})
+    assert partitions(response[first]) == {("t", 1): (0, 0, False)}
+    assert partitions(response[second]) == {("t", 1): (0, 0, True)}
+    partition.relocate(future, filled.threads_of(second))
+    response = describe_log_dirs(filled, {"t": [1]})
+    assert partitions(response[first]) == {}
+    assert [is_future for _, _, is_future in partitions(response[second]).values()] == [False]
+
+
 def test_log_without_partition_has_no_lag(filled: FakeBroker) -> None:
     filled.forget("t", 1)
     assert partitions(describe_log_dirs(filled)[filled.directories[0]])["t", 1] == (0, -1, False)
