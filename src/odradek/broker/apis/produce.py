@@ -336,16 +336,21 @@ async def _append_after_walk(
     now_ms = broker.clock.wall_ms()
 
     def walk(opened_bytes_max: int) -> Validated:
-        return validate(
-            data,
-            batches,
-            config,
-            now_ms=now_ms,
-            partition=partition.name,
-            walk=thread_walk(batches[0].record_count),
-            opened_bytes_max=opened_bytes_max,
-            is_full=is_full,
-        )
+        try:
+            return validate(
+                data,
+                batches,
+                config,
+                now_ms=now_ms,
+                partition=partition.name,
+                walk=thread_walk(batches[0].record_count),
+                opened_bytes_max=opened_bytes_max,
+                is_full=is_full,
+            )
+        except KafkaError as error:
+            # Its traceback would keep the decompressed records, while the thread already opens the next batch.
+            error.__context__ = None
+            raise error.with_traceback(None) from None
 
     try:
         try:

@@ -1,18 +1,23 @@
 """Produce results if the disk fails while the append is published."""
 
 import asyncio
+import traceback
+from collections.abc import Callable
 from inspect import isawaitable
+from typing import Any
 
 from odradek.base.deferred import DeferredResponse
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Pool
 from odradek.core.replication.follower import FollowerState
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES
 from odradek.server.context import RequestContext
 from odradek.storage.partition.partition import Partition
 from odradek.wire.apis import BROKER_APIS, load_handler
 from odradek.wire.produce_codec import PartitionRecords, ProduceRequest, TopicRecords
 from odradek.wire.schemas import schema
-from tests.record_batches import TestRecord, batch
-from tests.unit.broker.fake_broker import NODE_ID, FakeBroker, with_followers
+from tests.record_batches import ZSTD, TestRecord, batch, compress
+from tests.unit.broker.fake_broker import NODE_ID, FakeBroker, InlineExecutor, with_followers
 
 PRODUCE, VERSION = 0, 9
 ALL_ACKS = -1
@@ -26,7 +31,7 @@ class UnreadableDisk:
         partition.withdraw(ErrorCode.kafka_storage_error)
 
 
-async def _produce(broker: FakeBroker, acks: int, **header: int) -> bytes:
+async def _produce(broker: FakeBroker, acks: int, **header: Any) -> bytes:
     records = PartitionRecords(0, memoryview(bytearray(batch(TestRecord(), **header))))
     request = ProduceRequest(None, acks, 1000, [TopicRecords("orders", None, [records])])
     context = RequestContext(PRODUCE, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(PRODUCE, VERSION))
@@ -148,3 +153,32 @@ def test_idempotent_batch_after_a_stall_does_not_replace_the_one_rejected_during
     assert send(1) is ErrorCode.kafka_storage_error
     assert partition.log.log_end_offset == 0
     assert [send(0), send(1)] == [ErrorCode.none, ErrorCode.none]
+
+
+class WatchedExecutor(InlineExecutor):
+    """Keeps the errors of the work it runs."""
+
+    def __init__(self) -> None:
+        self.errors: list[KafkaError] = []
+
+    async def run(self, work: Callable[[], Any], *, pool: Pool = Pool.BACKGROUND, lane: str | None = None) -> Any:
+        try:
+            return await super().run(work, pool=pool, lane=lane)
+        except KafkaError as error:
+            self.errors.append(error)
+            raise
+
+
+def test_errors_of_rejected_batches_do_not_keep_their_records(broker: FakeBroker) -> None:
+    """The thread takes the next batch before the event loop has handled the error of this one."""
+    broker.executor = watched = WatchedExecutor()
+    broker.add_topic("orders", configs={"cleanup.policy": "compact"})
+    bomb = compress(ZSTD, bytes(MAX_DECOMPRESSED_BYTES + 1))
+    data = asyncio.run(_produce(broker, ALL_ACKS, codec=ZSTD, body=bomb))
+    assert _code(data) is ErrorCode.message_too_large
+    assert len(watched.errors) == 2, "the records were opened in the pool, and then in the lane of large batches"
+    for error in watched.errors:
+        assert error.__cause__ is None
+        assert error.__context__ is None
+        frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
+        assert not any("decompress" in name or name == "validate" for name in frames), frames
