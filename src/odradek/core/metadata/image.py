@@ -138,6 +138,9 @@ class ScramCredential:
     server_key: bytes
     iterations: int
 
+    def __repr__(self) -> str:
+        return "ScramCredential([hidden])"
+
 
 @value
 class DelegationToken:

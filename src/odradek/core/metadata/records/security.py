@@ -40,6 +40,9 @@ class UserScramCredentialRecord(MetadataRecord):
     server_key: bytes = field(metadata=form("bytes"))
     iterations: int = field(metadata=form("int32"))
 
+    def __repr__(self) -> str:
+        return f"UserScramCredentialRecord(name={self.name!r}, mechanism={self.mechanism}, [hidden])"
+
 
 @named_value
 class RemoveUserScramCredentialRecord(MetadataRecord):
