@@ -46,12 +46,18 @@ def run(kafkajs: Path, broker: NodeProcess) -> Kafkajs:
 
 
 def record_count(broker: NodeProcess, topic: str) -> int:
+    """Waits for the first batch: with acks=0, a producer may be gone before the broker has appended its records."""
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     with RawConnection(broker.port) as connection:
         response = connection.request(
             Api.FETCH,
             11,
-            {"replica_id": -1, "max_wait": 100, "topics": [{"topic": topic, "partitions": [partition]}]},
+            {
+                "replica_id": -1,
+                "max_wait": 30_000,
+                "min_bytes": 1,
+                "topics": [{"topic": topic, "partitions": [partition]}],
+            },
         )
     return sum(batch.record_count for batch in parse_batches(bytes(response.responses[0].partitions[0].records)))
 
