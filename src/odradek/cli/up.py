@@ -24,7 +24,7 @@ from odradek.local.interpreter import REPORTED_BY_PARENT, find_interpreter_warni
 from odradek.local.node_files import NodeFiles
 from odradek.local.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
 from odradek.local.ports import check_ports
-from odradek.local.start_node import load_config
+from odradek.local.start_node import load_config, parse_config
 from odradek.local.supervisor import NodeExited, Supervisor
 from odradek.local.topology import BrokerCount, Topology
 from odradek.text.errors import UserError
@@ -145,7 +145,7 @@ def set_up(
         files.check_is_ours()
     data_dir.mkdir(parents=True, exist_ok=True)
     texts = plan_nodes(data_dir, old, topology, port)
-    configs = {number: NodeConfig.load(text, str(nodes[number].properties)) for number, text in texts.items()}
+    configs = {number: parse_config(text, str(nodes[number].properties)) for number, text in texts.items()}
     for config in configs.values():
         check_ports(config)
     for number, text in texts.items():

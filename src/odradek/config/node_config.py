@@ -7,7 +7,7 @@ This module accesses neither network nor disk.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from odradek.config import node_checks, node_keys
 from odradek.config.definitions import BROKER_CONFIGS
@@ -16,6 +16,9 @@ from odradek.config.problems import ConfigErrors, Problems
 from odradek.config.properties import parse_properties
 from odradek.config.topic_config import NOTHING, Texts, TopicConfig
 from odradek.config.values import ConfigValue
+
+if TYPE_CHECKING:
+    from odradek.config.providers import ProviderSources
 
 __all__ = ["ConfigErrors", "NodeConfig"]
 
@@ -130,13 +133,24 @@ class NodeConfig:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, text: str, source: str, overrides: Mapping[str, str] = NOTHING) -> Self:
-        """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors."""
+    def load(
+        cls,
+        text: str,
+        source: str,
+        overrides: Mapping[str, str] = NOTHING,
+        *,
+        sources: "ProviderSources | None" = None,
+    ) -> Self:
+        """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors.
+
+        Without `sources`, variables of config providers cannot be resolved.
+        """
         problems = Problems(source)
         properties, malformed = parse_properties(text)
         for line in malformed:
             problems.error_at(line.line, line.reason)
         given = node_keys.collect(properties, overrides, problems)
+        node_keys.resolve_variables(given, sources, problems)
         typed = node_keys.parse_all(given, problems)
         arguments = node_checks.derive(given, typed, problems)
         problems.raise_if_any()

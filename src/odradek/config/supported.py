@@ -17,6 +17,8 @@ _BROKER = {
     # Identity and addresses
     "advertised.listeners": "Addresses that clients connect to. Defaults to the listeners.",
     "broker.id": "Synonym of node.id.",
+    "config.providers": "Names of config providers, which replace ${provider:path:key} in the values of this file. "
+    "config.providers.<name>.class has the class, and config.providers.<name>.param.<param> its parameters.",
     "broker.rack": "Rack of this broker. Replicas are spread over racks, and consumers may fetch from their own.",
     "controller.listener.names": "Names of the controller listeners.",
     "controller.quorum.bootstrap.servers": "Controllers that are used to discover the quorum.",
@@ -219,6 +221,8 @@ _TOPIC = {
 }
 
 _FIXED_AT_START = {
+    "config.providers": "config providers are used at start only, so that no client can make a broker read files: "
+    "change the file and restart the node",
     "listener.security.protocol.map": "listeners are bound at start: change the file and restart the node",
     "listeners": "listeners are bound at start: change the file and restart the node",
 }

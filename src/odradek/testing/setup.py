@@ -14,6 +14,7 @@ from odradek.local.node_files import (
     with_values,
 )
 from odradek.local.node_format import format_nodes
+from odradek.local.start_node import parse_config
 from odradek.local.topology import Topology
 
 
@@ -31,7 +32,7 @@ def set_up(
         listeners = listener_values(at_clients.get(number), at_controllers.get(number))
         text = new_properties(number, sorted(roles), listeners, _quorum_values(number, at_controllers), replicas)
         text = with_values(text, {"log.dirs": escape_path(files.data)})
-        configs[number] = NodeConfig.load(text, str(files.properties), dict(properties))
+        configs[number] = parse_config(text, str(files.properties), dict(properties))
         files.write_properties(text)
     format_nodes(configs)
     return configs

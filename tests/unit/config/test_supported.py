@@ -22,8 +22,8 @@ READ_THROUGH = {
 }
 """Configs that are read under another name than their own."""
 
-DECIDED_AT_LOADING = {"process.roles", "security.inter.broker.protocol"}
-"""Used only to derive other fields."""
+DECIDED_AT_LOADING = {"config.providers", "process.roles", "security.inter.broker.protocol"}
+"""Used only to derive other fields and values."""
 
 KEPT_WITHOUT_EFFECT = {"preallocate"}
 """Stored and shown without effect, as its documentation and `docs/differences.md` say."""
