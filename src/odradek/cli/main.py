@@ -26,6 +26,7 @@ MODULES: Final = {
     "group": "odradek.cli.group",
     "txn": "odradek.cli.txn",
     "config": "odradek.cli.config",
+    "cert": "odradek.cli.cert",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",

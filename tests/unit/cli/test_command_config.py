@@ -82,7 +82,8 @@ def test_errors_name_the_line_and_contain_no_secret(
 
 def test_config_providers_supply_the_password(file: Path) -> None:
     (file.parent / "secrets.properties").write_text("password=swordfish\n")
-    jaas = f'sasl.jaas.config={SCRAM} required username="anna" password="${{file:{file.parent}/secrets.properties:password}}";'
+    variable = f"${{file:{file.parent}/secrets.properties:password}}"
+    jaas = f'sasl.jaas.config={SCRAM} required username="anna" password="{variable}";'
     file.write_text(f"{FILE_PROVIDER}{WITH_SASL}{jaas}\n")
     assert security_of_file(file).sasl == Sasl(mechanism="SCRAM-SHA-256", username="anna", password="swordfish")
 
