@@ -6,6 +6,7 @@ It does not slow down the cluster's start, and if it fails, the nodes keep runni
 import asyncio
 import contextlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from odradek.text.terminal import say
 DEFAULT_PORT: Final = 8080
 MISSING: Final = "The console is not installed. Install it with: pip install 'odradek[console]'"
 
+COMMAND_CONFIG_VARIABLE: Final = "ODRADEK_COMMAND_CONFIG"
 READY: Final = b"ready "
 # The console notifies open pages before it exits; this is how long it may take.
 _STOP_S: Final = 2.0
@@ -44,10 +46,15 @@ class ConsoleProcess:
         bootstrap: Sequence[Address],
         port: int | None,
         *,
+        command_config: Path | None = None,
         command: Sequence[str] = (sys.executable, "-m", "odradek", "console"),
     ) -> None:
         self._log: Final = data_dir / "console.log"
-        self._options: Final = ("--bootstrap", ",".join(map(str, bootstrap)), "--host", HOST, "--attached")
+        security = () if command_config is None else ("--command-config", str(command_config))
+        self._options: Final = (
+            *("--bootstrap", ",".join(map(str, bootstrap)), "--host", HOST, "--attached"),
+            *security,
+        )
         self._audit_log: Final = data_dir / "console-audit.jsonl"
         self._port: Final = port
         self._command: Final = command
@@ -75,6 +82,8 @@ class ConsoleProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
+                # The user's file is for another cluster.
+                env={name: value for name, value in os.environ.items() if name != COMMAND_CONFIG_VARIABLE},
                 # Ctrl-C in a terminal must reach only this process, which then stops the console.
                 start_new_session=True,
             )
