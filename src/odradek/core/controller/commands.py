@@ -137,6 +137,25 @@ class DirectoryAssignment(NamedTuple):
     directory: UUID
 
 
+class ScramDeletion(NamedTuple):
+    user: str
+    mechanism: int
+    """The code in the request, which may be unknown."""
+
+
+class ScramUpsertion(NamedTuple):
+    """A new SCRAM credential, or a new password of an existing one."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramUpsertion(user={self.user!r}, mechanism={self.mechanism}, [hidden])"
+
+
 NO_BROKER_EPOCH = -1
 """Unknown: old versions of the request have no broker epochs."""
 
@@ -216,6 +235,11 @@ class ControllerCommands(Protocol):
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
     ) -> ControllerResult[KafkaError | None]:
         """Level and type of each update. None: an unknown type."""
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]:
+        """One result per user."""
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]: ...
 

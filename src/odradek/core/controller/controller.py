@@ -25,6 +25,8 @@ from odradek.core.controller.commands import (
     ProducerIdBlock,
     Reassignment,
     Registration,
+    ScramDeletion,
+    ScramUpsertion,
     TopicCreated,
     TopicElections,
     TopicReassignments,
@@ -38,6 +40,7 @@ from odradek.core.controller.isr_changes import IsrChanges
 from odradek.core.controller.leaders import Leaders
 from odradek.core.controller.producer_ids import ProducerIds
 from odradek.core.controller.reassignments import Reassignments
+from odradek.core.controller.scram_users import ScramUsers
 from odradek.core.controller.sessions import BrokerSessions
 from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
@@ -63,6 +66,7 @@ class Controller:
         self._brokers = Brokers(self._state, elections, self._sessions)
         self._features = Features(self._state, self._configs)
         self._producer_ids = ProducerIds(self._state)
+        self._scram_users = ScramUsers(self._state)
         self._directories = Directories(self._state, elections)
         self._isr_changes = IsrChanges(self._state, elections)
         self._leaders = Leaders(self._state, elections)
@@ -164,6 +168,13 @@ class Controller:
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]:
         return self._producer_ids.allocate(broker_id, broker_epoch)
+
+    # Credentials
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]:
+        return self._scram_users.alter(deletions, upsertions)
 
     # Brokers
 

@@ -150,6 +150,10 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
             return new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=topics)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
+        case "alter_user_scram_credentials":
+            values = {"iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
+            upsertion = new("ScramCredentialUpsertion", name="alice", mechanism=1, **values)
+            return new("AlterUserScramCredentialsRequest", deletions=(), upsertions=(upsertion,))
         case "allocate_producer_ids":
             return new("AllocateProducerIdsRequest", broker_id=1, broker_epoch=epoch)
         case "assign_replicas_to_dirs":
