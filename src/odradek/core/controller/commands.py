@@ -11,8 +11,9 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import KafkaError
+from odradek.base.principal import Principal
 from odradek.config.alteration import Change
-from odradek.core.metadata.image import ConfigResource, PartitionImage
+from odradek.core.metadata.image import ConfigResource, DelegationToken, PartitionImage
 from odradek.core.metadata.records import Endpoint, MetadataRecord, SupportedFeature
 
 T_co = TypeVar("T_co", covariant=True)
@@ -156,6 +157,25 @@ class ScramUpsertion(NamedTuple):
         return f"ScramUpsertion(user={self.user!r}, mechanism={self.mechanism}, [hidden])"
 
 
+class NewToken(NamedTuple):
+    """A delegation token that a client requests."""
+
+    requester: Principal
+    owner: Principal
+    renewers: Sequence[Principal]
+    max_lifetime_ms: int
+    """0 or less: the configured maximum."""
+
+
+class TokenCreated(NamedTuple):
+    token_id: str
+    token: DelegationToken
+    hmac: bytes
+
+    def __repr__(self) -> str:
+        return "TokenCreated([hidden])"
+
+
 NO_BROKER_EPOCH = -1
 """Unknown: old versions of the request have no broker epochs."""
 
@@ -240,6 +260,18 @@ class ControllerCommands(Protocol):
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
     ) -> ControllerResult[Mapping[str, KafkaError | None]]:
         """One result per user."""
+
+    def create_delegation_token(self, token: NewToken, now_ms: int) -> ControllerResult[TokenCreated]: ...
+
+    def renew_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        """The response is the new expiry."""
+
+    def expire_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        """The response is the new expiry. A negative period removes the token."""
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]: ...
 

@@ -32,7 +32,8 @@ class ScramUsers:
         """A user may have one change, even of different mechanisms. The valid changes take effect together."""
         valid: dict[str, Change] = {}
         errors: dict[str, KafkaError] = {}
-        for change in (*deletions, *upsertions):
+        changes: list[Change] = [*deletions, *upsertions]
+        for change in changes:
             if change.user in errors:
                 continue
             if valid.pop(change.user, None) is not None:
