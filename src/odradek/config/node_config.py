@@ -66,6 +66,10 @@ class NodeConfig:
     controller_quorum_retry_backoff_ms: int
     controller_socket_timeout_ms: int
     default_replication_factor: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str | None
     delete_topic_enable: bool
     fetch_max_bytes: int
     follower_replication_throttled_rate: int

@@ -66,6 +66,12 @@ _BROKER = {
     "socket.send.buffer.bytes": "Send buffer of each connection. -1 is the system's default.",
     "record.validation": "Which parts of produced batches are checked: header (length, checksum, counts), or full "
     "(also every record, as Apache Kafka does, at a higher cost).",
+    # Delegation tokens
+    "delegation.token.expiry.check.interval.ms": "Interval at which the active controller removes expired tokens.",
+    "delegation.token.expiry.time.ms": "Time after which a delegation token expires unless it is renewed.",
+    "delegation.token.max.lifetime.ms": "Maximum lifetime of a delegation token.",
+    "delegation.token.secret.key": "Secret from which delegation tokens are derived, the same on all nodes. Without "
+    "it, delegation tokens are disabled.",
     # Topics
     "auto.create.topics.enable": "Whether a Metadata request for a missing topic creates it.",
     "default.replication.factor": "Default number of replicas of new topics.",

@@ -61,6 +61,8 @@ class RequestContext(NamedTuple):
     access: Access = UNRESTRICTED
     """What `principal` may do from `peer_host`."""
     security_protocol: str = "PLAINTEXT"
+    is_forwarded: bool = False
+    """Whether a broker received the request from a client, and forwarded it to this controller."""
 
     @property
     def client(self) -> Client:

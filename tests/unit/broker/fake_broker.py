@@ -14,7 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client, Pool
-from odradek.base.principal import Principal
+from odradek.base.principal import ANONYMOUS, Principal
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.record_walks import RecordWalks
 from odradek.config.dynamic import overlay
@@ -308,11 +308,22 @@ class FakeBroker:
 
     # requests of the tests
 
-    def request(self, api_key: int, version: int, *, listener: str = "PLAINTEXT", **fields: Any) -> Any:
+    def request(
+        self,
+        api_key: int,
+        version: int,
+        *,
+        listener: str = "PLAINTEXT",
+        principal: Principal = ANONYMOUS,
+        security_protocol: str = "PLAINTEXT",
+        **fields: Any,
+    ) -> Any:
         """Return the response as a client reads it: written and read in this version's format."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
-        context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages)
+        context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages)._replace(
+            principal=principal, access=self.access, security_protocol=security_protocol
+        )
         response = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
         written = b"".join(response) if isinstance(response, list) else response
         if not isinstance(written, bytes):

@@ -158,7 +158,7 @@ class FakeControllerNode:
         """The response as a client reads it: written with this version's schema and read again."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
-        context = context_of(api_key, version)._replace(connection=connection)
+        context = context_of(api_key, version)._replace(connection=connection, access=self.access)
         response = self.handle(request, context)
         return messages.read_foreign_response(messages.write(response), 0)
 
