@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from odradek.server.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
