@@ -312,7 +312,7 @@ class FakeBroker:
         """Return the response as a client reads it: written and read in this version's format."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
-        context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages)
+        context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages, access=self.access)
         response = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
         written = b"".join(response) if isinstance(response, list) else response
         if not isinstance(written, bytes):
