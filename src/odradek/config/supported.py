@@ -72,6 +72,11 @@ _BROKER = {
     "delegation.token.max.lifetime.ms": "Maximum lifetime of a delegation token.",
     "delegation.token.secret.key": "Secret from which delegation tokens are derived, the same on all nodes. Without "
     "it, delegation tokens are disabled.",
+    # Authorization
+    "allow.everyone.if.no.acl.found": "Whether every principal may use a resource that no ACL is about.",
+    "authorizer.class.name": "Authorizer that checks requests against the ACLs: "
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer. Empty allows everything.",
+    "super.users": "Principals that may do everything, as User:name, separated by semicolons.",
     # Topics
     "auto.create.topics.enable": "Whether a Metadata request for a missing topic creates it.",
     "default.replication.factor": "Default number of replicas of new topics.",
@@ -268,10 +273,7 @@ _WITHOUT_EFFECT = {
     "principal.builder.class": _NO_PLUGINS,
 }
 
-_REJECTED = {
-    "authorizer.class.name": "authorization is not supported yet, and without it every client may do everything. "
-    "Remove the line to run the node without authorization",
-}
+_REJECTED: dict[str, str] = {}
 
 BROKER: Mapping[str, str] = MappingProxyType(_BROKER)
 TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)

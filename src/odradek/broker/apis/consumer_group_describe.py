@@ -10,7 +10,7 @@ from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import AssignedTopic, DescribedConsumer, DescribedConsumerGroup
 from odradek.core.metadata.features import GROUP_VERSION
-from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from odradek.server.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 

@@ -9,7 +9,7 @@ from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DescribedGroup, DescribedMember
-from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from odradek.server.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 

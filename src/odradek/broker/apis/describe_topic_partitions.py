@@ -13,7 +13,7 @@ from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint, offline
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
-from odradek.server.apis.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
+from odradek.server.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 

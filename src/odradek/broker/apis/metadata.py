@@ -18,7 +18,7 @@ from odradek.broker.apis.metadata_topics import TopicEncoder
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import ClusterImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
-from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from odradek.server.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.server.context import RequestContext
 from odradek.wire.metadata_codec import (
     MetadataTopic,

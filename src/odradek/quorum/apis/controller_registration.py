@@ -1,19 +1,21 @@
 """ControllerRegistration, version 0."""
 
-from collections.abc import Awaitable
-
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.core.controller.commands import ControllerCommands, ControllerRegistration, ControllerResult
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.quorum.apis.registration_parts import endpoints_of, features_of
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster, denial_of
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    if not allows_cluster(context.access, Operation.CLUSTER_ACTION):
+        return build_error_response(request, context.schema, denial_of(ResourceType.CLUSTER))
+    return await node.controller.handle(request, context.schema, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
