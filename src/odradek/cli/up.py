@@ -15,7 +15,7 @@ import typer
 
 from odradek.cli.console_process import DEFAULT_PORT as CONSOLE_PORT
 from odradek.cli.console_process import MISSING, ConsoleProcess, check_console_port, is_installed
-from odradek.cli.options import DEFAULT_BOOTSTRAP, LogFormat, LogFormatOption, read_security
+from odradek.cli.options import DEFAULT_BOOTSTRAP, LogFormat, LogFormatOption
 from odradek.client.address import DEFAULT_PORT, Address
 from odradek.client.errors import NotYet
 from odradek.config.node_config import NodeConfig
@@ -206,13 +206,14 @@ def broker_address(config: NodeConfig) -> Address:
 def wait_for_brokers(bootstrap: list[Address], ids: set[int], security: SecurityFiles | None = None) -> None:
     """Wait until the Metadata response of every broker contains all brokers."""
     from odradek.client.cluster import Cluster
+    from odradek.client.security import NOTHING
 
     def check() -> None:
         missing = ids - cluster.layout().brokers.keys()
         if missing:
             raise NotYet(f"brokers {sorted(missing)} are not online yet")
 
-    credentials = read_security(None if security is None else security.client_properties)
+    credentials = NOTHING if security is None else security.client_security()
     for address in bootstrap:
         with Cluster([address], timeout_s=READY_TIMEOUT_S, security=credentials) as cluster:
             cluster.retry("waiting for the brokers", check)

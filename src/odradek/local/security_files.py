@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from odradek.client.security import Sasl
+from odradek.client.security import Sasl, Security
 from odradek.client.security_configs import WrongConfig, security_of
 from odradek.config.properties import parse_properties
 from odradek.local.node_files import (
@@ -83,14 +83,18 @@ class SecurityFiles:
 
     def administrator(self) -> Sasl:
         """The administrator's credentials. Raises UserError."""
-        properties, _ = parse_properties(self.client_properties.read_text(encoding="utf-8"))
-        try:
-            found = security_of({one.key: one.value for one in properties}).sasl
-        except WrongConfig as error:
-            raise UserError(f"{self.client_properties}: {error}") from None
+        found = self.client_security().sasl
         if found is None:
             raise UserError(f"{self.client_properties} contains no credentials. Restore the file, or use --fresh.")
         return found
+
+    def client_security(self) -> Security:
+        """The settings in client.properties. Raises UserError."""
+        properties, _ = parse_properties(self.client_properties.read_text(encoding="utf-8"))
+        try:
+            return security_of({one.key: one.value for one in properties})
+        except WrongConfig as error:
+            raise UserError(f"{self.client_properties}: {error}") from None
 
     def node_values(self, node_id: int) -> dict[str, str]:
         """The security configs of a node's server.properties."""
