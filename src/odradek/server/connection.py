@@ -24,6 +24,7 @@ from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.server.response_sender import ResponseSender, Streaming
+from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
 from odradek.wire.error_codes import error_codes
 from odradek.wire.framing import FrameReader
 from odradek.wire.headers import RequestHeader, read_request_header, skip_tagged_fields
@@ -131,8 +132,10 @@ class ClientConnection(asyncio.Protocol):
         streaming: Streaming,
         *,
         on_connect: Callable[[str], None] | None = None,
+        security: ListenerSecurity = UNSECURED_LISTENER,
     ) -> None:
         self._streaming: Final = streaming
+        self._security: Final = security
         # None until the first streamed response.
         self._sender: ResponseSender | None = None
         self._on_connect: Final = on_connect
@@ -469,6 +472,7 @@ class ClientConnection(asyncio.Protocol):
             self._dispatcher.meter_of(schema),
             self.principal,
             self._access,
+            self._security.protocol,
         )
         self._contexts[header.api_key, header.api_version] = context
         return context
