@@ -73,7 +73,7 @@ class Node:
         )
         self._workers: Final = workers
         self._periodic: Final = Periodic()
-        self._security: Final = NodeSecurity(config)
+        self._security: Final = NodeSecurity(config, clock=clock, random=random, executor=executor)
         self._listeners: Final = NodeListeners(
             config, clock, executor, self._periodic, security_of=self._security.listener_security
         )
@@ -242,6 +242,7 @@ class Node:
         except OSError as error:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
         self._observation.set_quorum(quorum, directories.cluster_id)
+        self._security.sasl.use_image(lambda: quorum.image)
         quorum.failed.add_done_callback(lambda failed: self._on_metadata_failure(failed.result()))
         return quorum
 

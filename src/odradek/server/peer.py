@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from odradek.server.connecting import HostPort, PeerError, Refused, Unreachable, open_connection
-from odradek.server.peer_link import Disconnected, NotServed, Overloaded, PeerLink
+from odradek.server.peer_link import Disconnected, NotAuthenticated, NotServed, Overloaded, PeerLink
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.client_session import UnsupportedApi, VersionRange
 from odradek.wire.schemas import Message, Schema
 
 __all__ = [
     "Disconnected",
+    "NotAuthenticated",
     "NotServed",
     "Overloaded",
     "Peer",
@@ -152,6 +153,8 @@ class Peer:
         try:
             async with asyncio.timeout_at(deadline):
                 await link.negotiate()
+                if self._security.new_sasl_exchange is not None:
+                    await link.authenticate(self._security.new_sasl_exchange(), self._security.executor)
         except TimeoutError:
             link.end("ApiVersions timed out")
             within = f"within {self._connect_timeout_seconds:g} s"
