@@ -8,14 +8,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.principal import Principal
-from odradek.config.alteration import Operation as ConfigOperation
-from odradek.core.metadata.image import (
-    RESOURCE_BROKER,
-    RESOURCE_CLIENT_METRICS,
-    RESOURCE_GROUP,
-    RESOURCE_TOPIC,
-)
-from odradek.core.security.access import UNRESTRICTED, Access
+from odradek.core.security.access import UNRESTRICTED, Access, AuthorizerNotReady
 from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.quorum import wire
 from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, ApiKey
@@ -23,8 +16,8 @@ from odradek.wire.forwarding import read_forwarded_response, write_forwarded_req
 from odradek.wire.principal import write_principal
 from odradek.wire.schemas import schema
 from tests import raw_wire
-from tests.unit.core.controller.cluster import Cluster
-from tests.unit.fake_access import FakeAccess, Grant
+from tests.unit.fake_access import FakeAccess, on_cluster, on_topic
+from tests.unit.quorum.apis.controller_versions import versions_of
 from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode
 
 DENIED = ErrorCode.cluster_authorization_failed
@@ -62,19 +55,6 @@ DEFAULT_MESSAGES = {
 }
 
 
-def cluster(operation: Operation) -> Grant:
-    return (operation, ResourceType.CLUSTER, CLUSTER_NAME)
-
-
-def topic(operation: Operation, name: str) -> Grant:
-    return (operation, ResourceType.TOPIC, name)
-
-
-def versions_of(api_key: ApiKey) -> range:
-    api = CONTROLLER_APIS[api_key]
-    return range(api.low, api.high + 1)
-
-
 def every_version() -> Iterator[Any]:
     for api_key in CLUSTER_OPERATIONS:
         for version in versions_of(api_key):
@@ -97,11 +77,13 @@ class TestOperationsOnTheCluster:
     ) -> None:
         needed = CLUSTER_OPERATIONS[api_key]
         # Every other operation, and the same one on a topic, does not help.
-        access = FakeAccess(*(cluster(one) for one in Operation if one is not needed), topic(needed, CLUSTER_NAME))
+        access = FakeAccess(
+            *(on_cluster(one) for one in Operation if one is not needed), on_topic(needed, CLUSTER_NAME)
+        )
         response = node.request(api_key, version, access=access)
         assert getattr(response, "error_code", DENIED) is DENIED
         assert calls_of(node) == 0
-        assert access.logged_denials() == [cluster(needed)]
+        assert access.logged_denials() == [on_cluster(needed)]
         if hasattr(response, "error_message"):
             request_name = schema(api_key, version).api_name
             expected = f"Request {request_name} needs {needed.name} permission."
@@ -113,7 +95,7 @@ class TestOperationsOnTheCluster:
     ) -> None:
         if api_key in CONSENSUS_APIS:
             node.quorum.response = wire.refuse(api_key, schema(api_key, version), ErrorCode.none)
-        access = FakeAccess(cluster(CLUSTER_OPERATIONS[api_key]))
+        access = FakeAccess(on_cluster(CLUSTER_OPERATIONS[api_key]))
         response = node.request(api_key, version, access=access)
         assert getattr(response, "error_code", None) is not DENIED
         assert calls_of(node) == 1
@@ -205,7 +187,7 @@ class TestDescribeCluster:
     @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_CLUSTER))
     def test_alter_is_needed_before_the_endpoint_type_is_checked(self, node: FakeControllerNode, version: int) -> None:
         for endpoint_type in (1, 2, 9):
-            access = FakeAccess(cluster(Operation.DESCRIBE))
+            access = FakeAccess(on_cluster(Operation.DESCRIBE))
             response = node.request(ApiKey.DESCRIBE_CLUSTER, version, access=access, endpoint_type=endpoint_type)
             assert (response.error_code, response.cluster_id, response.controller_id) == (DENIED, "", -1)
             assert response.error_message == "Request DescribeCluster needs ALTER permission."
@@ -217,7 +199,7 @@ class TestDescribeCluster:
             response = node.request(
                 ApiKey.DESCRIBE_CLUSTER,
                 version,
-                access=FakeAccess(*map(cluster, granted)),
+                access=FakeAccess(*map(on_cluster, granted)),
                 endpoint_type=2,
                 include_cluster_authorized_operations=requested,
             )
@@ -245,12 +227,12 @@ class TestEnvelope:
         )
 
     def test_sender_needs_cluster_action_before_anything_is_read(self, node: FakeControllerNode) -> None:
-        access = FakeAccess(cluster(Operation.CREATE), topic(Operation.CREATE, "orders"))
+        access = FakeAccess(on_cluster(Operation.CREATE), on_topic(Operation.CREATE, "orders"))
         response = self.forward(node, access)
         assert (response.error_code, response.response_data) == (DENIED, None)
         response = node.request(ApiKey.ENVELOPE, 0, access=access, request_data=b"", client_host_address=b"")
         assert response.error_code is DENIED
-        assert access.logged_denials() == [cluster(Operation.CLUSTER_ACTION)] * 2
+        assert access.logged_denials() == [on_cluster(Operation.CLUSTER_ACTION)] * 2
         assert calls_of(node) == 0
 
     @pytest.mark.parametrize(
@@ -273,16 +255,16 @@ class TestEnvelope:
 
         node.access_of = access_of  # type: ignore[method-assign]
         node.controller.run = AcceptingCommands().run
-        response = self.forward(node, FakeAccess(cluster(Operation.CLUSTER_ACTION)), host=address)
+        response = self.forward(node, FakeAccess(on_cluster(Operation.CLUSTER_ACTION)), host=address)
         assert clients == [(Principal("User", "alice"), host)]
         assert response.error_code is ErrorCode.none
         inner = read_forwarded_response(schema(ApiKey.CREATE_TOPICS, 7), response.response_data, correlation_id=5)
         assert [one.error_code for one in inner.topics] == [TOPIC_DENIED]
 
     def test_client_needs_no_cluster_action(self, node: FakeControllerNode) -> None:
-        node.access = FakeAccess(topic(Operation.CREATE, "orders"))
+        node.access = FakeAccess(on_topic(Operation.CREATE, "orders"))
         node.controller.run = AcceptingCommands().run
-        response = self.forward(node, FakeAccess(cluster(Operation.CLUSTER_ACTION)))
+        response = self.forward(node, FakeAccess(on_cluster(Operation.CLUSTER_ACTION)))
         inner = read_forwarded_response(schema(ApiKey.CREATE_TOPICS, 7), response.response_data, correlation_id=5)
         assert [one.error_code for one in inner.topics] == [ErrorCode.topic_already_exists]
 
@@ -293,300 +275,20 @@ class TestEnvelope:
         assert response.error_code is ErrorCode.not_controller
 
 
-@pytest.fixture
-def metadata() -> Cluster:
-    found = Cluster(brokers=1)
-    found.create("orders", 1, 1)
-    found.create("payments", 1, 1)
-    return found
+class NotReady(FakeAccess):
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str, *, logs_denial: bool = True) -> bool:
+        raise AuthorizerNotReady
 
 
-@pytest.fixture
-def active(node: FakeControllerNode, metadata: Cluster) -> FakeControllerNode:
-    """A node with the active controller of a cluster with two topics."""
-    node.clock.now = metadata.now
-    node.controller.run = lambda command: metadata.take(command(metadata.controller))
-    return node
+@pytest.mark.parametrize(("api_key", "version"), [*every_version()])
+def test_authorizer_that_is_not_ready_is_a_server_error(
+    node: FakeControllerNode, api_key: ApiKey, version: int
+) -> None:
+    response = node.request(api_key, version, access=NotReady())
+    assert getattr(response, "error_code", ErrorCode.unknown_server_error) is ErrorCode.unknown_server_error
+    assert calls_of(node) == 0
 
 
-class TestCreateTopics:
-    def create(self, node: FakeControllerNode, access: Access, *names: str, version: int = 7, **fields: Any) -> Any:
-        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
-        response = node.request(ApiKey.CREATE_TOPICS, version, access=access, topics=topics, **fields)
-        return {one.name: one for one in response.topics}
-
-    @pytest.mark.parametrize("version", versions_of(ApiKey.CREATE_TOPICS))
-    def test_create_on_the_cluster_allows_every_topic(self, active: FakeControllerNode, version: int) -> None:
-        access = FakeAccess(cluster(Operation.CREATE))
-        created = self.create(active, access, "a", "b", version=version)
-        assert [one.error_code for one in created.values()] == [ErrorCode.none] * 2
-        assert access.logged_denials() == []
-
-    @pytest.mark.parametrize("version", versions_of(ApiKey.CREATE_TOPICS))
-    @pytest.mark.parametrize("validate_only", [False, True])
-    def test_create_on_a_topic_allows_that_topic(
-        self, active: FakeControllerNode, metadata: Cluster, version: int, validate_only: bool
-    ) -> None:
-        access = FakeAccess(topic(Operation.CREATE, "a"))
-        created = self.create(active, access, "b", "a", version=version, validate_only=validate_only)
-        assert {name: (one.error_code, one.error_message) for name, one in created.items()} == {
-            "a": (ErrorCode.none, None),
-            "b": (TOPIC_DENIED, "Authorization failed."),
-        }
-        assert ("a" in metadata.image.topics_by_name) is not validate_only
-        assert "b" not in metadata.image.topics_by_name
-        # Not the check of the cluster, since the topics may be allowed one by one.
-        assert access.logged_denials() == [topic(Operation.CREATE, "b")]
-
-    def test_denial_does_not_tell_whether_a_topic_exists(self, active: FakeControllerNode) -> None:
-        created = self.create(active, FakeAccess(), "orders", "new", "a/b")
-        assert {one.error_code for one in created.values()} == {TOPIC_DENIED}
-        assert {(one.topic_id, one.num_partitions, one.configs) for one in created.values()} == {(None, -1, ())}
-
-    def test_duplicates_and_the_metadata_log_are_invalid_without_a_check(self, active: FakeControllerNode) -> None:
-        access = FakeAccess()
-        created = self.create(active, access, "a", "a", "__cluster_metadata")
-        assert {one.error_code for one in created.values()} == {ErrorCode.invalid_request}
-        assert access.requests == [(*cluster(Operation.CREATE), False)]
-
-    @pytest.mark.parametrize("version", [5, 6, 7])
-    def test_configs_need_describe_configs_on_the_topic(self, active: FakeControllerNode, version: int) -> None:
-        # CREATE on the cluster does not include it.
-        access = FakeAccess(
-            cluster(Operation.CREATE), cluster(Operation.DESCRIBE_CONFIGS), topic(Operation.DESCRIBE_CONFIGS, "a")
-        )
-        created = self.create(active, access, "a", "b", version=version)
-        assert [created[name].error_code for name in "ab"] == [ErrorCode.none] * 2
-        assert [created[name].topic_config_error_code for name in "ab"] == [ErrorCode.none, TOPIC_DENIED]
-        assert [created[name].num_partitions for name in "ab"] == [1, -1]
-        assert [created[name].replication_factor for name in "ab"] == [1, -1]
-        assert [bool(created[name].configs) for name in "ab"] == [True, False]
-        assert version < 7 or all(created[name].topic_id for name in "ab")
-        assert access.logged_denials() == []
-
-
-class TestCreatePartitions:
-    @pytest.mark.parametrize("version", versions_of(ApiKey.CREATE_PARTITIONS))
-    def test_alter_on_the_topic_is_needed(self, active: FakeControllerNode, metadata: Cluster, version: int) -> None:
-        access = FakeAccess(topic(Operation.ALTER, "orders"), cluster(Operation.ALTER))
-        topics = [{"name": name, "count": 2} for name in ("gone", "orders", "payments", "twice", "twice")]
-        response = active.request(ApiKey.CREATE_PARTITIONS, version, access=access, topics=topics)
-        assert {one.name: (one.error_code, one.error_message) for one in response.results} == {
-            "orders": (ErrorCode.none, None),
-            "payments": (TOPIC_DENIED, None),
-            "gone": (TOPIC_DENIED, None),
-            "twice": (ErrorCode.invalid_request, "Duplicate topic name."),
-        }
-        assert access.logged_denials() == [topic(Operation.ALTER, "gone"), topic(Operation.ALTER, "payments")]
-        assert len(metadata.image.topics_by_name["payments"].partitions) == 1
-
-
-class TestDeleteTopics:
-    def delete(self, node: FakeControllerNode, access: Access, *topics: str | UUID, version: int = 6) -> Any:
-        if version < 6:
-            response = node.request(ApiKey.DELETE_TOPICS, version, access=access, topic_names=topics)
-        else:
-            wanted = [
-                {"name": None, "topic_id": one} if isinstance(one, UUID) else {"name": one, "topic_id": None}
-                for one in topics
-            ]
-            response = node.request(ApiKey.DELETE_TOPICS, version, access=access, topics=wanted)
-        return [(one.name, getattr(one, "topic_id", None), one.error_code) for one in response.responses]
-
-    @pytest.mark.parametrize("version", versions_of(ApiKey.DELETE_TOPICS))
-    def test_delete_on_the_cluster_allows_every_topic(self, active: FakeControllerNode, version: int) -> None:
-        access = FakeAccess(cluster(Operation.DELETE))
-        results = self.delete(active, access, "orders", "gone", version=version)
-        assert [(name, code) for name, _, code in results] == [
-            ("gone", ErrorCode.unknown_topic_or_partition),
-            ("orders", ErrorCode.none),
-        ]
-        assert [one.operation for one in access.requests] == [Operation.DELETE]
-
-    @pytest.mark.parametrize("version", versions_of(ApiKey.DELETE_TOPICS))
-    def test_name_that_may_not_be_described_is_hidden(self, active: FakeControllerNode, version: int) -> None:
-        access = FakeAccess(topic(Operation.DELETE, "orders"), topic(Operation.DELETE, "gone"))
-        assert self.delete(active, access, "orders", "gone", version=version) == [
-            ("orders", None, TOPIC_DENIED),
-            ("gone", None, TOPIC_DENIED),
-        ]
-
-    @pytest.mark.parametrize("version", versions_of(ApiKey.DELETE_TOPICS))
-    def test_name_that_may_be_described_needs_delete(
-        self, active: FakeControllerNode, metadata: Cluster, version: int
-    ) -> None:
-        access = FakeAccess(
-            topic(Operation.DESCRIBE, "orders"),
-            topic(Operation.DESCRIBE, "gone"),
-            topic(Operation.DESCRIBE, "payments"),
-            topic(Operation.DELETE, "payments"),
-        )
-        results = self.delete(active, access, "orders", "gone", "payments", version=version)
-        assert [(name, code) for name, _, code in results] == [
-            ("orders", TOPIC_DENIED),
-            ("gone", ErrorCode.unknown_topic_or_partition),
-            ("payments", ErrorCode.none),
-        ]
-        assert results[0][1] is None
-        assert list(metadata.image.topics_by_name) == ["orders"]
-
-    def test_id_needs_delete_and_shows_the_name_to_whom_may_describe(
-        self, active: FakeControllerNode, metadata: Cluster
-    ) -> None:
-        orders, payments = (metadata.image.topics_by_name[name].id for name in ("orders", "payments"))
-        unknown = UUID(int=99)
-        assert self.delete(active, FakeAccess(topic(Operation.DESCRIBE, "orders")), orders, payments, unknown) == [
-            ("orders", orders, TOPIC_DENIED),
-            (None, payments, TOPIC_DENIED),
-            (None, unknown, ErrorCode.unknown_topic_id),
-        ]
-        assert self.delete(active, FakeAccess(topic(Operation.DELETE, "orders")), orders) == [
-            ("orders", orders, ErrorCode.none)
-        ]
-
-    def test_name_and_id_of_one_topic_reveal_nothing(self, active: FakeControllerNode, metadata: Cluster) -> None:
-        orders = metadata.image.topics_by_name["orders"].id
-        assert self.delete(active, FakeAccess(), orders, "orders") == [
-            (None, orders, TOPIC_DENIED),
-            ("orders", None, TOPIC_DENIED),
-        ]
-
-    def test_disabled_deletion_comes_first(self, node: FakeControllerNode) -> None:
-        disabled = Cluster(delete_topic_enable="false")
-        node.controller.run = lambda command: disabled.take(command(disabled.controller))
-        assert self.delete(node, FakeAccess(), "orders") == [("orders", None, ErrorCode.topic_deletion_disabled)]
-
-    def test_message_of_a_denial(self, active: FakeControllerNode) -> None:
-        response = active.request(
-            ApiKey.DELETE_TOPICS, 6, access=FakeAccess(), topics=[{"name": "orders", "topic_id": None}]
-        )
-        assert response.responses[0].error_message == "Topic authorization failed."
-
-
-CONFIG_RESOURCES = {
-    "broker": (RESOURCE_BROKER, "1", ResourceType.CLUSTER, CLUSTER_NAME, DENIED),
-    "client-metrics": (RESOURCE_CLIENT_METRICS, "m", ResourceType.CLUSTER, CLUSTER_NAME, DENIED),
-    "topic": (RESOURCE_TOPIC, "orders", ResourceType.TOPIC, "orders", TOPIC_DENIED),
-    "group": (RESOURCE_GROUP, "readers", ResourceType.GROUP, "readers", ErrorCode.group_authorization_failed),
-}
-MESSAGES = {
-    DENIED: DEFAULT_MESSAGE,
-    TOPIC_DENIED: "Topic authorization failed.",
-    ErrorCode.group_authorization_failed: "Group authorization failed.",
-}
-
-
-class TestAlterConfigs:
-    @pytest.mark.parametrize("api_key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
-    @pytest.mark.parametrize("resource", CONFIG_RESOURCES)
-    def test_alter_configs_on_the_resource_is_needed(
-        self, node: FakeControllerNode, api_key: ApiKey, resource: str
-    ) -> None:
-        kind, name, resource_type, resource_name, code = CONFIG_RESOURCES[resource]
-        commands = AcceptingCommands()
-        node.controller.run = commands.run
-        grant = (Operation.ALTER_CONFIGS, resource_type, resource_name)
-        for version in versions_of(api_key):
-            for access in (FakeAccess(grant), FakeAccess((Operation.ALTER, resource_type, resource_name))):
-                commands.resources.clear()
-                resources = [{"resource_type": kind, "resource_name": name}]
-                response = node.request(api_key, version, access=access, resources=resources)
-                (result,) = response.responses
-                is_allowed = grant in access.allowed
-                assert result.error_code is (ErrorCode.none if is_allowed else code)
-                assert result.error_message == (None if is_allowed else MESSAGES[code])
-                assert (result.resource_type, result.resource_name) == (kind, name)
-                assert commands.resources == ([name] if is_allowed else [])
-                assert access.logged_denials() == ([] if is_allowed else [grant])
-
-    @pytest.mark.parametrize("api_key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
-    def test_allowed_resources_of_a_request_are_altered(self, node: FakeControllerNode, api_key: ApiKey) -> None:
-        node.controller.run = AcceptingCommands().run
-        access = FakeAccess(topic(Operation.ALTER_CONFIGS, "orders"))
-        resources = [{"resource_type": RESOURCE_TOPIC, "resource_name": name} for name in ("payments", "orders")]
-        response = node.request(api_key, 1, access=access, resources=resources)
-        assert [(one.resource_name, one.error_code) for one in response.responses] == [
-            ("payments", TOPIC_DENIED),
-            ("orders", ErrorCode.none),
-        ]
-
-    @pytest.mark.parametrize("api_key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
-    def test_partly_denied_request_to_an_inactive_controller_is_not_controller(
-        self, node: FakeControllerNode, api_key: ApiKey
-    ) -> None:
-        """Otherwise the broker that forwarded it would not retry."""
-        access = FakeAccess(topic(Operation.ALTER_CONFIGS, "orders"))
-        resources = [{"resource_type": RESOURCE_TOPIC, "resource_name": name} for name in ("payments", "orders")]
-        response = node.request(api_key, 1, access=access, resources=resources)
-        assert [one.error_code for one in response.responses] == [ErrorCode.not_controller] * 2
-
-    def test_log_levels_of_a_controller_need_cluster_action(self, node: FakeControllerNode) -> None:
-        config = {"name": "root", "config_operation": ConfigOperation.SET, "value": "INFO"}
-
-        def alter(*granted: Operation, name: str = "1", operation: int = ConfigOperation.SET) -> tuple[ErrorCode, str]:
-            resource = {
-                "resource_type": RESOURCE_BROKER_LOGGER,
-                "resource_name": name,
-                "configs": [config | {"config_operation": operation}],
-            }
-            access = FakeAccess(*map(cluster, granted))
-            response = node.request(
-                ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, access=access, validate_only=True, resources=[resource]
-            )
-            (result,) = response.responses
-            return result.error_code, result.error_message
-
-        assert alter(Operation.CLUSTER_ACTION) == (ErrorCode.none, None)
-        assert alter(Operation.ALTER_CONFIGS) == (DENIED, DEFAULT_MESSAGE)
-        # Before the request is validated.
-        assert alter(name="other") == alter(operation=9) == (DENIED, DEFAULT_MESSAGE)
-
-
-class TestDescribeConfigs:
-    @pytest.mark.parametrize("resource", [*CONFIG_RESOURCES, "logger"])
-    @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_CONFIGS))
-    def test_describe_configs_on_the_resource_is_needed(
-        self, node: FakeControllerNode, metadata: Cluster, resource: str, version: int
-    ) -> None:
-        node.image = metadata.image
-        logger = (RESOURCE_BROKER_LOGGER, "1", ResourceType.CLUSTER, CLUSTER_NAME, DENIED)
-        kind, name, resource_type, resource_name, code = CONFIG_RESOURCES.get(resource, logger)
-        grant = (Operation.DESCRIBE_CONFIGS, resource_type, resource_name)
-        for access in (FakeAccess(grant), FakeAccess((Operation.DESCRIBE, resource_type, resource_name))):
-            response = node.request(
-                ApiKey.DESCRIBE_CONFIGS,
-                version,
-                access=access,
-                resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": None}],
-            )
-            (result,) = response.results
-            is_allowed = grant in access.allowed
-            assert result.error_code is (ErrorCode.none if is_allowed else code)
-            assert result.error_message == ("" if is_allowed else MESSAGES[code])
-            assert bool(result.configs) is is_allowed
-            assert access.logged_denials() == ([] if is_allowed else [grant])
-
-    def test_denied_resources_follow_the_others_and_existence_is_hidden(
-        self, node: FakeControllerNode, metadata: Cluster
-    ) -> None:
-        node.image = metadata.image
-        access = FakeAccess(topic(Operation.DESCRIBE_CONFIGS, "gone"), topic(Operation.DESCRIBE_CONFIGS, "orders"))
-        names = ("payments", "gone", "missing", "a/b", "orders")
-        resources = [
-            {"resource_type": RESOURCE_TOPIC, "resource_name": name, "configuration_keys": None} for name in names
-        ]
-        response = node.request(ApiKey.DESCRIBE_CONFIGS, 4, access=access, resources=resources)
-        assert [(one.resource_name, one.error_code) for one in response.results] == [
-            ("gone", ErrorCode.unknown_topic_or_partition),
-            ("orders", ErrorCode.none),
-            ("payments", TOPIC_DENIED),
-            ("missing", TOPIC_DENIED),
-            ("a/b", TOPIC_DENIED),
-        ]
-
-    def test_unknown_types_make_the_request_invalid_without_a_check(self, node: FakeControllerNode) -> None:
-        access = FakeAccess()
-        resources = [{"resource_type": kind, "resource_name": "x"} for kind in (RESOURCE_TOPIC, 99)]
-        response = node.request(ApiKey.DESCRIBE_CONFIGS, 4, access=access, resources=resources)
-        assert {one.error_code for one in response.results} == {ErrorCode.invalid_request}
-        assert access.requests == []
+def test_envelope_to_an_authorizer_that_is_not_ready_is_a_server_error(node: FakeControllerNode) -> None:
+    response = node.request(ApiKey.ENVELOPE, 0, access=NotReady(), request_data=b"", client_host_address=b"")
+    assert response.error_code is ErrorCode.unknown_server_error
