@@ -12,6 +12,7 @@ from odradek.base.ports import Random
 from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.brokers import Brokers
+from odradek.core.controller.client_quotas import ClientQuotas
 from odradek.core.controller.commands import (
     BrokerHeartbeatReply,
     ControllerRegistration,
@@ -23,6 +24,7 @@ from odradek.core.controller.commands import (
     NewPartitions,
     NewTopic,
     ProducerIdBlock,
+    QuotaAlteration,
     Reassignment,
     Registration,
     TopicCreated,
@@ -43,7 +45,7 @@ from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
 from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
-from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage
+from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage, QuotaEntityKey
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
 
 
@@ -62,6 +64,7 @@ class Controller:
         self._topics = Topics(self._state, self._configs)
         self._brokers = Brokers(self._state, elections, self._sessions)
         self._features = Features(self._state, self._configs)
+        self._client_quotas = ClientQuotas(self._state)
         self._producer_ids = ProducerIds(self._state)
         self._directories = Directories(self._state, elections)
         self._isr_changes = IsrChanges(self._state, elections)
@@ -156,6 +159,11 @@ class Controller:
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.change(changes, validate_only=validate_only)
+
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> ControllerResult[Mapping[QuotaEntityKey, KafkaError | None]]:
+        return self._client_quotas.alter(alterations, validate_only=validate_only)
 
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
