@@ -85,7 +85,9 @@ def _describe(wanted: _Filter, context: RequestContext, broker: BrokerPort) -> S
             entries.append(
                 context.new(
                     "EntryData",
-                    entity=tuple(context.new("EntityData", entity_type=kind, entity_name=name) for kind, name in entity),
+                    entity=tuple(
+                        context.new("EntityData", entity_type=kind, entity_name=name) for kind, name in entity
+                    ),
                     values=tuple(context.new("ValueData", key=key, value=value) for key, value in limits.items()),
                 )
             )
