@@ -40,6 +40,7 @@ from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
+from odradek.server.authorization import new_authorizer
 from odradek.server.slices import SliceTurns
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
@@ -82,6 +83,8 @@ class Broker:
         self.random: Final = random
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
+        self.authorizer: Final = new_authorizer(config, clock)
+        """None: every client may do everything."""
         self.workers: Final = workers
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
@@ -146,7 +149,7 @@ class Broker:
         return self._image
 
     def access_of(self, principal: Principal, host: str) -> Access:
-        return UNRESTRICTED
+        return UNRESTRICTED if self.authorizer is None else self.authorizer.access_of(principal, host)
 
     def partition(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -232,6 +235,8 @@ class Broker:
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Returns once logs and roles match the image."""
         self._image = image
+        if delta.access_control_changed and self.authorizer is not None:
+            self.authorizer.update(image.access_control_entries, delta.access_control_changed)
         self._apply_configs(delta.configs_changed)
         await self._remove_topics(delta.topics_deleted)
         wanted = [
@@ -247,6 +252,9 @@ class Broker:
     def begin_with(self, image: ClusterImage) -> None:
         """Sets the image at startup, before any log is opened: it contains the dynamic configs."""
         self._image = image
+        if self.authorizer is not None:
+            self.authorizer.load(image.access_control_entries)
+            self.authorizer.set_ready()
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
 
     async def apply_all(self) -> None:

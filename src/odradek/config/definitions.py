@@ -77,6 +77,13 @@ ONLY_IN_ODRADEK = {
 }
 """Configs that Apache Kafka does not have. Kafka's tools show them once they are set."""
 
+OF_AUTHORIZER = {
+    "allow.everyone.if.no.acl.found": ["BOOLEAN", "false", "MEDIUM", "", "internal"],
+    "super.users": ["STRING", "", "MEDIUM", "", "internal"],
+}
+"""Configs of Kafka's authorizer, which the broker itself does not define: its tools show them as unknown, without a
+value."""
+
 
 def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefinition]]:
     with open(os.path.join(os.path.dirname(__file__), "kafka_configs.json"), "rb") as file:
@@ -91,7 +98,7 @@ def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefiniti
             }
         )
 
-    return definitions(tables["broker"] | ONLY_IN_ODRADEK), definitions(tables["topic"])
+    return definitions(tables["broker"] | ONLY_IN_ODRADEK | OF_AUTHORIZER), definitions(tables["topic"])
 
 
 BROKER_CONFIGS, TOPIC_CONFIGS = _load()

@@ -37,6 +37,12 @@ class NodeConfig:
     controller_quorum_voters: tuple[Voter, ...]
     controller_quorum_bootstrap_servers: tuple[Address, ...]
 
+    authorizer_class_name: str
+    """Empty: every client may do everything."""
+    super_users: frozenset[str]
+    """Principals as TYPE:NAME."""
+    allow_everyone_if_no_acl_found: bool
+
     http_address: Address | None
     """None: no HTTP endpoint. An empty host means every interface."""
 

@@ -64,6 +64,11 @@ _BROKER = {
     "socket.send.buffer.bytes": "Send buffer of each connection. -1 is the system's default.",
     "record.validation": "Which parts of produced batches are checked: header (length, checksum, counts), or full "
     "(also every record, as Apache Kafka does, at a higher cost).",
+    # Authorization
+    "allow.everyone.if.no.acl.found": "Whether every principal may use a resource that no ACL is about.",
+    "authorizer.class.name": "Authorizer that checks requests against the ACLs: "
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer. Empty allows everything.",
+    "super.users": "Principals that may do everything, as User:name, separated by semicolons.",
     # Topics
     "auto.create.topics.enable": "Whether a Metadata request for a missing topic creates it.",
     "default.replication.factor": "Default number of replicas of new topics.",
@@ -258,10 +263,7 @@ _WITHOUT_EFFECT = {
     "principal.builder.class": _NO_PLUGINS,
 }
 
-_REJECTED = {
-    "authorizer.class.name": "authorization is not supported yet, and without it every client may do everything. "
-    "Remove the line to run the node without authorization",
-}
+_REJECTED: dict[str, str] = {}
 
 BROKER: Mapping[str, str] = MappingProxyType(_BROKER)
 TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from odradek.core.security.access import Access
-from odradek.core.security.resources import Operation, ResourceType
+from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 
 NOT_REQUESTED: Final = -(2**31)
 
@@ -50,3 +50,12 @@ def authorized_operations(access: Access, resource_type: ResourceType, name: str
     if not access.is_restricted:
         return _ALL[resource_type]
     return _bits(one for one in _SUPPORTED[resource_type] if access.allows(one, resource_type, name, logs_denial=False))
+
+
+def cluster_operations(access: Access, *, is_requested: bool) -> int:
+    """None of them for a principal that may not describe the cluster."""
+    if not is_requested:
+        return NOT_REQUESTED
+    if access.is_restricted and not access.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return authorized_operations(access, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -2,9 +2,12 @@
 
 from collections import Counter
 from collections.abc import Awaitable
+from functools import partial
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewPartitions
+from odradek.core.security.access import Access
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -12,18 +15,26 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    return node.controller.handle(request, context.schema, partial(execute, context.access), build_error_response)
 
 
-def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+def execute(
+    access: Access, request: Message, messages: Schema, controller: ControllerCommands
+) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
-    new_partitions = [_new_partitions(topic) for topic in request.topics if counts[topic.name] == 1]
-    result = controller.create_partitions(new_partitions, validate_only=request.validate_only)
-    results = {
+    results: dict[str, KafkaError | None] = {
         name: KafkaError(ErrorCode.invalid_request, "Duplicate topic name.")
         for name, count in counts.items()
         if count > 1
     }
+    new_partitions: list[NewPartitions] = []
+    for topic in request.topics:
+        if counts[topic.name] == 1:
+            if access.is_restricted and not access.allows(Operation.ALTER, ResourceType.TOPIC, topic.name):
+                results[topic.name] = KafkaError(ErrorCode.topic_authorization_failed)
+            else:
+                new_partitions.append(_new_partitions(topic))
+    result = controller.create_partitions(new_partitions, validate_only=request.validate_only)
     response = _response(messages, {**results, **result.response})
     return result.with_response(response)
 

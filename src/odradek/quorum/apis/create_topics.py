@@ -1,27 +1,35 @@
 """CreateTopics, versions 2 to 7."""
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import METADATA_TOPIC
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewTopic, TopicCreated
+from odradek.core.security.access import UNRESTRICTED, Access
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster
 from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    return node.controller.handle(request, context.schema, partial(execute, context.access), build_error_response)
 
 
-def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+def execute(
+    access: Access, request: Message, messages: Schema, controller: ControllerCommands
+) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
-    creatable = [
-        _new_topic(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC
-    ]
-    result = controller.create_topics(creatable, validate_only=request.validate_only)
+    valid = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
+    may_create = _allowed_topics(access)
+    allowed = {topic.name: topic for topic in valid if may_create(topic.name)}
+    result = controller.create_topics(
+        [_new_topic(topic) for topic in allowed.values()], validate_only=request.validate_only
+    )
     results: dict[str, TopicCreated | KafkaError] = dict(result.response)
     for name, count in counts.items():
         if count > 1:
@@ -30,15 +38,24 @@ def execute(request: Message, messages: Schema, controller: ControllerCommands) 
             results[name] = KafkaError(
                 ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             )
+        elif name not in allowed:
+            results[name] = KafkaError(ErrorCode.topic_authorization_failed, "Authorization failed.")
     built: dict[int, tuple[Message, ...]] = {}
-    topics = tuple(_result(messages, name, created, built) for name, created in results.items())
+    topics = tuple(_result(messages, name, created, built, access) for name, created in results.items())
     response = messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
     return result.with_response(response)
 
 
 def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
-    topics = tuple(_result(messages, topic.name, error, {}) for topic in request.topics)
+    topics = tuple(_result(messages, topic.name, error, {}, UNRESTRICTED) for topic in request.topics)
     return messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
+
+
+def _allowed_topics(access: Access) -> Callable[[str], bool]:
+    """Which topics the principal may create: every one if it may create resources of the cluster."""
+    if allows_cluster(access, Operation.CREATE, logs_denial=False):
+        return lambda _: True
+    return lambda name: access.allows(Operation.CREATE, ResourceType.TOPIC, name)
 
 
 def _new_topic(topic: Message) -> NewTopic:
@@ -52,7 +69,11 @@ def _new_topic(topic: Message) -> NewTopic:
 
 
 def _result(
-    messages: Schema, name: str, result: TopicCreated | KafkaError, built: dict[int, tuple[Message, ...]]
+    messages: Schema,
+    name: str,
+    result: TopicCreated | KafkaError,
+    built: dict[int, tuple[Message, ...]],
+    access: Access,
 ) -> Message:
     """`built` caches the configs that several topics share, which are the longest part of the response."""
     if isinstance(result, KafkaError):
@@ -63,6 +84,20 @@ def _result(
             error_code=result.code,
             error_message=result.message,
             topic_config_error_code=0,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=(),
+        )
+    if access.is_restricted and not access.allows(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, logs_denial=False
+    ):
+        return messages.new(
+            "CreatableTopicResult",
+            name=name,
+            topic_id=result.topic_id,
+            error_code=ErrorCode.none,
+            error_message=None,
+            topic_config_error_code=ErrorCode.topic_authorization_failed,
             num_partitions=-1,
             replication_factor=-1,
             configs=(),
