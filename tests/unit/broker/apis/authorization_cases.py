@@ -571,7 +571,7 @@ TOPIC_CASES = (
     *(
         Case(
             "ListOffsets",
-            "topic",
+            "topic, by a consumer" if replica_id < 0 else "topic, by a replica",
             2,
             version,
             _LIST_OFFSETS | {"replica_id": replica_id},
