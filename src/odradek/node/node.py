@@ -163,6 +163,7 @@ class Node:
         self._controller_node = node = ControllerNode(
             self._config, quorum, cluster_id=cluster_id, clock=self._clock, executor=self._executor
         )
+        self._observation.add_authorizer("controller", node.authorizer)
         node.start(
             self._new_channel(quorum),
             endpoints=self._listeners.advertised_controller_listeners(),
@@ -194,6 +195,7 @@ class Node:
             peer_security=self._security.inter_broker,
         )
         self._observation.broker = broker
+        self._observation.add_authorizer("broker", broker.authorizer)
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
         await quorum.loader.join(broker.on_image, since=image)
