@@ -40,6 +40,7 @@ from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.server.slices import SliceTurns
 from odradek.server.throttling import new_client_quotas
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
@@ -74,6 +75,7 @@ class Broker:
         threads_of: Callable[[str], LogDirThreads],
         unreachable_leaders: UnreachableLeadersPort,
         on_log_dir_failure: Callable[[str, OSError], None],
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         self.static_config: Final = config
         self.config = config
@@ -115,6 +117,7 @@ class Broker:
             producer_ids=self._producer_ids,
             write_markers=self._write_markers,
             on_disk_failure=self.fail_log_dir,
+            peer_security=peer_security,
         )
         self._internal_topics: Final = InternalTopics(self)
         self._roles: Final = Roles(
@@ -128,6 +131,7 @@ class Broker:
             on_leader_disconnect=lambda leader: unreachable_leaders.on_disconnect(*leader),
             on_truncation=self._on_truncation,
             coordinators=self._coordinators,
+            peer_security=peer_security,
         )
         self._unreachable_leaders: Final = unreachable_leaders
         self.traffic: Final = BrokerTraffic()

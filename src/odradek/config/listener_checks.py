@@ -5,6 +5,7 @@ from typing import Any
 
 from odradek.config.given import Given
 from odradek.config.listeners import Listener, listener_name, parse_listeners, parse_protocol_map
+from odradek.config.sasl_checks import check_sasl
 
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _CONTROLLER_NAMES = "controller.listener.names"
@@ -31,11 +32,14 @@ def derive_listeners(given: Given, roles: frozenset[str], controller_names: tupl
     if not given.problems.has_error("listeners", "advertised.listeners"):
         _check_roles(given, roles, listeners, controller_names, protocols)
         _check_advertised(given, roles, listeners, explicit or of_broker, of_broker)
+    inter_broker_name = _inter_broker_name(given, roles, of_broker, controller_names, protocols)
+    check_sasl(given, listeners, protocols, inter_broker_name if "broker" in roles else None, controller_names)
     return {
+        "security_protocols": protocols,
         "listeners": listeners,
         "advertised_listeners": of_broker,
         "advertised_controller_listeners": _controller_addresses(controller_names, advertised, listeners),
-        "inter_broker_listener_name": _inter_broker_name(given, roles, of_broker, controller_names, protocols),
+        "inter_broker_listener_name": inter_broker_name,
     }
 
 
@@ -58,7 +62,7 @@ def _controller_addresses(
 
 def _check_security(given: Given, listeners: Iterable[Listener]) -> None:
     for name, protocol in sorted({(one.name, one.security_protocol) for one in listeners}):
-        if protocol != "PLAINTEXT":
+        if protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
             given.problems.error(
                 "listeners",
                 f"listeners: security protocol {protocol} of {name} is not supported yet; use PLAINTEXT",

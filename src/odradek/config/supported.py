@@ -70,6 +70,18 @@ _BROKER = {
     "delegation.token.max.lifetime.ms": "Maximum lifetime of a delegation token.",
     "delegation.token.secret.key": "Secret from which delegation tokens are derived, the same on all nodes. Without "
     "it, delegation tokens are disabled.",
+    # SASL
+    "connection.failed.authentication.delay.ms": "Delay of the response to a failed authentication, and of its "
+    "connection's end.",
+    "connections.max.reauth.ms": "Time after which a client must authenticate again. 0: never, unless its credential "
+    "expires.",
+    "sasl.enabled.mechanisms": "SASL mechanisms of a listener.",
+    "sasl.jaas.config": "Login module of a listener and mechanism, with its users or this node's own login. It needs "
+    "the prefix listener.name.LISTENER.MECHANISM.",
+    "sasl.mechanism.controller.protocol": "SASL mechanism of connections to controllers.",
+    "sasl.mechanism.inter.broker.protocol": "SASL mechanism of connections between brokers.",
+    "sasl.server.callback.handler.class": "Class that verifies credentials: only Kafka's own.",
+    "sasl.server.max.receive.size": "Maximum size of a request before authentication.",
     # Topics
     "auto.create.topics.enable": "Whether a Metadata request for a missing topic creates it.",
     "default.replication.factor": "Default number of replicas of new topics.",
@@ -228,10 +240,22 @@ _TOPIC = {
     "unclean.leader.election.enable": "Whether a replica outside the ISR may be elected, which can lose records.",
 }
 
+_SASL_AT_START = "mechanisms and logins are read at start: change the file and restart the node"
 _FIXED_AT_START = {
     "listener.security.protocol.map": "listeners are bound at start: change the file and restart the node",
     "listeners": "listeners are bound at start: change the file and restart the node",
+    "sasl.enabled.mechanisms": _SASL_AT_START,
+    "sasl.jaas.config": _SASL_AT_START,
+    "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
 }
+
+_OF_LISTENER = (
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.server.callback.handler.class",
+    "sasl.server.max.receive.size",
+)
 
 _RESERVED = {
     "share.coordinator.state.topic.replication.factor": "share groups",
@@ -278,4 +302,6 @@ TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)
 FIXED_AT_START: Mapping[str, str] = MappingProxyType(_FIXED_AT_START)
 RESERVED: Mapping[str, str] = MappingProxyType(_RESERVED)
 WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(_WITHOUT_EFFECT)
+OF_LISTENER = frozenset(_OF_LISTENER)
+"""Supported with the prefix of a listener: `listener.name.internal.sasl.enabled.mechanisms`."""
 REJECTED: Mapping[str, str] = MappingProxyType(_REJECTED)

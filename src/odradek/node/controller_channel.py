@@ -19,6 +19,7 @@ from odradek.node.committed_offset import find_committed_offset
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
 from odradek.server.peer import NotServed, Peer, PeerError
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, INTERNAL_APIS, ApiKey, load_handler
 from odradek.wire.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import write_principal
@@ -83,6 +84,7 @@ class ControllerChannel:
         local_node: ControllerNodePort | None = None,
         retry_seconds_max: float = FORWARDING_SECONDS_MAX,
         wait_until_applied: Callable[[int], Awaitable[None]] | None = None,
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         """`local_node` is this node's controller side, if it has one. `wait_until_applied` waits until this node has
         applied the log up to an offset; without it, responses wait only for the commit.
@@ -94,6 +96,7 @@ class ControllerChannel:
         self._clock: Final = clock
         self._retry_seconds_max: Final = retry_seconds_max
         self._wait_until_applied: Final = wait_until_applied
+        self._peer_security: Final = peer_security
         self._response_seconds_max: Final = min(config.controller_socket_timeout_ms / 1000, retry_seconds_max)
         self._peer: Peer | None = None
         self._retired: Final[dict[Peer, asyncio.TimerHandle]] = {}
@@ -248,6 +251,7 @@ class ControllerChannel:
                 client_id=str(self._config.node_id),
                 connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
                 on_disconnect=lambda: self._on_peer_disconnect(peer),
+                security=self._peer_security,
             )
             self._peer = peer
         return self._peer

@@ -29,6 +29,7 @@ from odradek.node.directories import NodeDirectories, describe_last_failure, des
 from odradek.node.fault_handler import FaultHandler
 from odradek.node.log_dir_watch import LogDirWatch
 from odradek.node.observation import STOPPING, Observation
+from odradek.node.security import NodeSecurity
 from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
 from odradek.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
@@ -72,7 +73,10 @@ class Node:
         )
         self._workers: Final = workers
         self._periodic: Final = Periodic()
-        self._listeners: Final = NodeListeners(config, clock, executor, self._periodic)
+        self._security: Final = NodeSecurity(config, clock=clock, random=random, executor=executor)
+        self._listeners: Final = NodeListeners(
+            config, clock, executor, self._periodic, security_of=self._security.listener_security
+        )
         self._directories: NodeDirectories | None = None
         self._quorum: Quorum | None = None
         self._controller_node: ControllerNode | None = None
@@ -170,7 +174,10 @@ class Node:
     async def _start_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
         lifecycle = await self._register(quorum, directories)
         self._unreachable_leaders = UnreachableLeaders(
-            self._config.broker_disconnect_grace_ms / 1000, image=lambda: broker.image, clock=self._clock
+            self._config.broker_disconnect_grace_ms / 1000,
+            image=lambda: broker.image,
+            clock=self._clock,
+            peer_security=self._security.inter_broker,
         )
         self._broker = broker = Broker(
             self._config,
@@ -184,6 +191,7 @@ class Node:
             threads_of=self.log_dir_watch.threads_of,
             unreachable_leaders=self._unreachable_leaders,
             on_log_dir_failure=self._on_log_dir_failure,
+            peer_security=self._security.inter_broker,
         )
         self._observation.broker = broker
         image = quorum.image
@@ -207,6 +215,7 @@ class Node:
             local_node=self._controller_node,
             retry_seconds_max=retry_seconds_max,
             wait_until_applied=quorum.loader.wait_until_applied,
+            peer_security=self._security.to_controllers,
         )
         self._channels.append(channel)
         return channel
@@ -227,11 +236,13 @@ class Node:
                     executor=threads,
                     health=threads.health,
                     had_clean_shutdown=directories.metadata_had_clean_shutdown,
+                    peer_security=self._security.to_controllers,
                 )
             )
         except OSError as error:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
         self._observation.set_quorum(quorum, directories.cluster_id)
+        self._security.sasl.use_image(lambda: quorum.image)
         quorum.failed.add_done_callback(lambda failed: self._on_metadata_failure(failed.result()))
         return quorum
 

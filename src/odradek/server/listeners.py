@@ -4,7 +4,7 @@ The controller listeners have connection limits of their own, so that clients ca
 """
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from odradek.base.background import log_fault
@@ -16,14 +16,24 @@ from odradek.server.limits import NodeConnectionLimits, limits_by_address, limit
 from odradek.server.periodic import Periodic
 from odradek.server.reachability import Reachability
 from odradek.server.response_sender import Streaming
+from odradek.server.security import ListenerSecurity
 from odradek.server.server import Listener
 
 CLOSE_IDLE_INTERVAL_MS: Final = 10_000
 
 
 class NodeListeners:
-    def __init__(self, config: NodeConfig, clock: Clock, executor: Executor, periodic: Periodic) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        clock: Clock,
+        executor: Executor,
+        periodic: Periodic,
+        *,
+        security_of: Callable[[Address], ListenerSecurity],
+    ) -> None:
         self._config: Final = config
+        self._security_of: Final = security_of
         self._streaming: Final = Streaming(executor)
         self._periodic: Final = periodic
         privileged = config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
@@ -52,6 +62,7 @@ class NodeListeners:
             backlog=config.socket_listen_backlog_size,
             send_buffer_bytes=config.socket_send_buffer_bytes,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            security=self._security_of(address),
         )
         listeners.append(listener)
         await listener.bind()

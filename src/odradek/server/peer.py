@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from odradek.server.connecting import HostPort, PeerError, Refused, Unreachable, open_connection
-from odradek.server.peer_link import Disconnected, NotServed, Overloaded, PeerLink
+from odradek.server.peer_link import Disconnected, NotAuthenticated, NotServed, Overloaded, PeerLink
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.client_session import UnsupportedApi, VersionRange
 from odradek.wire.schemas import Message, Schema
 
 __all__ = [
     "Disconnected",
+    "NotAuthenticated",
     "NotServed",
     "Overloaded",
     "Peer",
@@ -45,6 +47,7 @@ class Peer:
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
         on_disconnect: Callable[[], None] | None = None,
+        security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         """`on_disconnect` is called when a connection that was ready ends, unless `close` ended it."""
         self._address: Final = HostPort(host, port)
@@ -52,6 +55,7 @@ class Peer:
         self._connect_timeout_seconds: Final = connect_timeout_seconds
         self._response_bytes_max: Final = response_bytes_max
         self._on_disconnect: Final = on_disconnect
+        self._security: Final = security
         self._link: PeerLink | None = None
         # The current attempt to connect, shared by all callers. It ends with the task.
         self._attempt: asyncio.Future[PeerLink] | None = None
@@ -149,6 +153,8 @@ class Peer:
         try:
             async with asyncio.timeout_at(deadline):
                 await link.negotiate()
+                if self._security.new_sasl_exchange is not None:
+                    await link.authenticate(self._security.new_sasl_exchange(), self._security.executor)
         except TimeoutError:
             link.end("ApiVersions timed out")
             within = f"within {self._connect_timeout_seconds:g} s"

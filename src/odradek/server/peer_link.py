@@ -7,7 +7,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from odradek.base.errors import ErrorCode
+from odradek.base.ports import Executor
 from odradek.server.connecting import HostPort, PeerError
+from odradek.server.security import SaslClientExchange
+from odradek.wire.apis import ApiKey
 from odradek.wire.client_session import (
     ClientSession,
     DataToSend,
@@ -15,10 +19,14 @@ from odradek.wire.client_session import (
     ResponseReceived,
     SessionFailed,
     TooManyInFlight,
+    UnsupportedApi,
     VersionsNegotiated,
     VersionsRefused,
 )
+from odradek.wire.sasl.exchange import SaslError
 from odradek.wire.schemas import Message, Schema
+
+_REASON_MAX: Final = 500
 
 
 class Disconnected(PeerError):
@@ -31,6 +39,10 @@ class Overloaded(PeerError):
 
 class NotServed(PeerError):
     """The node serves no version of the API that is known here."""
+
+
+class NotAuthenticated(PeerError):
+    """The node rejected this node's login, or could not prove its own."""
 
 
 class PeerLink(asyncio.BufferedProtocol):
@@ -70,6 +82,37 @@ class PeerLink(asyncio.BufferedProtocol):
         response = self._pending[sent.correlation_id] = _new_future()
         transport.write(sent.data)
         return response
+
+    async def authenticate(self, exchange: SaslClientExchange, executor: Executor | None) -> None:
+        """After `negotiate`, before other requests. Raises PeerError."""
+        chosen = self._choose_sasl_schema(ApiKey.SASL_HANDSHAKE, exchange.mechanism)
+        response = await self.send(chosen, chosen.new("SaslHandshakeRequest", mechanism=exchange.mechanism))
+        if response.error_code is not ErrorCode.none:
+            offered = ", ".join(response.mechanisms) or "no mechanism"
+            raise NotAuthenticated(self._address, f"the node does not support {exchange.mechanism}, only {offered}")
+        chosen = self._choose_sasl_schema(ApiKey.SASL_AUTHENTICATE, exchange.mechanism)
+        challenge = b""
+        try:
+            while (message := await self._next(exchange, challenge, executor)) is not None:
+                response = await self.send(chosen, chosen.new("SaslAuthenticateRequest", auth_bytes=message))
+                if response.error_code is not ErrorCode.none:
+                    reason = response.error_message or response.error_code.name.upper()
+                    raise NotAuthenticated(self._address, reason[:_REASON_MAX])
+                challenge = bytes(response.auth_bytes)
+        except SaslError as error:
+            raise NotAuthenticated(self._address, str(error)) from None
+
+    @staticmethod
+    async def _next(exchange: SaslClientExchange, challenge: bytes, executor: Executor | None) -> bytes | None:
+        if executor is None or not exchange.blocks:
+            return exchange.next(challenge)
+        return await executor.run(lambda: exchange.next(challenge))
+
+    def _choose_sasl_schema(self, api_key: ApiKey, mechanism: str) -> Schema:
+        try:
+            return self.session.choose_schema(api_key)
+        except UnsupportedApi as error:
+            raise NotAuthenticated(self._address, f"cannot log in with {mechanism}: {error}") from None
 
     def end(self, reason: str) -> None:
         """Closes the connection at once; its pending requests fail with the reason."""

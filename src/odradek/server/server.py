@@ -8,6 +8,7 @@ from typing import Final
 
 from odradek.server.connection import ClientConnection, ConnectionLimits, Dispatcher
 from odradek.server.response_sender import Streaming
+from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
 
 
 class ListenError(Exception):
@@ -27,6 +28,7 @@ class Listener:
         backlog: int,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
+        security: ListenerSecurity = UNSECURED_LISTENER,
     ) -> None:
         self.name: Final = name
         self.host: Final = host
@@ -36,6 +38,7 @@ class Listener:
         self._streaming: Final = streaming
         self._request_bytes_max: Final = request_bytes_max
         self._backlog: Final = backlog
+        self._security: Final = security
         self._buffer_options: Final = (
             (socket.SO_SNDBUF, send_buffer_bytes),
             (socket.SO_RCVBUF, receive_buffer_bytes),
@@ -86,6 +89,7 @@ class Listener:
             self._request_bytes_max,
             self._streaming,
             on_connect=self._on_client,
+            security=self._security,
         )
 
     def _explain(self, error: OSError) -> str:

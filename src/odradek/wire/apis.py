@@ -216,6 +216,9 @@ APIS: Final[Mapping[int, Api]] = {
         _broker_api(ApiKey.DESCRIBE_GROUPS, 0, 6, "DESCRIBE GROUP"),
         _broker_api(ApiKey.LIST_GROUPS, 0, 5, "DESCRIBE CLUSTER", "DESCRIBE GROUP"),
         _shared_api(
+            ApiKey.SASL_HANDSHAKE, 0, 1, broker="server.apis.sasl_handshake", controller="server.apis.sasl_handshake"
+        ),
+        _shared_api(
             ApiKey.API_VERSIONS, 0, 4, broker="broker.apis.api_versions", controller="quorum.apis.api_versions"
         ),
         _forwarded_api(ApiKey.CREATE_TOPICS, 2, 7, "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE_CONFIGS TOPIC"),
@@ -261,6 +264,13 @@ APIS: Final[Mapping[int, Api]] = {
         ),
         _broker_api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, "ALTER CLUSTER"),
         _broker_api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "DESCRIBE CLUSTER"),
+        _shared_api(
+            ApiKey.SASL_AUTHENTICATE,
+            0,
+            2,
+            broker="server.apis.sasl_authenticate",
+            controller="server.apis.sasl_authenticate",
+        ),
         _forwarded_api(ApiKey.CREATE_PARTITIONS, 0, 3, "ALTER TOPIC"),
         _forwarded_api(
             ApiKey.CREATE_DELEGATION_TOKEN,
