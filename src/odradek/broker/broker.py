@@ -42,6 +42,7 @@ from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.server.slices import SliceTurns
+from odradek.server.throttling import new_client_quotas
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.log_dir_moves import LogDirMoves
@@ -93,6 +94,7 @@ class Broker:
         self.metadata_cache: Final = MetadataCache()
         self.rejected_before_creation: Final = RejectedBeforeCreation()
         self.record_walks: Final = RecordWalks(executor)
+        self.client_quotas: Final = new_client_quotas(config)
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)
         self._move_throttle: Final = _new_throttle(config)
@@ -237,6 +239,8 @@ class Broker:
         """Returns once logs and roles match the image."""
         self._image = image
         self._apply_configs(delta.configs_changed)
+        if delta.client_quotas_changed:
+            self.client_quotas.change(image.client_quotas)
         await self._remove_topics(delta.topics_deleted)
         wanted = [
             (topic, index, topic.partitions[index])
@@ -252,6 +256,7 @@ class Broker:
         """Sets the image at startup, before any log is opened: it contains the dynamic configs."""
         self._image = image
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
+        self.client_quotas.change(image.client_quotas)
 
     async def apply_all(self) -> None:
         """Applies every partition of the image at startup, using the logs found on disk."""

@@ -26,6 +26,8 @@ MODULES: Final = {
     "group": "odradek.cli.group",
     "txn": "odradek.cli.txn",
     "config": "odradek.cli.config",
+    "user": "odradek.cli.user",
+    "token": "odradek.cli.token",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",

@@ -162,7 +162,9 @@ def _read_token_url(texts: Mapping[str, str], listener_name: str) -> str:
 
 def _check_mechanism(mechanism: str, key: str) -> None:
     if mechanism not in MECHANISMS:
-        raise SaslConfigError(key, f"{mechanism} is not supported; use {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}")
+        raise SaslConfigError(
+            key, f"{mechanism} is not supported; use {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}"
+        )
 
 
 def _read_jaas(texts: Mapping[str, str], key: str, mechanism: str) -> JaasEntry:

@@ -64,6 +64,12 @@ _BROKER = {
     "socket.send.buffer.bytes": "Send buffer of each connection. -1 is the system's default.",
     "record.validation": "Which parts of produced batches are checked: header (length, checksum, counts), or full "
     "(also every record, as Apache Kafka does, at a higher cost).",
+    # Delegation tokens
+    "delegation.token.expiry.check.interval.ms": "Interval at which the active controller removes expired tokens.",
+    "delegation.token.expiry.time.ms": "Time after which a delegation token expires unless it is renewed.",
+    "delegation.token.max.lifetime.ms": "Maximum lifetime of a delegation token.",
+    "delegation.token.secret.key": "Secret from which delegation tokens are derived, the same on all nodes. Without "
+    "it, delegation tokens are disabled.",
     # SASL
     "connection.failed.authentication.delay.ms": "Delay of the response to a failed authentication, and of its "
     "connection's end.",
@@ -151,6 +157,10 @@ _BROKER = {
     "follower.replication.throttled.rate": "Maximum bytes per second that throttled replicas of this broker fetch.",
     "leader.replication.throttled.rate": "Maximum bytes per second that followers fetch from throttled leaders.",
     "replica.alter.log.dirs.io.max.bytes.per.second": "Maximum bytes per second of log dir moves on this broker.",
+    "quota.window.num": "Number of windows over which the rates of clients with quotas are measured.",
+    "quota.window.size.seconds": "Length of a window of the rates of clients.",
+    "controller.quota.window.num": "Windows of unused controller_mutation_rate that a client may use at once.",
+    "controller.quota.window.size.seconds": "Length of a window of controller_mutation_rate.",
     "replication.quota.window.num": "Number of windows over which throttled rates are measured.",
     "replication.quota.window.size.seconds": "Length of a window of throttled rates.",
     "replica.fetch.backoff.ms": "Maximum backoff of a follower whose leader does not respond.",

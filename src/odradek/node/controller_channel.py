@@ -177,6 +177,7 @@ class ControllerChannel:
             principal=client.principal,
             # What this node requests for itself is not authorized.
             access=UNRESTRICTED if client is self._own else self._local_node.access_of(client.principal, client.host),
+            is_forwarded=True,
         )
         handler = load_handler(CONTROLLER_APIS[messages.api_key])
         response: Message = await handler.handle(request, context, self._local_node)

@@ -13,6 +13,7 @@ from odradek.base.principal import Principal
 from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import DeadProcess, Registration
+from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.node.controller_registration import OwnRegistration
@@ -24,6 +25,7 @@ from odradek.quorum.ports import CommandPort, QuorumPort
 from odradek.quorum.quorum import Quorum
 from odradek.server.context import ConnectionPort
 from odradek.server.slices import SliceTurns
+from odradek.server.throttling import new_client_quotas
 
 
 class ControllerNode:
@@ -36,6 +38,7 @@ class ControllerNode:
         self.clock: Final = clock
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
+        self.client_quotas: Final = new_client_quotas(config)
         self._quorum: Final = quorum
         self._reached_brokers: Final = ReachedBrokers(config, clock=clock)
         self._dead_brokers: Final = DeadBrokers(
@@ -69,6 +72,8 @@ class ControllerNode:
         self._quorum.controller.on_activation(self._dead_brokers.on_activation)
         self._quorum.subscribe(self._registration.on_image)
         self._quorum.subscribe(self._reached_brokers.on_image)
+        self._quorum.subscribe(self._on_image)
+        self.client_quotas.change(self._quorum.image.client_quotas)
         self._registration.start(self._quorum.image)
         self._reached_brokers.start(self._quorum.image)
 
@@ -78,6 +83,10 @@ class ControllerNode:
         self._tasks.on_activation(None)
         self._dead_brokers.on_activation(None)
         self._reached_brokers.stop()
+
+    async def _on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        if delta.client_quotas_changed:
+            self.client_quotas.change(image.client_quotas)
 
     # ControllerNodePort
 

@@ -9,9 +9,11 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Random
+from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.brokers import Brokers
+from odradek.core.controller.client_quotas import ClientQuotas
 from odradek.core.controller.commands import (
     BrokerHeartbeatReply,
     ControllerRegistration,
@@ -21,16 +23,22 @@ from odradek.core.controller.commands import (
     Heartbeat,
     IsrChange,
     NewPartitions,
+    NewToken,
     NewTopic,
     ProducerIdBlock,
+    QuotaAlteration,
     Reassignment,
     Registration,
+    ScramDeletion,
+    ScramUpsertion,
+    TokenCreated,
     TopicCreated,
     TopicElections,
     TopicReassignments,
     UpgradeType,
 )
 from odradek.core.controller.configs import Configs
+from odradek.core.controller.delegation_tokens import DelegationTokens
 from odradek.core.controller.directories import Directories
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.features import Features
@@ -38,12 +46,13 @@ from odradek.core.controller.isr_changes import IsrChanges
 from odradek.core.controller.leaders import Leaders
 from odradek.core.controller.producer_ids import ProducerIds
 from odradek.core.controller.reassignments import Reassignments
+from odradek.core.controller.scram_users import ScramUsers
 from odradek.core.controller.sessions import BrokerSessions
 from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
 from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
-from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage
+from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage, QuotaEntityKey
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
 
 
@@ -62,7 +71,10 @@ class Controller:
         self._topics = Topics(self._state, self._configs)
         self._brokers = Brokers(self._state, elections, self._sessions)
         self._features = Features(self._state, self._configs)
+        self._client_quotas = ClientQuotas(self._state)
         self._producer_ids = ProducerIds(self._state)
+        self._scram_users = ScramUsers(self._state)
+        self._delegation_tokens = DelegationTokens(self._state)
         self._directories = Directories(self._state, elections)
         self._isr_changes = IsrChanges(self._state, elections)
         self._leaders = Leaders(self._state, elections)
@@ -157,6 +169,11 @@ class Controller:
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.change(changes, validate_only=validate_only)
 
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> ControllerResult[Mapping[QuotaEntityKey, KafkaError | None]]:
+        return self._client_quotas.alter(alterations, validate_only=validate_only)
+
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
     ) -> ControllerResult[KafkaError | None]:
@@ -164,6 +181,30 @@ class Controller:
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]:
         return self._producer_ids.allocate(broker_id, broker_epoch)
+
+    # Credentials
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]:
+        return self._scram_users.alter(deletions, upsertions)
+
+    def create_delegation_token(self, token: NewToken, now_ms: int) -> ControllerResult[TokenCreated]:
+        return self._delegation_tokens.create(token, now_ms)
+
+    def renew_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        return self._delegation_tokens.renew(principal, hmac, period_ms, now_ms)
+
+    def expire_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        return self._delegation_tokens.expire(principal, hmac, period_ms, now_ms)
+
+    def sweep_delegation_tokens(self, now_ms: int) -> ControllerResult[bool]:
+        """Removes some expired tokens. True: there may be more."""
+        return self._delegation_tokens.sweep(now_ms)
 
     # Brokers
 
