@@ -87,6 +87,17 @@ _BROKER = {
     "the prefix listener.name.LISTENER.MECHANISM.",
     "sasl.mechanism.controller.protocol": "SASL mechanism of connections to controllers.",
     "sasl.mechanism.inter.broker.protocol": "SASL mechanism of connections between brokers.",
+    "sasl.oauthbearer.clock.skew.seconds": "Difference of clocks that is allowed between this node and the issuer of a "
+    "token.",
+    "sasl.oauthbearer.expected.audience": "Audiences of which a token must name one. Empty: a token must name none.",
+    "sasl.oauthbearer.expected.issuer": "Issuer that a token must name. Without it, any issuer whose key is known.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "Interval at which the keys that verify tokens are read again.",
+    "sasl.oauthbearer.jwks.endpoint.url": "URL of the keys that verify tokens: https, http or file.",
+    "sasl.oauthbearer.scope.claim.name": "Claim of a token with its scopes.",
+    "sasl.oauthbearer.sub.claim.name": "Claim of a token with the name of its principal.",
+    "sasl.oauthbearer.token.endpoint.url": "File URL of the token with which this node authenticates to other nodes.",
+    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted: every client can write "
+    "one. Only for tests.",
     "sasl.server.callback.handler.class": "Class that verifies credentials: only Kafka's own.",
     "sasl.server.max.receive.size": "Maximum size of a request before authentication.",
     # Topics
@@ -262,6 +273,15 @@ _OF_LISTENER = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.unsecured.tokens.enable",
     "sasl.server.callback.handler.class",
     "sasl.server.max.receive.size",
 )

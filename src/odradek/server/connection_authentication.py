@@ -29,7 +29,8 @@ AUTHENTICATION_SECONDS_MAX: Final = 30.0
 class SaslConnection(Protocol):
     """The connection, as its authentication uses it."""
 
-    listener_name: str
+    @property
+    def listener_name(self) -> str: ...
 
     @property
     def peer(self) -> str: ...
