@@ -34,6 +34,8 @@ class NodeConfig:
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
+    security_protocols: Mapping[str, str]
+    """By listener name, also of listeners of other nodes."""
     controller_quorum_voters: tuple[Voter, ...]
     controller_quorum_bootstrap_servers: tuple[Address, ...]
 
