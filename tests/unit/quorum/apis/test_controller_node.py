@@ -34,7 +34,7 @@ KAFKA = {
     70: (0, 0), 73: (0, 0), 80: (0, 1), 81: (0, 0), 82: (0, 0),
 }  # fmt: skip
 # SASL, ACLs, tokens, quotas, credentials.
-NOT_YET = {17, 29, 30, 31, 36, 38, 39, 40, 41, 49, 50, 51}
+NOT_YET = {17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51}
 
 
 @pytest.fixture
