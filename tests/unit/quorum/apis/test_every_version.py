@@ -179,6 +179,11 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
                 permission_type=1,
             )
             return new("DeleteAclsRequest", filters=(everything,))
+        case "alter_client_quotas":
+            part = messages.new_in_request("EntityData", entity_type="user", entity_name="alice")
+            change = new("OpData", key="producer_byte_rate", value=1000.0, remove=False)
+            entry = messages.new_in_request("EntryData", entity=(part,), ops=(change,))
+            return new("AlterClientQuotasRequest", entries=(entry,), validate_only=False)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
         case "create_delegation_token":
