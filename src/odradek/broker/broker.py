@@ -43,6 +43,7 @@ from odradek.instruments.traffic import BrokerTraffic
 from odradek.server.authorization import new_authorizer
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.server.slices import SliceTurns
+from odradek.server.throttling import new_client_quotas
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.log_dir_moves import LogDirMoves
@@ -96,6 +97,7 @@ class Broker:
         self.metadata_cache: Final = MetadataCache()
         self.rejected_before_creation: Final = RejectedBeforeCreation()
         self.record_walks: Final = RecordWalks(executor)
+        self.client_quotas: Final = new_client_quotas(config)
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)
         self._move_throttle: Final = _new_throttle(config)
@@ -242,6 +244,8 @@ class Broker:
         if delta.access_control_changed and self.authorizer is not None:
             self.authorizer.update(image.access_control_entries, delta.access_control_changed)
         self._apply_configs(delta.configs_changed)
+        if delta.client_quotas_changed:
+            self.client_quotas.change(image.client_quotas)
         await self._remove_topics(delta.topics_deleted)
         wanted = [
             (topic, index, topic.partitions[index])
@@ -260,6 +264,7 @@ class Broker:
             self.authorizer.load(image.access_control_entries)
             self.authorizer.set_ready()
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
+        self.client_quotas.change(image.client_quotas)
 
     async def apply_all(self) -> None:
         """Applies every partition of the image at startup, using the logs found on disk."""

@@ -27,6 +27,8 @@ MODULES: Final = {
     "txn": "odradek.cli.txn",
     "config": "odradek.cli.config",
     "cert": "odradek.cli.cert",
+    "user": "odradek.cli.user",
+    "token": "odradek.cli.token",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",

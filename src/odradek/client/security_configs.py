@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.client.security import MECHANISMS, PLAIN, Sasl, Security, Tls
+from odradek.client.security import MECHANISMS, Sasl, Security, Tls
+from odradek.wire.sasl.exchange import PLAIN
 
 PROTOCOL: Final = "security.protocol"
 

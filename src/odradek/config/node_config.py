@@ -72,6 +72,8 @@ class NodeConfig:
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     controller_socket_timeout_ms: int
     default_replication_factor: int
     delegation_token_expiry_check_interval_ms: int
@@ -112,6 +114,8 @@ class NodeConfig:
     num_recovery_threads_per_data_dir: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     record_validation: str
     replica_alter_log_dirs_io_max_bytes_per_second: int
     replica_fetch_backoff_ms: int

@@ -82,7 +82,7 @@ def _check_name(key: str, given: Mapping[str, str], problems: Problems) -> None:
     elif base_name(key) in supported.OF_LISTENER:
         pass
     elif base_name(key) in BROKER_CONFIGS:
-        problems.warn(key, f"{key} has no effect: it is not supported for single listeners")
+        problems.warn(key, f"{key} has no effect: configs of single listeners are not supported yet")
     else:
         problems.warn(key, f"{key} has no effect: unknown config{_suggestion(key)}")
 

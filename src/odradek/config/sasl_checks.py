@@ -1,6 +1,7 @@
 """Validates the SASL configs of a node: its listeners, and its logins to other nodes."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from odradek.config.given import Given
@@ -21,17 +22,19 @@ def check_sasl(
 ) -> None:
     """`inter_broker_name` is None on a node without a broker."""
     own = [one.name for one in listeners if one.security_protocol in SASL_PROTOCOLS]
-    peers = {inter_broker_name: INTER_BROKER_MECHANISM, **dict.fromkeys(controller_names[:1], CONTROLLER_MECHANISM)}
-    logins = {name: key for name, key in peers.items() if name and protocols.get(name) in SASL_PROTOCOLS}
+    peers = dict.fromkeys(controller_names[:1], CONTROLLER_MECHANISM)
+    if inter_broker_name is not None:
+        peers[inter_broker_name] = INTER_BROKER_MECHANISM
+    logins = {name: key for name, key in peers.items() if protocols.get(name) in SASL_PROTOCOLS}
     if JAAS in given.texts:
         given.problems.warn(JAAS, f"{JAAS} has no effect without the prefix listener.name.LISTENER.MECHANISM")
     if not own and not logins:
         return
     for name in own:
-        _attempt(given, lambda name=name: _check_listener(given, name, logins.get(name)))
+        _attempt(given, partial(_check_listener, given, name, logins.get(name)))
     for name, key in logins.items():
         mechanism = given.typed[key]
-        _attempt(given, lambda name=name, key=key, mechanism=mechanism: read_login(given.texts, name, mechanism, key))
+        _attempt(given, partial(read_login, given.texts, name, mechanism, key))
     idle_ms = given.typed["connections.max.idle.ms"]
     if not given.problems.has_error(_DELAY, "connections.max.idle.ms") and 0 <= idle_ms <= given.typed[_DELAY]:
         given.problems.error(

@@ -5,7 +5,8 @@ As in Kafka, `sasl.jaas.config` counts only with the prefix of a listener and a 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from odradek.config.definitions import BROKER_CONFIGS
 from odradek.config.jaas import JaasEntry, JaasError, parse_login
@@ -13,7 +14,8 @@ from odradek.config.listener_overrides import listener_value
 from odradek.config.values import ConfigValue, InvalidValue
 
 SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 ENABLED: Final = "sasl.enabled.mechanisms"
 JAAS: Final = "sasl.jaas.config"
 _CALLBACKS: Final = "sasl.server.callback.handler.class"
@@ -22,6 +24,7 @@ _HANDLERS: Final = {
     "PLAIN": f"{_PACKAGE}.plain.internals.PlainServerCallbackHandler",
     "SCRAM-SHA-256": f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",
     "SCRAM-SHA-512": f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",
+    OAUTHBEARER: f"{_PACKAGE}.oauthbearer.OAuthBearerValidatorCallbackHandler",
 }
 """Kafka's own callback handlers, which do what happens here without one."""
 
@@ -35,11 +38,27 @@ class SaslConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthConfig:
+    """How tokens are verified."""
+
+    jwks_url: str | None
+    """None: tokens without a signature are accepted."""
+    refresh_ms: int
+    issuer: str | None
+    audiences: tuple[str, ...]
+    skew_seconds: int
+    subject_claim: str
+    scope_claim: str
+
+
+@dataclass(frozen=True, slots=True)
 class MechanismConfig:
     name: str
     login: JaasEntry = field(repr=False)
     reauthentication_ms_max: int
     """`connections.max.reauth.ms`"""
+    oauth: OAuthConfig | None = None
+    """Of OAUTHBEARER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +74,12 @@ class SaslLogin:
     """How this node authenticates to a listener of another node."""
 
     mechanism: str
-    username: str
-    password: str = field(repr=False)
+    username: str = ""
+    password: str = field(repr=False, default="")
     has_token: bool = False
     """The username is the ID of a delegation token."""
+    token_url: str = ""
+    """Of OAUTHBEARER: a file."""
 
 
 def read_sasl(texts: Mapping[str, str], listener_name: str) -> SaslConfig:
@@ -78,6 +99,8 @@ def read_login(texts: Mapping[str, str], listener_name: str, mechanism: str, mec
     _check_mechanism(mechanism, mechanism_key)
     key = jaas_key(listener_name, mechanism)
     options = _read_jaas(texts, key, mechanism).options
+    if mechanism == OAUTHBEARER:
+        return SaslLogin(mechanism, token_url=_read_token_url(texts, listener_name))
     for option in ("username", "password"):
         if not options.get(option):
             raise SaslConfigError(key, f"no {option}, with which this node authenticates to other nodes")
@@ -100,12 +123,48 @@ def _read_mechanism(texts: Mapping[str, str], listener_name: str, mechanism: str
     login = _read_jaas(texts, jaas_key(listener_name, mechanism), mechanism)
     reauthentication = _value(texts, listener_name, "connections.max.reauth.ms", mechanism)
     assert isinstance(reauthentication, int)
-    return MechanismConfig(mechanism, login, reauthentication)
+    oauth = _read_oauth(texts, listener_name) if mechanism == OAUTHBEARER else None
+    return MechanismConfig(mechanism, login, reauthentication, oauth)
+
+
+def _read_oauth(texts: Mapping[str, str], listener_name: str) -> OAuthConfig:
+    def value(name: str) -> Any:
+        return _value(texts, listener_name, f"sasl.oauthbearer.{name}", OAUTHBEARER)
+
+    url, is_unsecured = value("jwks.endpoint.url"), value("unsecured.tokens.enable")
+    key = "sasl.oauthbearer.jwks.endpoint.url"
+    if url and is_unsecured:
+        raise SaslConfigError(
+            "sasl.oauthbearer.unsecured.tokens.enable", f"set either this or {key} on listener {listener_name}"
+        )
+    if not url and not is_unsecured:
+        raise SaslConfigError(key, f"missing; OAUTHBEARER on listener {listener_name} needs the keys of its tokens")
+    if url and urlsplit(url).scheme not in ("https", "http", "file"):
+        raise SaslConfigError(key, "expected a URL with https, http or file")
+    return OAuthConfig(
+        jwks_url=url or None,
+        refresh_ms=max(1, value("jwks.endpoint.refresh.ms")),
+        issuer=value("expected.issuer"),
+        audiences=tuple(value("expected.audience") or ()),
+        skew_seconds=value("clock.skew.seconds"),
+        subject_claim=value("sub.claim.name"),
+        scope_claim=value("scope.claim.name"),
+    )
+
+
+def _read_token_url(texts: Mapping[str, str], listener_name: str) -> str:
+    key = "sasl.oauthbearer.token.endpoint.url"
+    url = _value(texts, listener_name, key, OAUTHBEARER)
+    if not isinstance(url, str) or urlsplit(url).scheme != "file":
+        raise SaslConfigError(key, "expected a file URL of this node's token, as only files are supported")
+    return url
 
 
 def _check_mechanism(mechanism: str, key: str) -> None:
     if mechanism not in MECHANISMS:
-        raise SaslConfigError(key, f"{mechanism} is not supported; use {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}")
+        raise SaslConfigError(
+            key, f"{mechanism} is not supported; use {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}"
+        )
 
 
 def _read_jaas(texts: Mapping[str, str], key: str, mechanism: str) -> JaasEntry:

@@ -145,6 +145,7 @@ class Node:
         # Listeners first: a port in use must fail before anything on disk changes.
         await self._listeners.bind()
         await self._observation.start()
+        await self._security.sasl.start(self._periodic)
         self._directories = directories = NodeDirectories.open(self._disk, config, self._new_id)
         quorum = await self._open_quorum(directories)
         if config.is_controller:

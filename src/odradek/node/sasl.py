@@ -1,16 +1,15 @@
 """SASL on the listeners of a node, and its own logins to other nodes."""
 
 import base64
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.base.ports import Clock, Executor, Pool, Random
 from odradek.base.principal import Principal
 from odradek.config.node_config import NodeConfig
 from odradek.config.sasl_checks import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
-from odradek.config.sasl_config import MechanismConfig, SaslLogin, read_login, read_sasl
+from odradek.config.sasl_config import MechanismConfig, OAuthConfig, SaslLogin, read_login, read_sasl
 from odradek.core.metadata.image import ClusterImage, ScramCredential
 from odradek.core.security import delegation_tokens
 from odradek.core.security.scram_credentials import (
@@ -21,13 +20,16 @@ from odradek.core.security.scram_credentials import (
     salted_password,
 )
 from odradek.instruments.authentication import AuthenticationCounts
+from odradek.server.periodic import Periodic
 from odradek.server.security import AuthenticationFailure, SaslClientExchange, SaslServerExchange
-from odradek.wire.sasl.exchange import PLAIN
+from odradek.wire.sasl.exchange import OAUTHBEARER, PLAIN, SaslError
+from odradek.wire.sasl.oauth import OAuthClient, OAuthServer, VerifiedToken
 from odradek.wire.sasl.plain import PlainClient, PlainServer, PlainUsers
 from odradek.wire.sasl.scram_client import ScramClient
 from odradek.wire.sasl.scram_server import ScramLookup, ScramServer, TokenLogin
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from odradek.server.jwks import TokenVerifier
 
 _NONCE_BYTES: Final = 24
 _KEY_BYTES: Final = 32
@@ -54,6 +56,8 @@ class NodeSasl:
         self.clock: Final = clock
         self._random: Final = random
         self.threads: Final = HandshakeThreads(executor)
+        self._executor: Final = executor
+        self._verifiers: Final[list["TokenVerifier"]] = []
         self._image: ImageSource = lambda: None
         secret = config.effective("delegation.token.secret.key")
         self._token_secret: Final = secret if isinstance(secret, str) and secret else None
@@ -79,8 +83,36 @@ class NodeSasl:
     def new_client_exchange(self, login: SaslLogin) -> SaslClientExchange:
         if login.mechanism == PLAIN:
             return PlainClient(login.username, login.password)
+        if login.mechanism == OAUTHBEARER:
+            return OAuthClient(partial(_read_token, login.token_url))
         nonce = self.new_nonce()
         return ScramClient(login.mechanism, login.username, login.password, nonce, has_token=login.has_token)
+
+    def token_verifier(self, config: OAuthConfig) -> Callable[[str], VerifiedToken]:
+        """Imports what verifies tokens, which other mechanisms do not need."""
+        from odradek.server.jwks import TokenVerifier
+        from odradek.wire.sasl.tokens import TokenRules, verify_unsecured_token
+
+        rules = TokenRules(
+            config.issuer, config.audiences, config.skew_seconds, config.subject_claim, config.scope_claim
+        )
+        if config.jwks_url is None:
+            return lambda token: verify_unsecured_token(token, rules, self.clock.wall_ms() / 1000)
+        verifier = TokenVerifier(
+            config.jwks_url,
+            rules,
+            refresh_seconds=config.refresh_ms / 1000,
+            clock=self.clock,
+            executor=self._executor,
+        )
+        self._verifiers.append(verifier)
+        return verifier.verify
+
+    async def start(self, periodic: Periodic) -> None:
+        """Reads the keys of tokens. Without them, the node starts, and rejects tokens until they can be read."""
+        for verifier in self._verifiers:
+            await verifier.refresh()
+            periodic.once("keys of OAUTHBEARER", verifier.keep_fresh())
 
     def new_key(self) -> bytes:
         return self._random.randbytes(_KEY_BYTES)
@@ -140,6 +172,18 @@ class ListenerSasl:
         node = self._node
         if settings.name == PLAIN:
             return partial(PlainServer, PlainUsers(settings.login.users(), node.new_key()).verify)
+        if settings.oauth is not None:
+            return partial(OAuthServer, node.token_verifier(settings.oauth))
         scram = find_mechanism_named(settings.name)
         assert scram is not None
         return lambda: ScramServer(scram, node.scram, node.new_nonce())
+
+
+def _read_token(url: str) -> str:
+    """Called in a thread."""
+    from odradek.server.jwks import read_source
+
+    try:
+        return read_source(url).decode().strip()
+    except (OSError, ValueError) as error:
+        raise SaslError(f"cannot read this node's token from {url}: {getattr(error, 'strerror', None) or error}") from None

@@ -34,9 +34,7 @@ class NodeSecurity:
         if self._config.security_protocols.get(listener_name) not in SASL_PROTOCOLS:
             return UNSECURED_PEER
         login = find_login()
-        return PeerSecurity(
-            new_sasl_exchange=lambda: self.sasl.new_client_exchange(login), executor=self.sasl.threads
-        )
+        return PeerSecurity(new_sasl_exchange=lambda: self.sasl.new_client_exchange(login), executor=self.sasl.threads)
 
     # SASL
 

@@ -23,6 +23,8 @@ HANDSHAKE_BYTES_MAX: Final = 16_384
 """Of an ApiVersions or SaslHandshake request before authentication."""
 MESSAGE_BYTES_MAX: Final = 32_768
 """Of a mechanism's message that has no tokens, which may be large."""
+LIFETIME_MS_MAX: Final = 10**15
+"""A delegation token may expire after the largest number that a response can have."""
 REAUTHENTICATION_INTERVAL_SECONDS_MIN: Final = 1.0
 _LARGE_MECHANISMS: Final = (OAUTHBEARER, GSSAPI)
 
@@ -297,7 +299,7 @@ class Authentication:
         if not limits:
             self.session_expires_at = None
             return 0
-        lifetime_ms = max(0, min(limits))
+        lifetime_ms = max(0, min(*limits, LIFETIME_MS_MAX))
         self.session_expires_at = self._sasl.clock.monotonic() + lifetime_ms / 1000
         return lifetime_ms
 

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.principal import ANONYMOUS, Principal
+from odradek.core.quotas.node_quotas import ClientUsage, NodeQuotas
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
@@ -27,6 +28,7 @@ from odradek.server.connection_authentication import ConnectionAuthentication
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.server.response_sender import ResponseSender, Streaming
 from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
+from odradek.server.throttling import Throttled
 from odradek.wire.apis import ApiKey
 from odradek.wire.error_codes import error_codes
 from odradek.wire.framing import FrameReader
@@ -76,7 +78,13 @@ class Dispatcher(Protocol):
     def access_of(self, principal: Principal, host: str) -> Access:
         """What the principal may do from this IP address."""
 
+    @property
+    def client_quotas(self) -> NodeQuotas: ...
+
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any: ...
+
+    def dispatch_limited(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        """As `dispatch`, with a `Throttled` response if the client exceeds a quota."""
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """The response to an unsupported version, where Kafka has one; None: the connection is closed."""
@@ -143,6 +151,7 @@ class ClientConnection(asyncio.Protocol):
         self._sender: ResponseSender | None = None
         self._on_connect: Final = on_connect
         self._dispatcher: Final = dispatcher
+        self._quotas: Final = dispatcher.client_quotas
         self._limits: Final = limits
         self._monotonic: Final = limits.monotonic
         self.last_active = limits.monotonic()
@@ -175,6 +184,9 @@ class ClientConnection(asyncio.Protocol):
         self._turn_is_due = False
         self._write_blocked = False
         self._reading_paused = False
+        # The client exceeds a quota: its next request is handled when this is over.
+        self._unmute_timer: asyncio.TimerHandle | None = None
+        self._unmute_at = 0.0
         # No more requests are read; those received are handled first.
         self._is_ending = False
         self._end_reason: str | None = None
@@ -242,8 +254,9 @@ class ClientConnection(asyncio.Protocol):
         for pending in self._pending:
             pending.deferred.cancel()
         self._pending.clear()
-        if self._end_timer is not None:
-            self._end_timer.cancel()
+        for timer in (self._end_timer, self._unmute_timer):
+            if timer is not None:
+                timer.cancel()
         if self._sender is not None:
             self._sender.stop()
             self._sender = None
@@ -316,7 +329,13 @@ class ClientConnection(asyncio.Protocol):
     @property
     def _is_busy(self) -> bool:
         """Whether a frame that arrives now must wait."""
-        return self._handling or self._write_blocked or bool(self._waiting) or not self._is_admitted
+        return (
+            self._handling
+            or self._write_blocked
+            or bool(self._waiting)
+            or not self._is_admitted
+            or self._unmute_timer is not None
+        )
 
     def _must_wait(self, frame: bytearray) -> bool:
         """Whether this request waits for the pending responses: it does unless it is for the same API."""
@@ -339,17 +358,32 @@ class ClientConnection(asyncio.Protocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
+    def _mute(self, delay_ms: int) -> None:
+        """Neither reads nor handles further requests for this time. Other connections do not wait."""
+        until = self._monotonic() + delay_ms / 1000
+        if self._transport is None or until <= self._unmute_at:
+            return
+        self._unmute_at = until
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+        self._unmute_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._unmute)
+        self._pause_reading()
+
+    def _unmute(self) -> None:
+        self._unmute_timer = None
+        self._next_turn()
+
     def _handle_waiting(self) -> None:
         waiting = self._waiting
         handled = 0
-        if not self._is_admitted:
+        if not self._is_admitted or self._unmute_timer is not None:
             return
         # Responses to requests that arrived together are written a few at a time, which saves system calls.
         buffered: list[bytes] = []
         self._buffered = buffered
         try:
             while waiting and not self._handling and not self._write_blocked and self._transport is not None:
-                if self._pending and self._must_wait(waiting[0]):
+                if self._unmute_timer is not None or (self._pending and self._must_wait(waiting[0])):
                     break
                 if handled == HANDLED_IN_A_ROW_MAX:
                     self._schedule_next_turn()
@@ -369,7 +403,7 @@ class ClientConnection(asyncio.Protocol):
         if self._is_ending:
             if not self._is_busy and not self._pending:
                 self.close_after_responses(self._end_reason)
-        elif self._reading_paused and not self._is_full:
+        elif self._reading_paused and not self._is_full and self._unmute_timer is None:
             self._resume_reading()
 
     def _schedule_next_turn(self) -> None:
@@ -421,7 +455,10 @@ class ClientConnection(asyncio.Protocol):
             if not left:
                 requests.restart_stride()
                 started = self._monotonic() if has_waited else arrived
-            response = self._dispatcher.dispatch(frame, body, context)
+            if self._quotas.is_enabled:
+                response = self._dispatcher.dispatch_limited(frame, body, context)
+            else:
+                response = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
             self.close_after_responses(_undecodable(error))
             return
@@ -485,6 +522,7 @@ class ClientConnection(asyncio.Protocol):
             self.principal,
             self._access,
             self._security.protocol,
+            usage=ClientUsage(self._quotas, self.principal.name, header.client_id),
         )
         # A client may authenticate again with SaslHandshake.
         if header.api_key != ApiKey.SASL_HANDSHAKE:
@@ -597,6 +635,11 @@ class ClientConnection(asyncio.Protocol):
             while self._pending and self._pending[0].deferred.is_done and self._pending[0].deferred.error is None:
                 pending = self._pending.popleft()
                 result = pending.deferred.result
+                if result.__class__ is Throttled:
+                    self._mute(result.delay_ms)
+                    result = result.response
+                    if result is None:
+                        continue
                 if result.__class__ is bytes:
                     parts += (_head(pending.context, pending.correlation_id, len(result)), result)
                 else:
@@ -612,6 +655,9 @@ class ClientConnection(asyncio.Protocol):
             self.abort()
 
     def _respond(self, response: Any, context: RequestContext) -> None:
+        if response.__class__ is Throttled:
+            self._mute(response.delay_ms)
+            response = response.response
         if response is None:
             return
         if response is CLOSE_CONNECTION:

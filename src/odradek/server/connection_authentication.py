@@ -29,7 +29,8 @@ AUTHENTICATION_SECONDS_MAX: Final = 30.0
 class SaslConnection(Protocol):
     """The connection, as its authentication uses it."""
 
-    listener_name: str
+    @property
+    def listener_name(self) -> str: ...
 
     @property
     def peer(self) -> str: ...
@@ -142,9 +143,7 @@ class ConnectionAuthentication:
     def _on_rejected(self, rejection: Reject) -> None:
         state, connection, is_again = self._state, self._connection, self._is_authenticated_before
         self._cancel_timer()
-        logger.info(
-            "Failed %sauthentication with %s: %s", "re-" if is_again else "", connection.peer, rejection.reason
-        )
+        logger.info("Failed %sauthentication with %s: %s", "re-" if is_again else "", connection.peer, rejection.reason)
         self._sasl.on_failure(
             AuthenticationFailure(connection.listener_name, connection.peer, state.mechanism, rejection.reason)
         )

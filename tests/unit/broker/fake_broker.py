@@ -29,6 +29,7 @@ from odradek.core.metadata.image import (
     TopicImage,
 )
 from odradek.core.metadata.records import Endpoint
+from odradek.core.quotas.node_quotas import unlimited_quotas
 from odradek.core.replication.leader import LeaderState
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.core.security.access import UNRESTRICTED, Access
@@ -199,6 +200,7 @@ class FakeBroker:
             new_id=chain(DIRECTORY_IDS, repeat(UUID(int=2000))).__next__,
         )
         self.image = ClusterImage(brokers={NODE_ID: broker_image(NODE_ID)})
+        self.client_quotas = unlimited_quotas()
         self.leader_throttle = ReplicationThrottle(window_count=11, window_seconds=1.0)
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))

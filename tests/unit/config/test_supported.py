@@ -25,6 +25,12 @@ READ_THROUGH = {
 DECIDED_AT_LOADING = {"config.providers", "process.roles", "security.inter.broker.protocol"}
 """Used only to derive other fields and values."""
 
+READ_BY_SASL_CONFIG = {name for name in supported.BROKER if name in supported.OF_LISTENER} | {
+    "sasl.mechanism.controller.protocol",
+    "sasl.mechanism.inter.broker.protocol",
+}
+"""Read per listener by `config/sasl_config.py`."""
+
 KEPT_WITHOUT_EFFECT = {"preallocate"}
 """Stored and shown without effect, as its documentation and `docs/differences.md` say."""
 
@@ -51,7 +57,7 @@ def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
 
 def test_every_supported_broker_config_is_read() -> None:
     supplying_topics = {synonym.broker_config for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
-    own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING
+    own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING - READ_BY_SASL_CONFIG
     assert unread(own, {*dir(NodeConfig), *NodeConfig.__dataclass_fields__}) == set()
 
 
@@ -61,7 +67,7 @@ def test_every_supported_topic_config_is_read() -> None:
 
 def test_config_fields_are_supported_configs() -> None:
     derived = {"advertised_controller_listeners", "topic_defaults", "values", "effective_values", "warnings"}
-    derived |= {"dynamic_broker", "dynamic_cluster_default"}
+    derived |= {"security_protocols", "dynamic_broker", "dynamic_cluster_default"}
     names = {name.replace(".", "_") for name in supported.BROKER}
     assert set(NodeConfig.__dataclass_fields__) - derived <= names
 

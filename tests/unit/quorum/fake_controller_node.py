@@ -19,6 +19,7 @@ from odradek.core.controller.commands import (
     Registration,
 )
 from odradek.core.metadata.image import ClusterImage, ConfigResource
+from odradek.core.quotas.node_quotas import unlimited_quotas
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
@@ -136,6 +137,7 @@ class FakeControllerNode:
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
         self.executor = InlineExecutor()
+        self.client_quotas = unlimited_quotas()
         self.slice_turns = CountedTurns()
         self.image = ClusterImage()
         self.controller = ScriptedController()

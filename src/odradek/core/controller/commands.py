@@ -13,7 +13,7 @@ from uuid import UUID
 from odradek.base.errors import KafkaError
 from odradek.base.principal import Principal
 from odradek.config.alteration import Change
-from odradek.core.metadata.image import ConfigResource, DelegationToken, PartitionImage
+from odradek.core.metadata.image import ConfigResource, DelegationToken, PartitionImage, QuotaEntityKey
 from odradek.core.metadata.records import Endpoint, MetadataRecord, SupportedFeature
 
 T_co = TypeVar("T_co", covariant=True)
@@ -217,6 +217,12 @@ class Reassignment(NamedTuple):
     """The target replicas. None: cancel the reassignment in progress."""
 
 
+class QuotaAlteration(NamedTuple):
+    entity: QuotaEntityKey
+    changes: Sequence[tuple[str, float | None]]
+    """Keys and their new limits. None: remove the limit."""
+
+
 class TopicReassignments(NamedTuple):
     topic: str
     partitions: Sequence[tuple[int, PartitionImage]]
@@ -250,6 +256,10 @@ class ControllerCommands(Protocol):
     def change_configs(
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]: ...
+
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> ControllerResult[Mapping[QuotaEntityKey, KafkaError | None]]: ...
 
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool

@@ -13,6 +13,7 @@ from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.brokers import Brokers
+from odradek.core.controller.client_quotas import ClientQuotas
 from odradek.core.controller.commands import (
     BrokerHeartbeatReply,
     ControllerRegistration,
@@ -25,6 +26,7 @@ from odradek.core.controller.commands import (
     NewToken,
     NewTopic,
     ProducerIdBlock,
+    QuotaAlteration,
     Reassignment,
     Registration,
     ScramDeletion,
@@ -50,7 +52,7 @@ from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
 from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
-from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage
+from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage, QuotaEntityKey
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
 
 
@@ -69,6 +71,7 @@ class Controller:
         self._topics = Topics(self._state, self._configs)
         self._brokers = Brokers(self._state, elections, self._sessions)
         self._features = Features(self._state, self._configs)
+        self._client_quotas = ClientQuotas(self._state)
         self._producer_ids = ProducerIds(self._state)
         self._scram_users = ScramUsers(self._state)
         self._delegation_tokens = DelegationTokens(self._state)
@@ -165,6 +168,11 @@ class Controller:
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.change(changes, validate_only=validate_only)
+
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> ControllerResult[Mapping[QuotaEntityKey, KafkaError | None]]:
+        return self._client_quotas.alter(alterations, validate_only=validate_only)
 
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool

@@ -20,9 +20,7 @@ class ScramClient:
 
     blocks = True
 
-    def __init__(
-        self, mechanism: str, username: str, password: str, nonce: str, *, has_token: bool = False
-    ) -> None:
+    def __init__(self, mechanism: str, username: str, password: str, nonce: str, *, has_token: bool = False) -> None:
         """`has_token`: the username is the ID of a delegation token, and the password its HMAC."""
         self.mechanism: Final = mechanism
         self._digest: Final = SCRAM_DIGESTS[mechanism]

@@ -106,9 +106,7 @@ class ScramServer:
     def _fake_credential(self, username: str) -> ScramCredential:
         derived = hmac.digest(self._lookup.fake_salt_key, f"{self._mechanism} {username}".encode(), "sha512")
         key = bytes(hashlib.new(self._mechanism.digest).digest_size)
-        return ScramCredential(
-            salt=derived[:SALT_BYTES], stored_key=key, server_key=key, iterations=ITERATIONS_MIN
-        )
+        return ScramCredential(salt=derived[:SALT_BYTES], stored_key=key, server_key=key, iterations=ITERATIONS_MIN)
 
     def _on_final(self, message: bytes, challenge: _Challenge) -> bytes:
         final = parse_client_final(message)

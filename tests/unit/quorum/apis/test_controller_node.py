@@ -33,8 +33,8 @@ KAFKA = {
     56: (2, 3), 57: (0, 2), 58: (0, 0), 59: (0, 1), 60: (0, 2), 62: (0, 4), 63: (0, 2), 64: (0, 0), 67: (0, 0),
     70: (0, 0), 73: (0, 0), 80: (0, 1), 81: (0, 0), 82: (0, 0),
 }  # fmt: skip
-# SASL, ACLs, quotas.
-NOT_YET = {17, 29, 30, 31, 36, 49}
+# ACLs.
+NOT_YET = {29, 30, 31}
 # Kafka advertises them there, and answers them with UNKNOWN_SERVER_ERROR.
 NOT_SERVED = {41, 50}
 
