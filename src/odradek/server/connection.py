@@ -239,6 +239,18 @@ class ClientConnection(asyncio.Protocol):
             self._authentication.start()
         self._handle_waiting()
 
+    def on_secured(self, certificate: bytes | None) -> None:
+        """The TLS handshake is complete: on a listener of protocol SSL, the client is authenticated."""
+        if self._security.sasl is not None:
+            return
+        try:
+            self.principal = self._security.principal_of_certificate(certificate)
+        except ValueError as error:
+            logger.warning("Closing connection from %s: %s", self.peer, error)
+            self.close()
+            return
+        self._access = self._dispatcher.access_of(self.principal, self.peer_host)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._drop_waiting()
