@@ -175,11 +175,12 @@ def test_key_stores_are_read_as_pem_and_pkcs12(tmp_path: Path, ca: Issued, broke
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"hello", "contains neither PEM nor PKCS #12"),
+        (b"hello", "it is neither PEM, PKCS12 nor JKS"),
         (b"-----BEGIN CERTIFICATE-----\nhidden\n-----END CERTIFICATE-----\n", "invalid PEM"),
         (b"-----BEGIN PRIVATE KEY-----\nhidden\n-----END PRIVATE KEY-----\n", "invalid PEM"),
-        (b"\x30hidden", "needs a password"),
-        (b"\xfe\xed\xfe\xed\x00\x00", "keytool -importkeystore"),
+        (b"\x30hidden", "Give its password with --password-file"),
+        (b"\xfe\xed\xfe\xed\x00\x00", "it is damaged"),
+        (b"\xce\xce\xce\xce\x00\x00", "keytool -importkeystore"),
     ],
 )
 def test_unreadable_files_are_errors_of_one_line(tmp_path: Path, content: bytes, expected: str) -> None:
