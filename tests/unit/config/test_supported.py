@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import odradek
-from odradek.config import supported
+from odradek.config import supported, tls_settings
 from odradek.config.definitions import BROKER_CONFIGS
 from odradek.config.node_config import NodeConfig
 from odradek.config.synonyms import TOPIC_SYNONYMS
@@ -22,7 +22,7 @@ READ_THROUGH = {
 }
 """Configs that are read under another name than their own."""
 
-DECIDED_AT_LOADING = {"config.providers", "process.roles", "security.inter.broker.protocol"}
+DECIDED_AT_LOADING = {"config.providers", "process.roles", "security.inter.broker.protocol"} | supported.FOR_LISTENERS
 """Used only to derive other fields and values."""
 
 READ_BY_SASL_CONFIG = {name for name in supported.BROKER if name in supported.OF_LISTENER} | {
@@ -59,6 +59,13 @@ def test_every_supported_broker_config_is_read() -> None:
     supplying_topics = {synonym.broker_config for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
     own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING - READ_BY_SASL_CONFIG
     assert unread(own, {*dir(NodeConfig), *NodeConfig.__dataclass_fields__}) == set()
+
+
+def test_every_config_of_a_single_listener_is_read() -> None:
+    settings = Path(tls_settings.__file__).read_text()
+    names = supported.FOR_LISTENERS - {"ssl.principal.mapping.rules"}
+    assert {name for name in names if f'"{name}"' not in settings} == set()
+    assert "ssl.principal.mapping.rules" in words_of_the_rest()
 
 
 def test_every_supported_topic_config_is_read() -> None:
