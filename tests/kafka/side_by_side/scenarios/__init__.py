@@ -3,6 +3,7 @@
 from tests.kafka.side_by_side.scenarios import (
     configs,
     consumer_groups,
+    credentials,
     disks_and_features,
     fetch,
     group_offsets,
@@ -21,6 +22,7 @@ from tests.kafka.side_by_side.scenarios import (
 __all__ = [
     "configs",
     "consumer_groups",
+    "credentials",
     "disks_and_features",
     "fetch",
     "group_offsets",
