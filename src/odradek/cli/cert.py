@@ -11,6 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from odradek.cli.options import Format
+from odradek.core.security.distinguished_names import format_name
 from odradek.local.certificate_checks import check_certificate, common_name, format_host
 from odradek.local.certificate_files import CertificateFile, read_authority, read_certificates
 from odradek.local.certificates import (
@@ -60,7 +61,7 @@ PasswordFile = Annotated[
     Path | None, typer.Option("--password-file", metavar="FILE", help="File containing the password of FILE.")
 ]
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", show_default=False, help="Certificate, or key store (PEM or PKCS #12).")
+    Path, typer.Argument(metavar="FILE", show_default=False, help="Certificate, or key store (PEM, PKCS #12 or JKS).")
 ]
 
 
@@ -212,11 +213,13 @@ def _authority(certificate: Path, key: Path | None) -> tuple[Issued, list[x509.C
 
 def _describe(certificate: x509.Certificate, now: datetime) -> dict[str, Any]:
     public = certificate.public_key()
+    # As Java prints it, which differs from RFC 4514 in details.
+    subject = format_name(memoryview(certificate.subject.public_bytes()))
     days = (certificate.not_valid_after_utc - now).days
     return {
-        "subject": certificate.subject.rfc4514_string(),
-        "principal": f"User:{certificate.subject.rfc4514_string()}",
-        "issuer": certificate.issuer.rfc4514_string(),
+        "subject": subject,
+        "principal": f"User:{subject}",
+        "issuer": format_name(memoryview(certificate.issuer.public_bytes())),
         "names": [format_host(one) for one in names_of(certificate)],
         "authority": is_authority(certificate),
         "usage": [getattr(one, "_name", one.dotted_string) for one in purposes_of(certificate)],

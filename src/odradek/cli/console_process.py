@@ -15,6 +15,7 @@ from typing import Final
 from odradek.client.address import Address
 from odradek.local.node_files import HOST
 from odradek.local.ports import is_free
+from odradek.local.security_files import SecurityFiles, shell_path
 from odradek.text.errors import UserError
 from odradek.text.terminal import say
 
@@ -46,14 +47,16 @@ class ConsoleProcess:
         bootstrap: Sequence[Address],
         port: int | None,
         *,
-        command_config: Path | None = None,
+        security: SecurityFiles | None = None,
         command: Sequence[str] = (sys.executable, "-m", "odradek", "console"),
     ) -> None:
         self._log: Final = data_dir / "console.log"
-        security = () if command_config is None else ("--command-config", str(command_config))
         self._options: Final = (
             *("--bootstrap", ",".join(map(str, bootstrap)), "--host", HOST, "--attached"),
-            *security,
+            *_security_options(security),
+        )
+        self._remark: Final = (
+            "" if security is None else f" (log in with the password in {shell_path(security.console_password)})"
         )
         self._audit_log: Final = data_dir / "console-audit.jsonl"
         self._port: Final = port
@@ -91,11 +94,18 @@ class ConsoleProcess:
             assert process.stdout is not None
             async for line in process.stdout:
                 if line.startswith(READY):
-                    print(f"console {line.removeprefix(READY).decode().strip()}", flush=True)
+                    print(f"console {line.removeprefix(READY).decode().strip()}{self._remark}", flush=True)
             await process.wait()
             say(f"The console has exited. The cluster keeps running. See its log: {self._log}")
         finally:
             await _stop(process)
+
+
+def _security_options(security: SecurityFiles | None) -> tuple[str, ...]:
+    """The console has the administrator's permissions, so that it needs a login even on the loopback interface."""
+    if security is None:
+        return ()
+    return ("--command-config", str(security.client_properties), "--password-file", str(security.console_password))
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

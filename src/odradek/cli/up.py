@@ -123,20 +123,15 @@ def command(
         wait_until_serving=lambda: wait_for_brokers(bootstrap, ids, security),
         on_ready=lambda: _print_ready(bootstrap, security, lacks_console=console and not starts_console),
         while_starting=_import_client,
-        run_alongside=_console(data_dir, bootstrap, console_port, security).run if starts_console else None,
+        run_alongside=ConsoleProcess(data_dir, bootstrap, console_port, security=security).run
+        if starts_console
+        else None,
         options=() if log_format is LogFormat.TEXT else ("--log-format", log_format),
     )
     try:
         asyncio.run(supervisor.run())
     except NodeExited as error:
         raise UserError(str(error)) from None
-
-
-def _console(
-    data_dir: Path, bootstrap: list[Address], port: int | None, security: SecurityFiles | None
-) -> ConsoleProcess:
-    file = None if security is None else security.client_properties
-    return ConsoleProcess(data_dir, bootstrap, port, command_config=file)
 
 
 def set_up(

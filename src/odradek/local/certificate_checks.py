@@ -33,7 +33,7 @@ def check_certificate(
     path, is_trusted = _path(chain, authorities)
     findings: list[Finding] = []
     if not is_trusted:
-        findings.append(_unknown_authority(path[-1]))
+        findings.append(_unknown_authority(path[-1], authorities))
     findings.extend(finding for one in path for finding in _check_validity(one, now))
     findings.extend(_check_purpose(chain[0], usage))
     if host is not None:
@@ -60,13 +60,21 @@ def _path(
     return path, False
 
 
-def _unknown_authority(last: x509.Certificate) -> Finding:
+def _unknown_authority(last: x509.Certificate, authorities: Sequence[x509.Certificate]) -> Finding:
     issuer = last.issuer.rfc4514_string()
+    openssl = "self-signed certificate" if last.issuer == last.subject else "unable to get local issuer certificate"
+    if any(one.subject == last.issuer for one in authorities):
+        return Finding(
+            f"The trust store has an authority named {issuer!r}, but with another key than the one that issued the "
+            "certificate. Add the other authority, or issue the certificate again.",
+            "PKIX path validation failed: Path does not chain with any of the trust anchors",
+            openssl,
+        )
     return Finding(
         f"No authority in the trust store has issued the certificate: its issuer is {issuer!r}. "
         "Add that authority to the trust store, and intermediate authorities to the key store.",
         "PKIX path building failed: unable to find valid certification path to requested target",
-        "self-signed certificate" if last.issuer == last.subject else "unable to get local issuer certificate",
+        openssl,
     )
 
 

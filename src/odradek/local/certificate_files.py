@@ -1,17 +1,19 @@
-"""Reads certificates and private keys from PEM and PKCS #12. The format is detected from the content."""
+"""Reads certificates and private keys from PEM, PKCS #12 and JKS. The format is detected from the content."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key
 
+from odradek.host.key_stores.reading import read_key_store, read_trust_store
+from odradek.host.key_stores.store import KeyStoreError
 from odradek.local.certificates import Issued, PrivateKey
 from odradek.text.errors import UserError
 
-_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _BYTES_MAX: Final = 16 << 20
 
 
@@ -27,13 +29,8 @@ def read_certificates(path: Path, password: bytes | None = None) -> CertificateF
         content = file.read(_BYTES_MAX + 1)
     if len(content) > _BYTES_MAX:
         raise UserError(f"{str(path)!r} is too large for certificates. Check the path.")
-    if content.startswith(_JKS):
-        raise UserError(
-            f"{str(path)!r} is a Java key store of type JKS. Convert it: keytool -importkeystore -srckeystore {path} "
-            f"-destkeystore {path.with_suffix('.p12')} -deststoretype PKCS12"
-        )
-    if content.startswith(b"\x30"):
-        return _read_pkcs12(path, content, password)
+    if b"-----BEGIN " not in content:
+        return _read_binary(path, content, password)
     return _read_pem(path, content, password)
 
 
@@ -65,19 +62,21 @@ def _read_pem(path: Path, content: bytes, password: bytes | None) -> Certificate
     return _ordered(path, certificates, key)
 
 
-def _read_pkcs12(path: Path, content: bytes, password: bytes | None) -> CertificateFile:
+def _read_binary(path: Path, content: bytes, password: bytes | None) -> CertificateFile:
+    """PKCS #12 or JKS."""
+    text = None if password is None else password.decode(errors="replace")
     try:
-        found = pkcs12.load_pkcs12(content, password)
-    except ValueError:
-        remark = (
-            "needs a password: give --password-file" if password is None else "is damaged, or the password is wrong"
-        )
-        raise UserError(f"{str(path)!r} {remark}.") from None
-    own = [] if found.cert is None else [found.cert.certificate]
-    certificates = [*own, *(one.certificate for one in found.additional_certs)]
-    if not certificates:
-        raise UserError(f"{str(path)!r} contains no certificate.")
-    return _ordered(path, certificates, found.key)
+        store = read_trust_store(content, password=text)
+    except KeyStoreError as error:
+        advice = " Give its password with --password-file." if password is None else ""
+        raise UserError(f"Cannot read {str(path)!r}: {error}.{advice}") from None
+    key = None
+    chain: tuple[bytes, ...] = ()
+    with suppress(KeyStoreError):
+        (entry, *_) = read_key_store(content, password=text, key_password=None).keys
+        key, chain = load_der_private_key(entry.key, None), entry.chain
+    certificates = [x509.load_der_x509_certificate(one) for one in dict.fromkeys((*chain, *store.anchors))]
+    return _ordered(path, certificates, key)
 
 
 def _ordered(path: Path, certificates: list[x509.Certificate], key: object) -> CertificateFile:

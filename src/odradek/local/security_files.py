@@ -1,4 +1,4 @@
-"""The files of a cluster of `odradek up --secure`: an authority, a key store per node, and `client.properties`.
+"""The files of a cluster of `odradek up --secure`: authority, key stores, `client.properties`, password of the console.
 
 Nodes authenticate each other with their certificates, which all have the same subject; clients use SCRAM.
 """
@@ -41,6 +41,7 @@ class SecurityFiles:
         self.directory: Final = data_dir / "security"
         self.authority: Final = self.directory / "ca.pem"
         self.authority_key: Final = self.directory / "ca.key"
+        self.console_password: Final = self.directory / "console-password"
         self.client_properties: Final = data_dir / "client.properties"
 
     def key_store(self, node_id: int) -> Path:
@@ -60,17 +61,18 @@ class SecurityFiles:
         prepare_certificates(
             self.authority, self.authority_key, {self.key_store(one): _NODE_SUBJECT for one in node_ids}
         )
+        if not self.console_password.exists():
+            write_private(self.console_password, _new_password() + "\n")
         self._write_client_properties()
 
     def _write_client_properties(self) -> None:
         """Write the file, or only the location of the trust store after the directory was moved."""
         location = {_TRUST_STORE: escape_path(self.authority)}
         if not self.client_properties.exists():
-            password = secrets.token_urlsafe(_PASSWORD_BYTES)
             values = {
                 "security.protocol": "SASL_SSL",
                 "sasl.mechanism": MECHANISM,
-                "sasl.jaas.config": f'{_LOGIN_MODULE} required username="{ADMIN}" password="{password}";',
+                "sasl.jaas.config": f'{_LOGIN_MODULE} required username="{ADMIN}" password="{_new_password()}";',
                 "ssl.truststore.type": "PEM",
                 **location,
             }
@@ -127,18 +129,25 @@ class SecurityFiles:
         self.client_properties.unlink(missing_ok=True)
         if not self.directory.is_dir():
             return
-        for file in (self.authority, self.authority_key, *self.directory.glob("node-*.pem")):
+        for file in (self.authority, self.authority_key, self.console_password, *self.directory.glob("node-*.pem")):
             file.unlink(missing_ok=True)
         if not any(self.directory.iterdir()):
             self.directory.rmdir()
 
     def command_option(self) -> str:
         """The option of odradek commands, to be typed in the current directory."""
-        import shlex
+        return f" --command-config {shell_path(self.client_properties)}"
 
-        file = self.client_properties
-        shown = os.path.relpath(file) if file.is_relative_to(Path.cwd()) else str(file)
-        return f" --command-config {shlex.quote(shown)}"
+
+def shell_path(file: Path) -> str:
+    """The file as typed in the current directory."""
+    import shlex
+
+    return shlex.quote(os.path.relpath(file) if file.is_relative_to(Path.cwd()) else str(file))
+
+
+def _new_password() -> str:
+    return secrets.token_urlsafe(_PASSWORD_BYTES)
 
 
 def _was_moved(text: str, key: str, file: Path) -> bool:

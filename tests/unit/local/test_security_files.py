@@ -37,6 +37,7 @@ def test_only_the_owner_may_read_the_files(files: SecurityFiles, tmp_path: Path)
         "client.properties": 0o600,
         "security": 0o700,
         "security/ca.key": 0o600,
+        "security/console-password": 0o600,
         "security/ca.pem": 0o600,
         "security/node-1.pem": 0o600,
         "security/node-2.pem": 0o600,
@@ -134,7 +135,6 @@ def test_the_option_can_be_typed_in_a_shell(tmp_path: Path, monkeypatch: pytest.
 def test_a_cluster_stays_secure_or_plaintext(tmp_path: Path, secure: bool) -> None:
     set_up(tmp_path, None, None, None, fresh=False, secure=secure)
     before = contents(tmp_path)
-    advice = "without --secure. Add" if not secure else "with --secure. Remove"
     advice = "was created with --secure. Add --secure" if secure else "was created without --secure. Remove --secure"
     with pytest.raises(UserError, match=advice):
         set_up(tmp_path, None, None, None, fresh=False, secure=not secure)
