@@ -15,6 +15,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.base.ports import Pool
+from odradek.broker.apis.fetch_authorization import withhold_denied
 from odradek.broker.apis.fetch_reading import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -80,6 +81,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
         fetch = _open_session(request, reader, context, broker)
     except KafkaError as error:
         return _reject(error.code, context)
+    if context.access.is_restricted:
+        withhold_denied(fetch, reader, context.access, broker)
     unread = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
     found = read_all(fetch, reader, context, broker, find_cached, unread)
     if found.uncached_in is None and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
@@ -186,6 +189,7 @@ class _LongPoll(DeferredResponse):
             if wait.revision == found.revision:
                 is_simple = (
                     len(partitions) == len(targets) == 1
+                    and not self._fetch.denied
                     and self._context.version >= FIRST_WITH_TOPIC_ID
                     and not follows
                     and not self._reader.rack
@@ -340,7 +344,10 @@ def _respond(
     returned: list[PartitionKey] = []
     topics: list[FetchedTopic] = []
     follows = reader.follower is not None
-    for target, fetched in found.results:
+    results = found.results
+    if fetch.denied:
+        results = [*results, *((target, _denied(target)) for target in fetch.denied)]
+    for target, fetched in results:
         _count(target, fetched, follows, context, broker)
         changed = (
             bool(fetched.records)
@@ -371,11 +378,17 @@ def _respond(
     return write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)
 
 
+def _denied(target: FetchTarget) -> FetchedPartition:
+    return FetchedPartition(target.key.partition, ErrorCode.topic_authorization_failed, aborted=())
+
+
 def _count(
     target: FetchTarget, fetched: FetchedPartition, follows: bool, context: RequestContext, broker: BrokerPort
 ) -> None:
     if fetched.error is not ErrorCode.none:
         context.meter.count_errors((fetched.error,))
+        if fetched.error is ErrorCode.topic_authorization_failed:
+            return
     partition = target.caught_up or broker.partition(target.topic, target.key.partition)
     if partition is None:
         return
