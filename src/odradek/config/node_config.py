@@ -62,7 +62,6 @@ class NodeConfig:
     broker_session_timeout_ms: int
     connections_max_idle_ms: int
     hot_keys_enable: bool
-    segment_lease_credentials_file: str
     controlled_shutdown_enable: bool
     controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int

@@ -173,6 +173,8 @@ class Node:
             incarnation_id=self._new_id(),
             random=self._random,
         )
+        if not self._config.is_broker:
+            self._observation.endpoint.security.access_of = node.access_of
         await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_APIS, node, self._observation.meters))
 
     async def _start_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
@@ -202,6 +204,7 @@ class Node:
         self._observation.add_authorizer("broker", broker.authorizer)
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
+        self._observation.endpoint.security.access_of = broker.access_of
         await quorum.loader.join(broker.on_image, since=image)
         # Clients connect last, when this broker leads its partitions.
         await lifecycle.unfence()
@@ -209,7 +212,7 @@ class Node:
         Maintenance(broker, self._periodic).begin()
         self._periodic.once("log cleaner", Cleaning(broker, self._disk).run())
         if self._config.http_address is not None:
-            self._leases = SegmentLeases(broker, self._disk, self._config.segment_lease_credentials_file)
+            self._leases = SegmentLeases(broker, self._disk)
             await self._leases.start(self._observation.endpoint, self._periodic)
 
     def _new_channel(self, quorum: Quorum, retry_seconds_max: float = FORWARDING_SECONDS_MAX) -> ControllerChannel:
