@@ -159,6 +159,7 @@ class Node:
         self._controller_node = node = ControllerNode(
             self._config, quorum, cluster_id=cluster_id, clock=self._clock, executor=self._executor
         )
+        self._observation.add_authorizer("controller", node.authorizer)
         node.start(
             self._new_channel(quorum),
             endpoints=self._listeners.advertised_controller_listeners(),
@@ -188,6 +189,7 @@ class Node:
             on_log_dir_failure=self._on_log_dir_failure,
         )
         self._observation.broker = broker
+        self._observation.add_authorizer("broker", broker.authorizer)
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
         self._observation.endpoint.security.access_of = broker.access_of

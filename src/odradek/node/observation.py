@@ -15,12 +15,14 @@ from odradek.broker.broker import Broker
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
+from odradek.core.security.authorizer import Authorizer
 from odradek.core.security.resources import Operation, ResourceType
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.requests import RequestMeters
 from odradek.instruments.traffic import RATED, TrafficRates
 from odradek.observe import hot_keys
+from odradek.observe.authorizer_readings import AuthorizerReadings
 from odradek.observe.cluster_readings import count_elections
 from odradek.observe.endpoint import HttpEndpoint
 from odradek.observe.families import Family
@@ -82,6 +84,8 @@ class Observation:
         self.endpoint.publish("traffic", self._traffic)
         self.endpoint.publish("rebalances", self._rebalances)
         self.endpoint.add_metrics(self._coordinators)
+        self._authorizers: Final = AuthorizerReadings(clock.monotonic)
+        self.endpoint.add_metrics(self._authorizers.families)
 
     async def start(self) -> None:
         """Raises ListenError."""
@@ -108,6 +112,10 @@ class Observation:
         self.cluster_id = cluster_id
         if self._address is not None:
             quorum.subscribe(self._on_image)
+
+    def add_authorizer(self, role: str, authorizer: Authorizer | None) -> None:
+        if authorizer is not None:
+            self._authorizers.add(role, authorizer)
 
     # NodeView
 
@@ -190,6 +198,7 @@ class Observation:
         count_elections(delta, self.elections)
 
     async def _tick(self) -> None:
+        self._authorizers.mark()
         now = self._clock.monotonic()
         seconds, self._rates_at = now - self._rates_at, now
         if self.broker is not None and seconds > 0:

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.principal import ANONYMOUS, Principal
-from odradek.core.security.access import UNRESTRICTED, Access
+from odradek.core.security.access import UNRESTRICTED, Access, AuthorizerNotReady
 from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
@@ -410,6 +410,9 @@ class ClientConnection(asyncio.Protocol):
         except SerialError as error:
             self._close_after_responses(_undecodable(error))
             return
+        except AuthorizerNotReady as error:
+            self._close_after_responses(str(error))
+            return
         except Exception:
             # An internal error closes this connection only.
             logger.exception("Request with header %s from %s failed", frame[:8].hex(), self.peer)
@@ -509,6 +512,9 @@ class ClientConnection(asyncio.Protocol):
             return
         except SerialError as error:
             self._close_after_responses(_undecodable(error))
+            return
+        except AuthorizerNotReady as error:
+            self._close_after_responses(str(error))
             return
         except Exception:
             logger.exception(
