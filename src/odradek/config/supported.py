@@ -89,8 +89,8 @@ _BROKER = {
     "sasl.oauthbearer.scope.claim.name": "Claim of a token with its scopes.",
     "sasl.oauthbearer.sub.claim.name": "Claim of a token with the name of its principal.",
     "sasl.oauthbearer.token.endpoint.url": "File URL of the token with which this node authenticates to other nodes.",
-    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted: every client can write "
-    "one. Only for tests.",
+    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted, which every client "
+    "can write. Only for tests.",
     "sasl.server.callback.handler.class": "Class that verifies credentials: only Kafka's own.",
     "sasl.server.max.receive.size": "Maximum size of a request before authentication.",
     # Topics
