@@ -11,11 +11,13 @@ from typing import Final
 from odradek.server.connecting import HostPort, PeerError, Refused, Unreachable, open_connection
 from odradek.server.peer_link import Disconnected, NotAuthenticated, NotServed, Overloaded, PeerLink
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
+from odradek.server.tls_peer import HandshakeFailed, open_tls_connection
 from odradek.wire.client_session import UnsupportedApi, VersionRange
 from odradek.wire.schemas import Message, Schema
 
 __all__ = [
     "Disconnected",
+    "HandshakeFailed",
     "NotAuthenticated",
     "NotServed",
     "Overloaded",
@@ -159,7 +161,7 @@ class Peer:
     async def _establish(self) -> PeerLink:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._connect_timeout_seconds
-        _, link = await open_connection(self._new_link, self._address, self._connect_timeout_seconds)
+        link = await self._open_link(deadline)
         try:
             async with asyncio.timeout_at(deadline):
                 await link.negotiate()
@@ -191,6 +193,15 @@ class Peer:
         if link is self._link:
             self._link = None
             link.end_when_idle()
+
+    async def _open_link(self, deadline: float) -> PeerLink:
+        new_context = self._security.tls
+        if new_context is None:
+            _, link = await open_connection(self._new_link, self._address, self._connect_timeout_seconds)
+            return link
+        link = self._new_link()
+        await open_tls_connection(link, self._address, new_context, self._connect_timeout_seconds, deadline)
+        return link
 
     def _new_link(self) -> PeerLink:
         return PeerLink(self._address, self._client_id, self._response_bytes_max, self._on_link_end)
