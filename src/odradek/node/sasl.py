@@ -57,7 +57,7 @@ class NodeSasl:
         self._random: Final = random
         self.threads: Final = HandshakeThreads(executor)
         self._executor: Final = executor
-        self._verifiers: Final[list["TokenVerifier"]] = []
+        self._verifiers: Final[list[TokenVerifier]] = []
         self._image: ImageSource = lambda: None
         secret = config.effective("delegation.token.secret.key")
         self._token_secret: Final = secret if isinstance(secret, str) and secret else None
