@@ -9,12 +9,7 @@ from odradek.base.der import InvalidDer
 from odradek.core.security.distinguished_names import format_name, subject_of
 from tests.certificates import Authority
 
-CN, O, OU, EMAIL = (
-    NameOID.COMMON_NAME,
-    NameOID.ORGANIZATION_NAME,
-    NameOID.ORGANIZATIONAL_UNIT_NAME,
-    NameOID.EMAIL_ADDRESS,
-)
+CN, ORGANIZATION, UNIT = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME
 
 
 def attribute(oid: x509.ObjectIdentifier, text: str, kind: _ASN1Type | None = None) -> x509.NameAttribute[str]:
@@ -29,12 +24,12 @@ def formatted(*attributes: x509.NameAttribute[str]) -> str:
     ("attributes", "text"),
     [
         ([], ""),
-        ([attribute(O, "b"), attribute(CN, "a")], "CN=a,O=b"),
+        ([attribute(ORGANIZATION, "b"), attribute(CN, "a")], "CN=a,O=b"),
         ([attribute(CN, 'a,b+c"d\\e<f>g;h=i#j')], r"CN=a\,b\+c\"d\\e\<f\>g\;h\=i\#j"),
         ([attribute(CN, "  a  ")], r"CN=\ \ a\ \ "),
         ([attribute(CN, " ")], r"CN=\ "),
         ([attribute(CN, "Jürgen 猫")], "CN=Jürgen 猫"),
-        ([attribute(EMAIL, "a@b")], "1.2.840.113549.1.9.1=#1603614062"),
+        ([attribute(NameOID.EMAIL_ADDRESS, "a@b")], "1.2.840.113549.1.9.1=#1603614062"),
         ([attribute(NameOID.USER_ID, "u"), attribute(NameOID.DOMAIN_COMPONENT, "d")], "DC=d,UID=u"),
         ([attribute(NameOID.STREET_ADDRESS, "s"), attribute(NameOID.STATE_OR_PROVINCE_NAME, "t")], "ST=t,STREET=s"),
         ([attribute(NameOID.SERIAL_NUMBER, "7")], "2.5.4.5=#130137"),
@@ -45,8 +40,8 @@ def test_name(attributes: list[x509.NameAttribute[str]], text: str) -> None:
 
 
 def test_several_attributes_of_one_relative_name() -> None:
-    relative = x509.RelativeDistinguishedName([attribute(CN, "a"), attribute(OU, "b")])
-    name = x509.Name([relative, x509.RelativeDistinguishedName([attribute(O, "c")])])
+    relative = x509.RelativeDistinguishedName([attribute(CN, "a"), attribute(UNIT, "b")])
+    name = x509.Name([relative, x509.RelativeDistinguishedName([attribute(ORGANIZATION, "c")])])
     assert format_name(memoryview(name.public_bytes())) in ("O=c,CN=a+OU=b", "O=c,OU=b+CN=a")
 
 
