@@ -131,7 +131,9 @@ def test_both_versions(node: TlsNode, version: ssl.TLSVersion) -> None:
     context.minimum_version = context.maximum_version = version
     with socket.create_connection(("127.0.0.1", node.port)) as plain:
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
-            assert connection.version() == {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}[version]
+            assert (
+                connection.version() == {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}[version]
+            )
             # A request in records of one byte, and its response.
             for byte in bytes.fromhex("0000000f 0012 0000 00000007 0005") + b"hello":
                 connection.sendall(bytes((byte,)))
@@ -160,9 +162,7 @@ def test_client_certificate_is_required_where_configured(node: TlsNode) -> None:
 
 
 @pytest.mark.parametrize("kind", ["expired", "another authority"])
-def test_invalid_client_certificates_are_refused(
-    node: TlsNode, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_client_certificates_are_refused(node: TlsNode, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     expired = kind == "expired"
     issued = node.files.clients.issue("alice", days=-1) if expired else Authority("Other").issue("alice")
     with caplog.at_level(logging.INFO, "odradek"):
@@ -222,9 +222,7 @@ def test_renewed_file_is_applied_while_a_client_stays_connected(node: TlsNode) -
 
 
 @pytest.mark.parametrize("kind", ["damaged", "other name"])
-def test_invalid_renewal_keeps_the_old_certificate(
-    node: TlsNode, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_renewal_keeps_the_old_certificate(node: TlsNode, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     before = served_serial(node)
     saved = node.files.key_store.read_bytes()
     with caplog.at_level(logging.WARNING, "odradek"):

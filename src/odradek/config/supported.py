@@ -117,8 +117,8 @@ _BROKER = {
     "sasl.oauthbearer.scope.claim.name": "Claim of a token with its scopes.",
     "sasl.oauthbearer.sub.claim.name": "Claim of a token with the name of its principal.",
     "sasl.oauthbearer.token.endpoint.url": "File URL of the token with which this node authenticates to other nodes.",
-    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted: every client can write "
-    "one. Only for tests.",
+    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted, which every client "
+    "can write. Only for tests.",
     "sasl.server.callback.handler.class": "Class that verifies credentials: only Kafka's own.",
     "sasl.server.max.receive.size": "Maximum size of a request before authentication.",
     # Topics
@@ -279,24 +279,24 @@ _TOPIC = {
     "unclean.leader.election.enable": "Whether a replica outside the ISR may be elected, which can lose records.",
 }
 
-_AT_START = "listeners are bound at start: change the file and restart the node"
 _SASL_AT_START = "mechanisms and logins are read at start: change the file and restart the node"
+_AT_START = "listeners are bound at start: change the file and restart the node"
 _FIXED_AT_START = {
     "config.providers": "config providers are used at start only, so that no client can make a broker read files: "
     "change the file and restart the node",
     "listener.security.protocol.map": _AT_START,
     "listeners": _AT_START,
-    "sasl.enabled.mechanisms": _SASL_AT_START,
-    "sasl.jaas.config": _SASL_AT_START,
-    "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
     "ssl.cipher.suites": _AT_START,
     "ssl.client.auth": _AT_START,
     "ssl.enabled.protocols": _AT_START,
     "ssl.endpoint.identification.algorithm": _AT_START,
     "ssl.protocol": _AT_START,
+    "sasl.enabled.mechanisms": _SASL_AT_START,
+    "sasl.jaas.config": _SASL_AT_START,
+    "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
 }
 
-_OF_LISTENER = (
+_SASL_FOR_LISTENERS = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
@@ -357,15 +357,13 @@ _WITHOUT_EFFECT = {
 
 _REJECTED: dict[str, str] = {}
 
-_FOR_LISTENERS = frozenset(name for name in _BROKER if name.startswith("ssl."))
+_FOR_LISTENERS = frozenset(name for name in _BROKER if name.startswith("ssl.")) | frozenset(_SASL_FOR_LISTENERS)
 
 BROKER: Mapping[str, str] = MappingProxyType(_BROKER)
 TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)
 FIXED_AT_START: Mapping[str, str] = MappingProxyType(_FIXED_AT_START)
 RESERVED: Mapping[str, str] = MappingProxyType(_RESERVED)
 WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(_WITHOUT_EFFECT)
-OF_LISTENER = frozenset(_OF_LISTENER)
-"""Supported with the prefix of a listener: `listener.name.internal.sasl.enabled.mechanisms`."""
 REJECTED: Mapping[str, str] = MappingProxyType(_REJECTED)
 FOR_LISTENERS: frozenset[str] = _FOR_LISTENERS
 """Configs that one listener may have another value of, as `listener.name.<name>.<config>`."""

@@ -203,7 +203,8 @@ class ClientConnection(asyncio.Protocol):
         self._access: Access = UNRESTRICTED
         self._request_bytes_max: Final = request_bytes_max
         sasl = security.sasl
-        self._authentication: Final = None if sasl is None else ConnectionAuthentication(sasl, self)
+        # Until the connection is closed: the two refer to each other.
+        self._authentication = None if sasl is None else ConnectionAuthentication(sasl, self)
 
     @property
     def peer(self) -> str:
@@ -274,6 +275,7 @@ class ClientConnection(asyncio.Protocol):
             self._sender = None
         if self._authentication is not None:
             self._authentication.stop()
+            self._authentication = None
         self._limits.release(self)
         self._is_closed = True
         logger.debug("Connection from %s closed by %s", self.peer, "this node" if self.was_closed_here else "client")

@@ -12,7 +12,10 @@ def parse(texts: dict[str, str], listener: str = "CLIENTS", protocol: str = "SSL
 
 
 def test_listener_prefix_takes_precedence() -> None:
-    own = {"listener.name.clients.ssl.keystore.location": "/own.p12", "listener.name.clients.ssl.client.auth": "required"}
+    own = {
+        "listener.name.clients.ssl.keystore.location": "/own.p12",
+        "listener.name.clients.ssl.client.auth": "required",
+    }
     settings = parse(FILE | own)
     assert settings.key_store is not None
     assert (settings.key_store.location, settings.key_store.password) == ("/own.p12", "hunter2")

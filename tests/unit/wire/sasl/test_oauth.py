@@ -1,6 +1,7 @@
 """OAUTHBEARER: messages, the failure exchange, and the verification of tokens."""
 
 import base64
+import contextlib
 import hmac
 import json
 from collections.abc import Callable
@@ -195,7 +196,14 @@ def test_authorization_id_must_be_the_subject() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic x\x01\x01", b"n,,\x01auth=Bearer\x01\x01", b"y,,\x01a=b\x01\x01"],
+    [
+        b"",
+        b"\x01",
+        b"n,,\x01\x01",
+        b"n,,\x01auth=Basic x\x01\x01",
+        b"n,,\x01auth=Bearer\x01\x01",
+        b"y,,\x01a=b\x01\x01",
+    ],
 )
 def test_malformed_messages_are_rejected(message: bytes) -> None:
     with pytest.raises(SaslError):
@@ -212,8 +220,6 @@ def no_token() -> Callable[[str], VerifiedToken]:
 @given(st.binary(max_size=200))
 def test_random_messages_never_authenticate(message: bytes) -> None:
     server = OAuthServer(no_token())
-    try:
+    with contextlib.suppress(SaslError):
         server.next(message)
-    except SaslError:
-        pass
     assert not server.is_complete
