@@ -19,13 +19,11 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    execute_as = partial(execute, context.access)
+    if not node.client_quotas.is_enabled:
+        return node.controller.handle(request, context.schema, execute_as, build_error_response)
     return handle_within_quota(
-        request,
-        context,
-        node,
-        execute=partial(execute, context.access),
-        build_error_response=build_error_response,
-        strict_from=6,
+        request, context, node, execute=execute_as, build_error_response=build_error_response, strict_from=6
     )
 
 
@@ -66,7 +64,7 @@ def build_error_response(request: Message, messages: Schema, error: KafkaError) 
 
 def _allowed_topics(access: Access) -> Callable[[str], bool]:
     """Which topics the principal may create: every one if it may create resources of the cluster."""
-    if allows_cluster(access, Operation.CREATE, logs_denial=False):
+    if not access.is_restricted or allows_cluster(access, Operation.CREATE, logs_denial=False):
         return lambda _: True
     return lambda name: access.allows(Operation.CREATE, ResourceType.TOPIC, name)
 

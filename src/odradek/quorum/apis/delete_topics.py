@@ -26,13 +26,11 @@ _FIRST_VERSION_WITH_DELETION_DISABLED_CODE = 3
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    execute_as = partial(execute, context.access)
+    if not node.client_quotas.is_enabled:
+        return node.controller.handle(request, context.schema, execute_as, build_error_response)
     return handle_within_quota(
-        request,
-        context,
-        node,
-        execute=partial(execute, context.access),
-        build_error_response=build_error_response,
-        strict_from=5,
+        request, context, node, execute=execute_as, build_error_response=build_error_response, strict_from=5
     )
 
 
