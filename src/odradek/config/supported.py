@@ -278,10 +278,6 @@ _TOPIC = {
     "unclean.leader.election.enable": "Whether a replica outside the ISR may be elected, which can lose records.",
 }
 
-<<<<<<< HEAD
-_AT_START = "listeners are bound at start: change the file and restart the node"
-=======
->>>>>>> issue21/secure-setup
 _SASL_AT_START = "mechanisms and logins are read at start: change the file and restart the node"
 _AT_START = "listeners are bound at start: change the file and restart the node"
 _FIXED_AT_START = {
@@ -289,23 +285,14 @@ _FIXED_AT_START = {
     "change the file and restart the node",
     "listener.security.protocol.map": _AT_START,
     "listeners": _AT_START,
-<<<<<<< HEAD
-    "sasl.enabled.mechanisms": _SASL_AT_START,
-    "sasl.jaas.config": _SASL_AT_START,
-    "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
-=======
->>>>>>> issue21/secure-setup
     "ssl.cipher.suites": _AT_START,
     "ssl.client.auth": _AT_START,
     "ssl.enabled.protocols": _AT_START,
     "ssl.endpoint.identification.algorithm": _AT_START,
     "ssl.protocol": _AT_START,
-<<<<<<< HEAD
-=======
     "sasl.enabled.mechanisms": _SASL_AT_START,
     "sasl.jaas.config": _SASL_AT_START,
     "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
->>>>>>> issue21/secure-setup
 }
 
 _SASL_FOR_LISTENERS = (
