@@ -116,6 +116,11 @@ class Matrix:
         self._admin.close()
         self._client.close()
 
+    @property
+    def client(self) -> RawConnection:
+        """Of User:client. It is another one after a case in which the broker closed it."""
+        return self._client
+
     # ---- cases
 
     def play(self, case: Case | DynamicCase) -> Iterator[tuple[str, list[str], Any, Any]]:
@@ -322,9 +327,9 @@ def produce_fields(
     return {"transactional_id": transactional_id, "acks": acks, "timeout": 10_000, "topic_data": topics}
 
 
-def fetch_fields(state: State, *topics: str, **others: Any) -> dict[str, Any]:
+def fetch_fields(state: State, *topics: str, offset: int = 0, **others: Any) -> dict[str, Any]:
     wanted = {"partition": 0, "current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
-    wanted["partition_max_bytes"] = 1 << 20
+    wanted |= {"fetch_offset": offset, "partition_max_bytes": 1 << 20}
     defaults = {"replica_id": -1, "max_wait": 100, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1}
     return (
         defaults
