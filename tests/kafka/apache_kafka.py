@@ -127,6 +127,10 @@ class KafkaTools:
         file = ("--command-config", str(configuration)) if configuration else ()
         return self.run("org.apache.kafka.tools.MetadataQuorumCommand", *server, *file, *arguments)
 
+    def delegation_tokens(self, configuration: Path, *arguments: str) -> str:
+        server = (*self._server(), "--command-config", str(configuration))
+        return self.run("org.apache.kafka.tools.DelegationTokenCommand", *server, *arguments)
+
     def storage(self, *arguments: str) -> str:
         return self.run("kafka.tools.StorageTool", *arguments)
 

@@ -44,6 +44,8 @@ class Pool(Enum):
     COMPACTION = "compaction"
     CONTROLLER = "controller"
     """Activation of the controller."""
+    HANDSHAKE = "handshake"
+    """TLS handshakes, and key material read from files."""
 
 
 class Executor(Protocol):

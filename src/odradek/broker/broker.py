@@ -41,7 +41,9 @@ from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
 from odradek.server.authorization import new_authorizer
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.server.slices import SliceTurns
+from odradek.server.throttling import new_client_quotas
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.log_dir_moves import LogDirMoves
@@ -74,8 +76,11 @@ class Broker:
         threads_of: Callable[[str], LogDirThreads],
         unreachable_leaders: UnreachableLeadersPort,
         on_log_dir_failure: Callable[[str, OSError], None],
+        peer_security: PeerSecurity = UNSECURED_PEER,
+        check_security: Callable[[NodeConfig], Awaitable[None]] | None = None,
     ) -> None:
         self.static_config: Final = config
+        self._check_security: Final = check_security
         self.config = config
         self.node_id: Final = config.node_id
         self.cluster_id: Final = cluster_id
@@ -94,6 +99,7 @@ class Broker:
         self.metadata_cache: Final = MetadataCache()
         self.rejected_before_creation: Final = RejectedBeforeCreation()
         self.record_walks: Final = RecordWalks(executor)
+        self.client_quotas: Final = new_client_quotas(config)
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)
         self._move_throttle: Final = _new_throttle(config)
@@ -116,6 +122,7 @@ class Broker:
             producer_ids=self._producer_ids,
             write_markers=self._write_markers,
             on_disk_failure=self.fail_log_dir,
+            peer_security=peer_security,
         )
         self._internal_topics: Final = InternalTopics(self)
         self._roles: Final = Roles(
@@ -129,6 +136,7 @@ class Broker:
             on_leader_disconnect=lambda leader: unreachable_leaders.on_disconnect(*leader),
             on_truncation=self._on_truncation,
             coordinators=self._coordinators,
+            peer_security=peer_security,
         )
         self._unreachable_leaders: Final = unreachable_leaders
         self.traffic: Final = BrokerTraffic()
@@ -216,6 +224,11 @@ class Broker:
         """Called periodically: proposes to remove followers that lag."""
         self._roles.shrink_isrs(list(self._partitions.values()))
 
+    async def check_config(self, stored: Mapping[str, str]) -> None:
+        """Whether this broker can apply these dynamic configs of its own. Raises KafkaError."""
+        if self._check_security is not None:
+            await self._check_security(overlay(self.static_config, stored, self._image.default_broker_config()))
+
     def on_config(self, listener: Callable[[NodeConfig], None]) -> None:
         self._config_listeners.append(listener)
 
@@ -238,6 +251,8 @@ class Broker:
         if delta.access_control_changed and self.authorizer is not None:
             self.authorizer.update(image.access_control_entries, delta.access_control_changed)
         self._apply_configs(delta.configs_changed)
+        if delta.client_quotas_changed:
+            self.client_quotas.change(image.client_quotas)
         await self._remove_topics(delta.topics_deleted)
         wanted = [
             (topic, index, topic.partitions[index])
@@ -256,6 +271,7 @@ class Broker:
             self.authorizer.load(image.access_control_entries)
             self.authorizer.set_ready()
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
+        self.client_quotas.change(image.client_quotas)
 
     async def apply_all(self) -> None:
         """Applies every partition of the image at startup, using the logs found on disk."""

@@ -135,6 +135,9 @@ class FetchSessions:
             return FetchContext(session, wanted, incremental=False, uses_topic_ids=uses_topic_ids)
         return self._continue(session_id, session_epoch, wanted, forgotten, uses_topic_ids)
 
+    def remove(self, session: FetchSession) -> None:
+        self._sessions.pop(session.id, None)
+
     def _continue(
         self,
         session_id: int,

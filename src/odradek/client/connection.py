@@ -11,8 +11,7 @@ from typing import Final, NoReturn
 
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
-from odradek.client.errors import ConnectionFailed, NotAuthenticated, NotSupportedByBroker
-from odradek.client.scram import ScramError
+from odradek.client.errors import CLOSED_BY_BROKER, ConnectionFailed, NotAuthenticated, NotSupportedByBroker
 from odradek.client.security import NOTHING, Sasl, Security, Tls
 from odradek.wire.apis import ApiKey
 from odradek.wire.client_session import (
@@ -26,6 +25,7 @@ from odradek.wire.client_session import (
     VersionsRefused,
     decode_in_place,
 )
+from odradek.wire.sasl.exchange import SaslError
 from odradek.wire.schemas import Message, Schema
 
 # More than any fetch returns, and less than the length that another protocol's first bytes make ("HTTP" is 1.2 GB).
@@ -131,7 +131,7 @@ class Connection:
                 if response.error_code is not ErrorCode.none:
                     raise NotAuthenticated(self.address, response.error_message or response.error_code.name.upper())
                 message = exchange.next(bytes(response.auth_bytes))
-        except ScramError as error:
+        except SaslError as error:
             raise NotAuthenticated(self.address, str(error)) from None
 
     def _negotiate(self, deadline: float) -> None:
@@ -179,7 +179,7 @@ class Connection:
             self.close()
             raise
         if size == 0:
-            self._fail("the broker closed the connection")
+            self._fail(CLOSED_BY_BROKER)
         events = self._session.buffer_updated(size)
         if events and isinstance(failed := events[-1], SessionFailed):
             self._fail(failed.reason)

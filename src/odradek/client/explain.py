@@ -2,6 +2,7 @@
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.errors import (
+    CLOSED_BY_BROKER,
     ClientError,
     NotAuthenticated,
     NotSupportedByBroker,
@@ -24,6 +25,8 @@ def explain(error: BaseException) -> str | None:
             return explain_unknown_topic(error.topic, error.known)
         case TimedOut() if error.code is ErrorCode.coordinator_not_available:
             return f"{error}. Check that enough brokers are running for the replication factor of the internal topics."
+        case Unreachable() if all(one.reason == CLOSED_BY_BROKER for one in error.failures):
+            return f"{error}. If the listener requires TLS or a login, add --command-config with its client properties."
         case Unreachable() | TimedOut():
             return f"{error}. Check --bootstrap and that the cluster is running (`odradek up` starts one)."
         case NotSupportedByBroker():
@@ -88,6 +91,16 @@ _ADVICE = {
     ErrorCode.invalid_producer_epoch: "The producer has another epoch. `odradek txn producers` shows it.",
     ErrorCode.invalid_regular_expression: "Correct the pattern. It uses RE2 syntax.",
     ErrorCode.transaction_coordinator_fenced: "A newer coordinator has taken over and ends the transaction itself.",
+    ErrorCode.delegation_token_auth_disabled: "Set delegation.token.secret.key on all nodes.",
+    ErrorCode.delegation_token_request_not_allowed: (
+        "Log in over TLS or SASL with --command-config, and not with a delegation token."
+    ),
+    ErrorCode.delegation_token_owner_mismatch: "Log in as the token's owner or as one of its renewers.",
+    ErrorCode.delegation_token_authorization_failed: "Ask the cluster's administrator for CREATE_TOKENS on the owner.",
+    ErrorCode.delegation_token_not_found: "`odradek token list` shows your tokens.",
+    ErrorCode.delegation_token_expired: "Create a new one with `odradek token create`.",
+    ErrorCode.invalid_principal_type: "Renewers must be users, such as User:alice.",
+    ErrorCode.resource_not_found: "`odradek user list` shows all users.",
     ErrorCode.invalid_timestamp: "Check the topic's message.timestamp.before.max.ms and ….after.max.ms.",
 }
 

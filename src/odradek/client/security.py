@@ -2,18 +2,18 @@
 
 import secrets
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from odradek.client import scram
+from odradek.wire.sasl.exchange import PLAIN, SCRAM_DIGESTS
+from odradek.wire.sasl.plain import PlainClient
+from odradek.wire.sasl.scram_client import ScramClient
 
 if TYPE_CHECKING:
     import ssl
 
-PLAIN: Final = "PLAIN"
-MECHANISMS: Final = (PLAIN, *scram.MECHANISMS)
+MECHANISMS: Final = (PLAIN, *SCRAM_DIGESTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,14 @@ class Sasl:
     mechanism: str
     username: str
     password: str = field(repr=False)
+    has_token: bool = False
+    """Whether the user name is the ID of a delegation token, and the password its HMAC in base64."""
 
-    def exchange(self) -> "SaslExchange":
-        return SaslExchange(self)
+    def exchange(self) -> PlainClient | ScramClient:
+        if self.mechanism == PLAIN:
+            return PlainClient(self.username, self.password)
+        nonce = secrets.token_urlsafe(24)
+        return ScramClient(self.mechanism, self.username, self.password, nonce, has_token=self.has_token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +73,3 @@ class Security:
 
 
 NOTHING: Final = Security()
-
-
-class SaslExchange:
-    """A SASL exchange: each challenge of the broker yields the next message."""
-
-    def __init__(self, sasl: Sasl) -> None:
-        self._challenge = b""
-        self._steps: Final = _plain(sasl) if sasl.mechanism == PLAIN else self._scram(sasl)
-
-    def next(self, challenge: bytes = b"") -> bytes | None:
-        """Return the next message, or None at the end. Raises ScramError."""
-        self._challenge = challenge
-        return next(self._steps, None)
-
-    def _scram(self, sasl: Sasl) -> Iterator[bytes]:
-        client = scram.ScramClient(sasl.mechanism, sasl.username, sasl.password, secrets.token_urlsafe(24))
-        yield client.first()
-        yield client.final(self._challenge)
-        client.check(self._challenge)
-
-
-def _plain(sasl: Sasl) -> Iterator[bytes]:
-    yield f"\0{sasl.username}\0{sasl.password}".encode()

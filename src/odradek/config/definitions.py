@@ -73,6 +73,7 @@ ONLY_IN_ODRADEK = {
     "hot.keys.enable": ["BOOLEAN", "true", "LOW", "", "internal"],
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
     "record.validation": ["STRING", "header", "MEDIUM", "[header, full]", "cluster-wide"],
+    "sasl.oauthbearer.unsecured.tokens.enable": ["BOOLEAN", "false", "LOW", "", "internal"],
 }
 """Configs that Apache Kafka does not have. Kafka's tools show them once they are set."""
 

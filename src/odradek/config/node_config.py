@@ -7,7 +7,7 @@ This module accesses neither network nor disk.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from odradek.config import node_checks, node_keys
 from odradek.config.definitions import BROKER_CONFIGS
@@ -16,6 +16,9 @@ from odradek.config.problems import ConfigErrors, Problems
 from odradek.config.properties import parse_properties
 from odradek.config.topic_config import NOTHING, Texts, TopicConfig
 from odradek.config.values import ConfigValue
+
+if TYPE_CHECKING:
+    from odradek.config.providers import ProviderSources
 
 __all__ = ["ConfigErrors", "NodeConfig"]
 
@@ -34,6 +37,8 @@ class NodeConfig:
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
+    security_protocols: Mapping[str, str]
+    """By listener name, also of listeners of other nodes."""
     controller_quorum_voters: tuple[Voter, ...]
     controller_quorum_bootstrap_servers: tuple[Address, ...]
 
@@ -66,8 +71,14 @@ class NodeConfig:
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     controller_socket_timeout_ms: int
     default_replication_factor: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str | None
     delete_topic_enable: bool
     fetch_max_bytes: int
     follower_replication_throttled_rate: int
@@ -86,6 +97,7 @@ class NodeConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
@@ -102,6 +114,8 @@ class NodeConfig:
     num_recovery_threads_per_data_dir: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     record_validation: str
     replica_alter_log_dirs_io_max_bytes_per_second: int
     replica_fetch_backoff_ms: int
@@ -135,13 +149,24 @@ class NodeConfig:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, text: str, source: str, overrides: Mapping[str, str] = NOTHING) -> Self:
-        """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors."""
+    def load(
+        cls,
+        text: str,
+        source: str,
+        overrides: Mapping[str, str] = NOTHING,
+        *,
+        sources: "ProviderSources | None" = None,
+    ) -> Self:
+        """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors.
+
+        Without `sources`, variables of config providers cannot be resolved.
+        """
         problems = Problems(source)
         properties, malformed = parse_properties(text)
         for line in malformed:
             problems.error_at(line.line, line.reason)
         given = node_keys.collect(properties, overrides, problems)
+        node_keys.resolve_variables(given, sources, problems)
         typed = node_keys.parse_all(given, problems)
         arguments = node_checks.derive(given, typed, problems)
         problems.raise_if_any()

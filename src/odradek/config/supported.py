@@ -17,6 +17,8 @@ _BROKER = {
     # Identity and addresses
     "advertised.listeners": "Addresses that clients connect to. Defaults to the listeners.",
     "broker.id": "Synonym of node.id.",
+    "config.providers": "Names of config providers, which replace ${provider:path:key} in the values of this file. "
+    "config.providers.<name>.class has the class, and config.providers.<name>.param.<param> its parameters.",
     "broker.rack": "Rack of this broker. Replicas are spread over racks, and consumers may fetch from their own.",
     "controller.listener.names": "Names of the controller listeners.",
     "controller.quorum.bootstrap.servers": "Controllers that are used to discover the quorum.",
@@ -30,6 +32,27 @@ _BROKER = {
     "node.id": "ID of this node, unique in the cluster.",
     "process.roles": "Roles of the node: broker, controller, or both.",
     "security.inter.broker.protocol": "Security protocol between brokers, without inter.broker.listener.name.",
+    # TLS
+    "ssl.allow.dn.changes": "Whether a key store that changes at run time may have another distinguished name.",
+    "ssl.allow.san.changes": "Whether a key store that changes at run time may lack subject alternative names.",
+    "ssl.cipher.suites": "Cipher suites of TLS 1.2, with their IANA names. Those of TLS 1.3 are all enabled.",
+    "ssl.client.auth": "Whether clients need a certificate: none, requested or required. On SASL_SSL, it has an effect "
+    "only with the prefix of a listener.",
+    "ssl.enabled.protocols": "Versions of TLS: TLSv1.2, TLSv1.3.",
+    "ssl.endpoint.identification.algorithm": "https: the certificates of other nodes must be for their hosts. "
+    "Empty disables that.",
+    "ssl.key.password": "Password of the private key.",
+    "ssl.keystore.certificate.chain": "Certificate chain as PEM, with ssl.keystore.type=PEM.",
+    "ssl.keystore.key": "Private key as PEM, with ssl.keystore.type=PEM.",
+    "ssl.keystore.location": "File with this node's key and certificates: PEM, PKCS12 or JKS.",
+    "ssl.keystore.password": "Password of the key store.",
+    "ssl.keystore.type": "PEM, or one of PKCS12 and JKS, which are recognized by their content.",
+    "ssl.principal.mapping.rules": "Rules that derive the names of principals from client certificates.",
+    "ssl.protocol": "TLSv1.3, TLSv1.2 or TLS. ssl.enabled.protocols decides.",
+    "ssl.truststore.certificates": "Trusted certificates as PEM, with ssl.truststore.type=PEM.",
+    "ssl.truststore.location": "File with the trusted certificates: PEM, PKCS12 or JKS. Without any, the system's.",
+    "ssl.truststore.password": "Password of the trust store.",
+    "ssl.truststore.type": "PEM, or one of PKCS12 and JKS, which are recognized by their content.",
     # Membership of brokers and controllers
     "broker.disconnect.grace.ms": "Time for which a disconnected broker must refuse connections to be fenced before "
     "its session expires. 0 waits for the session, as Apache Kafka does.",
@@ -51,6 +74,7 @@ _BROKER = {
     # Connections and requests
     "connections.max.idle.ms": "Time after which an idle connection is closed.",
     "fetch.max.bytes": "Maximum bytes of one Fetch response.",
+    "max.connection.creation.rate": "Maximum number of new connections per second, also of one listener with a prefix.",
     "max.connections": "Maximum number of connections.",
     "max.connections.per.ip": "Maximum number of connections from one address.",
     "max.connections.per.ip.overrides": "Limits of single addresses, as address:limit.",
@@ -62,11 +86,40 @@ _BROKER = {
     "socket.send.buffer.bytes": "Send buffer of each connection. -1 is the system's default.",
     "record.validation": "Which parts of produced batches are checked: header (length, checksum, counts), or full "
     "(also every record, as Apache Kafka does, at a higher cost).",
+    # Delegation tokens
+    "delegation.token.expiry.check.interval.ms": "Interval at which the active controller removes expired tokens.",
+    "delegation.token.expiry.time.ms": "Time after which a delegation token expires unless it is renewed.",
+    "delegation.token.max.lifetime.ms": "Maximum lifetime of a delegation token.",
+    "delegation.token.secret.key": "Secret from which delegation tokens are derived, the same on all nodes. Without "
+    "it, delegation tokens are disabled.",
     # Authorization
     "allow.everyone.if.no.acl.found": "Whether every principal may use a resource that no ACL is about.",
     "authorizer.class.name": "Authorizer that checks requests against the ACLs: "
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer. Empty allows everything.",
     "super.users": "Principals that may do everything, as User:name, separated by semicolons.",
+    # SASL
+    "connection.failed.authentication.delay.ms": "Delay of the response to a failed authentication, and of its "
+    "connection's end.",
+    "connections.max.reauth.ms": "Time after which a client must authenticate again. 0: never, unless its credential "
+    "expires.",
+    "sasl.enabled.mechanisms": "SASL mechanisms of a listener.",
+    "sasl.jaas.config": "Login module of a listener and mechanism, with its users or this node's own login. It needs "
+    "the prefix listener.name.LISTENER.MECHANISM.",
+    "sasl.mechanism.controller.protocol": "SASL mechanism of connections to controllers.",
+    "sasl.mechanism.inter.broker.protocol": "SASL mechanism of connections between brokers.",
+    "sasl.oauthbearer.clock.skew.seconds": "Difference of clocks that is allowed between this node and the issuer of a "
+    "token.",
+    "sasl.oauthbearer.expected.audience": "Audiences of which a token must name one. Empty: a token must name none.",
+    "sasl.oauthbearer.expected.issuer": "Issuer that a token must name. Without it, any issuer whose key is known.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "Interval at which the keys that verify tokens are read again.",
+    "sasl.oauthbearer.jwks.endpoint.url": "URL of the keys that verify tokens: https, http or file.",
+    "sasl.oauthbearer.scope.claim.name": "Claim of a token with its scopes.",
+    "sasl.oauthbearer.sub.claim.name": "Claim of a token with the name of its principal.",
+    "sasl.oauthbearer.token.endpoint.url": "File URL of the token with which this node authenticates to other nodes.",
+    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted, which every client "
+    "can write. Only for tests.",
+    "sasl.server.callback.handler.class": "Class that verifies credentials: only Kafka's own.",
+    "sasl.server.max.receive.size": "Maximum size of a request before authentication.",
     # Topics
     "auto.create.topics.enable": "Whether a Metadata request for a missing topic creates it.",
     "default.replication.factor": "Default number of replicas of new topics.",
@@ -131,6 +184,10 @@ _BROKER = {
     "follower.replication.throttled.rate": "Maximum bytes per second that throttled replicas of this broker fetch.",
     "leader.replication.throttled.rate": "Maximum bytes per second that followers fetch from throttled leaders.",
     "replica.alter.log.dirs.io.max.bytes.per.second": "Maximum bytes per second of log dir moves on this broker.",
+    "quota.window.num": "Number of windows over which the rates of clients with quotas are measured.",
+    "quota.window.size.seconds": "Length of a window of the rates of clients.",
+    "controller.quota.window.num": "Windows of unused controller_mutation_rate that a client may use at once.",
+    "controller.quota.window.size.seconds": "Length of a window of controller_mutation_rate.",
     "replication.quota.window.num": "Number of windows over which throttled rates are measured.",
     "replication.quota.window.size.seconds": "Length of a window of throttled rates.",
     "replica.fetch.backoff.ms": "Maximum backoff of a follower whose leader does not respond.",
@@ -221,10 +278,39 @@ _TOPIC = {
     "unclean.leader.election.enable": "Whether a replica outside the ISR may be elected, which can lose records.",
 }
 
+_SASL_AT_START = "mechanisms and logins are read at start: change the file and restart the node"
+_AT_START = "listeners are bound at start: change the file and restart the node"
 _FIXED_AT_START = {
-    "listener.security.protocol.map": "listeners are bound at start: change the file and restart the node",
-    "listeners": "listeners are bound at start: change the file and restart the node",
+    "config.providers": "config providers are used at start only, so that no client can make a broker read files: "
+    "change the file and restart the node",
+    "listener.security.protocol.map": _AT_START,
+    "listeners": _AT_START,
+    "ssl.cipher.suites": _AT_START,
+    "ssl.client.auth": _AT_START,
+    "ssl.enabled.protocols": _AT_START,
+    "ssl.endpoint.identification.algorithm": _AT_START,
+    "ssl.protocol": _AT_START,
+    "sasl.enabled.mechanisms": _SASL_AT_START,
+    "sasl.jaas.config": _SASL_AT_START,
+    "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
 }
+
+_SASL_FOR_LISTENERS = (
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.unsecured.tokens.enable",
+    "sasl.server.callback.handler.class",
+    "sasl.server.max.receive.size",
+)
 
 _RESERVED = {
     "share.coordinator.state.topic.replication.factor": "share groups",
@@ -240,6 +326,7 @@ _RESERVED = {
 
 _ONE_LOOP = "a node is one process with one event loop: run more nodes to use more cores"
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
+_NO_JAVA_SECURITY = "TLS is OpenSSL's, not Java's"
 _WITHOUT_EFFECT = {
     "group.coordinator.append.linger.ms": "a coordinator writes at once, and batches concurrent writes",
     "group.coordinator.background.threads": _ONE_LOOP,
@@ -259,9 +346,17 @@ _WITHOUT_EFFECT = {
     "kafka.metrics.reporters": _NO_PLUGINS,
     "metric.reporters": _NO_PLUGINS,
     "principal.builder.class": _NO_PLUGINS,
+    "security.providers": _NO_PLUGINS,
+    "ssl.engine.factory.class": _NO_PLUGINS,
+    "ssl.keymanager.algorithm": _NO_JAVA_SECURITY,
+    "ssl.provider": _NO_JAVA_SECURITY,
+    "ssl.secure.random.implementation": _NO_JAVA_SECURITY,
+    "ssl.trustmanager.algorithm": _NO_JAVA_SECURITY,
 }
 
 _REJECTED: dict[str, str] = {}
+
+_FOR_LISTENERS = frozenset(name for name in _BROKER if name.startswith("ssl.")) | frozenset(_SASL_FOR_LISTENERS)
 
 BROKER: Mapping[str, str] = MappingProxyType(_BROKER)
 TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)
@@ -269,3 +364,5 @@ FIXED_AT_START: Mapping[str, str] = MappingProxyType(_FIXED_AT_START)
 RESERVED: Mapping[str, str] = MappingProxyType(_RESERVED)
 WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(_WITHOUT_EFFECT)
 REJECTED: Mapping[str, str] = MappingProxyType(_REJECTED)
+FOR_LISTENERS: frozenset[str] = _FOR_LISTENERS
+"""Configs that one listener may have another value of, as `listener.name.<name>.<config>`."""

@@ -98,6 +98,15 @@ _OF_SASL_MECHANISM = (
     "sasl.login.callback.handler.class",
     "sasl.login.class",
     "sasl.server.callback.handler.class",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.unsecured.tokens.enable",
 )
 
 

@@ -19,6 +19,7 @@ from odradek.node.committed_offset import find_committed_offset
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
 from odradek.server.peer import NotServed, Peer, PeerError
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, INTERNAL_APIS, ApiKey, load_handler
 from odradek.wire.client_address import forwarded_host, pack_address
 from odradek.wire.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
@@ -84,6 +85,7 @@ class ControllerChannel:
         local_node: ControllerNodePort | None = None,
         retry_seconds_max: float = FORWARDING_SECONDS_MAX,
         wait_until_applied: Callable[[int], Awaitable[None]] | None = None,
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         """`local_node` is this node's controller side, if it has one. `wait_until_applied` waits until this node has
         applied the log up to an offset; without it, responses wait only for the commit.
@@ -95,6 +97,7 @@ class ControllerChannel:
         self._clock: Final = clock
         self._retry_seconds_max: Final = retry_seconds_max
         self._wait_until_applied: Final = wait_until_applied
+        self._peer_security: Final = peer_security
         self._response_seconds_max: Final = min(config.controller_socket_timeout_ms / 1000, retry_seconds_max)
         self._peer: Peer | None = None
         self._retired: Final[dict[Peer, asyncio.TimerHandle]] = {}
@@ -176,6 +179,7 @@ class ControllerChannel:
             principal=client.principal,
             # What this node requests for itself is not authorized, and a client's request as if it came in an Envelope.
             access=UNRESTRICTED if client is self._own else self._local_node.access_of(client.principal, host),
+            is_forwarded=True,
         )
         handler = load_handler(CONTROLLER_APIS[messages.api_key])
         response: Message = await handler.handle(request, context, self._local_node)
@@ -250,6 +254,7 @@ class ControllerChannel:
                 client_id=str(self._config.node_id),
                 connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
                 on_disconnect=lambda: self._on_peer_disconnect(peer),
+                security=self._peer_security,
             )
             self._peer = peer
         return self._peer

@@ -28,6 +28,7 @@ from odradek.quorum.quorum import Quorum
 from odradek.server.authorization import new_authorizer
 from odradek.server.context import ConnectionPort
 from odradek.server.slices import SliceTurns
+from odradek.server.throttling import new_client_quotas
 
 
 class ControllerNode:
@@ -43,6 +44,7 @@ class ControllerNode:
         self.authorizer: Final = new_authorizer(config, clock)
         """None: every client may do everything."""
         self._loading_acls: asyncio.Task[None] | None = None
+        self.client_quotas: Final = new_client_quotas(config)
         self._quorum: Final = quorum
         self._reached_brokers: Final = ReachedBrokers(config, clock=clock)
         self._dead_brokers: Final = DeadBrokers(
@@ -80,6 +82,8 @@ class ControllerNode:
             self.authorizer.load(self._quorum.image.access_control_entries)
             self._quorum.subscribe(self._update_acls)
             self._loading_acls = start_task("loading of the ACLs", self._load_acls())
+        self._quorum.subscribe(self._on_image)
+        self.client_quotas.change(self._quorum.image.client_quotas)
         self._registration.start(self._quorum.image)
         self._reached_brokers.start(self._quorum.image)
 
@@ -101,6 +105,10 @@ class ControllerNode:
         self._tasks.on_activation(None)
         self._dead_brokers.on_activation(None)
         self._reached_brokers.stop()
+
+    async def _on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        if delta.client_quotas_changed:
+            self.client_quotas.change(image.client_quotas)
 
     # ControllerNodePort
 

@@ -1,7 +1,7 @@
 """The background tasks of the active controller.
 
 It fences brokers whose session has expired, writes a record when the log has been idle, elects leaders uncleanly where
-topics allow that, and returns leadership to preferred replicas.
+topics allow that, returns leadership to preferred replicas, and removes expired delegation tokens.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ class ControllerTasks:
         self._rebalance_seconds: Final = config.leader_imbalance_check_interval_seconds
         self._should_rebalance: Final = config.auto_leader_rebalance_enable
         self._unclean_election_seconds: Final = config.unclean_leader_election_interval_ms / 1000
+        self._token_sweep_seconds: Final = config.delegation_token_expiry_check_interval_ms / 1000
         self._controller: Final = controller
         self._clock: Final = clock
         self._on_fault: Final = on_fault
@@ -48,6 +49,7 @@ class ControllerTasks:
                 "unclean leader election": partial(
                     self._elect, Controller.elect_unclean_leaders, self._unclean_election_seconds
                 ),
+                "delegation token expiry": self._sweep_tokens,
             }
             if self._idle_seconds_max > 0:
                 tasks["no-op records"] = self._write_no_ops
@@ -87,6 +89,15 @@ class ControllerTasks:
         while True:
             await asyncio.sleep(self._idle_seconds_max)
             await self._controller.execute_own(Controller.write_no_op)
+
+    async def _sweep_tokens(self) -> None:
+        def sweep(controller: Controller) -> ControllerResult[bool]:
+            return controller.sweep_delegation_tokens(self._clock.wall_ms())
+
+        while True:
+            await asyncio.sleep(self._token_sweep_seconds)
+            while await self._controller.execute_own(sweep):
+                pass
 
     async def _elect(self, elect_some: Callable[[Controller], ControllerResult[bool]], interval_seconds: float) -> None:
         while True:

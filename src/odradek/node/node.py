@@ -29,6 +29,7 @@ from odradek.node.directories import NodeDirectories, describe_last_failure, des
 from odradek.node.fault_handler import FaultHandler
 from odradek.node.log_dir_watch import LogDirWatch
 from odradek.node.observation import STOPPING, Observation
+from odradek.node.security import NodeSecurity, SecurityError
 from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
 from odradek.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
@@ -72,7 +73,10 @@ class Node:
         )
         self._workers: Final = workers
         self._periodic: Final = Periodic()
-        self._listeners: Final = NodeListeners(config, clock, executor, self._periodic)
+        self._security: Final = NodeSecurity(config, clock=clock, random=random, executor=executor)
+        self._listeners: Final = NodeListeners(
+            config, clock, executor, self._periodic, security_of=self._security.listener_security
+        )
         self._directories: NodeDirectories | None = None
         self._quorum: Quorum | None = None
         self._controller_node: ControllerNode | None = None
@@ -89,7 +93,14 @@ class Node:
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self._observation: Final = Observation(
-            config, self._listeners, self.failed, clock=clock, executor=executor, periodic=self._periodic, random=random
+            config,
+            self._listeners,
+            self.failed,
+            clock=clock,
+            executor=executor,
+            periodic=self._periodic,
+            random=random,
+            certificate_expiries_ms=self._security.expiries_ms,
         )
 
     @property
@@ -127,7 +138,7 @@ class Node:
         except asyncio.CancelledError:
             self._is_start_cancelled = True
             raise
-        except (LogDirError, ListenError, QuorumError) as error:
+        except (LogDirError, ListenError, QuorumError, SecurityError) as error:
             raise StartError(str(error)) from error
         except KafkaError as error:
             problem = "" if self._quorum is None else self._quorum.misconfiguration.own_problem
@@ -138,9 +149,11 @@ class Node:
     async def _start(self) -> None:
         config = self._config
         self.log_dir_watch.start()
+        await self._security.load()
         # Listeners first: a port in use must fail before anything on disk changes.
         await self._listeners.bind()
         await self._observation.start()
+        await self._security.sasl.start(self._periodic)
         self._directories = directories = NodeDirectories.open(self._disk, config, self._new_id)
         quorum = await self._open_quorum(directories)
         if config.is_controller:
@@ -152,6 +165,7 @@ class Node:
             await quorum.wait_until_caught_up()
         self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
         self._listeners.start_periodic_tasks()
+        self._security.start_periodic_tasks(self._periodic)
         self._serving = True
         self._observation.progress = None
 
@@ -173,7 +187,10 @@ class Node:
     async def _start_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
         lifecycle = await self._register(quorum, directories)
         self._unreachable_leaders = UnreachableLeaders(
-            self._config.broker_disconnect_grace_ms / 1000, image=lambda: broker.image, clock=self._clock
+            self._config.broker_disconnect_grace_ms / 1000,
+            image=lambda: broker.image,
+            clock=self._clock,
+            peer_security=self._security.inter_broker,
         )
         self._broker = broker = Broker(
             self._config,
@@ -187,6 +204,8 @@ class Node:
             threads_of=self.log_dir_watch.threads_of,
             unreachable_leaders=self._unreachable_leaders,
             on_log_dir_failure=self._on_log_dir_failure,
+            peer_security=self._security.inter_broker,
+            check_security=self._security.check,
         )
         self._observation.broker = broker
         self._observation.add_authorizer("broker", broker.authorizer)
@@ -212,6 +231,7 @@ class Node:
             local_node=self._controller_node,
             retry_seconds_max=retry_seconds_max,
             wait_until_applied=quorum.loader.wait_until_applied,
+            peer_security=self._security.to_controllers,
         )
         self._channels.append(channel)
         return channel
@@ -232,11 +252,15 @@ class Node:
                     executor=threads,
                     health=threads.health,
                     had_clean_shutdown=directories.metadata_had_clean_shutdown,
+                    peer_security=self._security.to_controllers,
                 )
             )
         except OSError as error:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
         self._observation.set_quorum(quorum, directories.cluster_id)
+        self._security.sasl.use_image(lambda: quorum.image)
+        self._listeners.set_client_quotas(quorum.image)
+        quorum.subscribe(self._listeners.on_image)
         quorum.failed.add_done_callback(lambda failed: self._on_metadata_failure(failed.result()))
         return quorum
 
@@ -326,6 +350,8 @@ class Node:
     async def _serve(self, broker: Broker) -> None:
         self._listeners.on_config(broker.config)
         broker.on_config(self._listeners.on_config)
+        self._security.on_config(broker.config, self._periodic)
+        broker.on_config(lambda config: self._security.on_config(config, self._periodic))
         apis = broker_apis(two_phase_commit=bool(broker.static_config.effective("transaction.two.phase.commit.enable")))
         await self._listeners.serve_clients(ApiDispatcher(apis, broker, self._observation.meters))
 

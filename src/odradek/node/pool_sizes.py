@@ -1,5 +1,6 @@
 """The number of threads of each pool."""
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,4 +13,6 @@ _INTERPRETED: Final = {Pool.VALIDATION: 2, Pool.CODEC: 2, Pool.LOADING: 2, Pool.
 
 def pool_sizes(config: NodeConfig) -> Mapping[Pool, int]:
     waiting_for_disks = dict.fromkeys((Pool.BACKGROUND, Pool.READ, Pool.SYNC), config.background_threads)
-    return waiting_for_disks | _INTERPRETED | {Pool.COMPACTION: config.log_cleaner_threads}
+    # OpenSSL computes without the interpreter.
+    handshakes = {Pool.HANDSHAKE: min(4, os.cpu_count() or 1)}
+    return waiting_for_disks | _INTERPRETED | handshakes | {Pool.COMPACTION: config.log_cleaner_threads}

@@ -9,16 +9,25 @@ from odradek.base.ports import Clock
 from odradek.core.liveness.unreachable_leaders import Doubt, LeaderDoubts
 from odradek.core.metadata.image import ClusterImage
 from odradek.server.peer import Disconnected, Peer, PeerError, Refused
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 
 RETRY_SECONDS: Final = 0.05
 CLIENT_ID: Final = "unreachable-leader"
 
 
 class UnreachableLeaders:
-    def __init__(self, grace_seconds: float, *, image: Callable[[], ClusterImage], clock: Clock) -> None:
+    def __init__(
+        self,
+        grace_seconds: float,
+        *,
+        image: Callable[[], ClusterImage],
+        clock: Clock,
+        peer_security: PeerSecurity = UNSECURED_PEER,
+    ) -> None:
         self._rules: Final = LeaderDoubts(grace_seconds)
         self._image: Final = image
         self._clock: Final = clock
+        self._peer_security: Final = peer_security
         self._probes: Final[set[asyncio.Task[None]]] = set()
 
     def on_disconnect(self, broker_id: int, broker_epoch: int, host: str, port: int) -> None:
@@ -42,7 +51,13 @@ class UnreachableLeaders:
 
     async def _probe_until_reached(self, broker_id: int, doubt: Doubt, host: str, port: int) -> None:
         """Requires a response: a process that is dying may accept a connection for a moment longer."""
-        peer = Peer(host, port, client_id=CLIENT_ID, connect_timeout_seconds=self._rules.doubt_seconds)
+        peer = Peer(
+            host,
+            port,
+            client_id=CLIENT_ID,
+            connect_timeout_seconds=self._rules.doubt_seconds,
+            security=self._peer_security,
+        )
         try:
             while self._clock.monotonic() < doubt.ends_at:
                 try:

@@ -15,6 +15,7 @@ from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.directories import RESERVED_MAX
 from odradek.core.metadata.features import (
+    IV_3_5_SCRAM,
     KRAFT_VERSION,
     LATEST_METADATA_VERSION,
     METADATA_VERSION,
@@ -26,6 +27,7 @@ from odradek.core.metadata.features import (
     find_metadata_version,
     metadata_version_of_level,
 )
+from odradek.core.metadata.records import UserScramCredentialRecord
 from odradek.core.metadata.snapshot import BOOTSTRAP_FILE, SnapshotId, encode_bootstrap, encode_snapshot
 from odradek.core.raft.voters import SUPPORTED_KRAFT_VERSIONS, Quorum
 from odradek.quorum.initial_controllers import InitialController
@@ -58,6 +60,8 @@ class FormatRequest:
     """`4.3`, `4.3-IV0`: the metadata version to start with, by name. None: the latest."""
     feature_levels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Levels that differ from the defaults of the release."""
+    scram_credentials: tuple[UserScramCredentialRecord, ...] = ()
+    """Credentials with which the cluster starts, so that brokers can authenticate by SCRAM from the beginning."""
     ignore_formatted: bool = False
 
 
@@ -67,10 +71,13 @@ def format_directories(
     """Formats the unformatted directories; returns a line for each. Raises FormatError or OSError."""
     _check_quorum(config, request)
     version, levels = _effective_levels(config, request)
+    if request.scram_credentials and version.level < IV_3_5_SCRAM:
+        raise FormatError("SCRAM is only supported in metadata.version 3.5-IV2 or later.")
     unformatted = _unformatted_directories(disk, config, request)
     bootstrap = encode_bootstrap(
         [(METADATA_VERSION, version.level), *((name, level) for name, level in sorted(levels.items()) if level > 0)],
         now_ms,
+        request.scram_credentials,
     )
     lines = []
     for directory in unformatted:

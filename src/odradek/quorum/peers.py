@@ -21,6 +21,7 @@ from odradek.quorum.misconfiguration import MisconfigurationLog
 from odradek.records.batch import CorruptBatch
 from odradek.records.control import KRaftVersionRange, VoterEndpoint
 from odradek.server.peer import NotServed, Peer, PeerError, Refused
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Schema
 
@@ -44,6 +45,7 @@ class Peers:
         listener_name: str,
         bootstrap: Sequence[Address],
         request_timeout_seconds: float,
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         """`listener_name` selects the endpoint of a node."""
         self._misconfiguration: Final = misconfiguration
@@ -51,6 +53,7 @@ class Peers:
         self._listener_name: Final = listener_name
         self._bootstrap: Final = dict(zip(bootstrap_ids(bootstrap), bootstrap, strict=True))
         self._request_timeout_seconds: Final = request_timeout_seconds
+        self._peer_security: Final = peer_security
         self._peers: Final[dict[int, Peer]] = {}
         self._addresses: Final[dict[int, Address]] = {}
         self._tasks: Final[dict[asyncio.Task[None], None]] = {}
@@ -157,6 +160,7 @@ class Peers:
                 client_id=self._client_id,
                 connect_timeout_seconds=CONNECT_SECONDS_MAX,
                 on_disconnect=lambda: self._start(self._reconnect(destination, address)),
+                security=self._peer_security,
             )
         return self._peers[destination]
 

@@ -32,6 +32,7 @@ from odradek.quorum.store import QuorumStore
 from odradek.records.batch import CorruptBatch
 from odradek.records.control import VoterEndpoint, VoterRegistration
 from odradek.records.record import InvalidRecords
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.storage.log.log_dir_health import LogDirHealth
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Quorum:
         random: Random,
         executor: Executor,
         health: LogDirHealth,
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         """Use `open` instead."""
         self._config: Final = config
@@ -84,6 +86,7 @@ class Quorum:
             listener_name=config.controller_listener_names[0],
             bootstrap=config.controller_quorum_bootstrap_servers,
             request_timeout_seconds=config.controller_quorum_request_timeout_ms / 1000,
+            peer_security=peer_security,
         )
         self.driver: Final = QuorumDriver(
             state_machine,
@@ -130,6 +133,7 @@ class Quorum:
         executor: Executor,
         health: LogDirHealth,
         had_clean_shutdown: bool = False,
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> "Quorum":
         """Reads the metadata log. `directory_id` is that of its log dir, `endpoints` are the controller listeners.
         `executor` and `health` are those of the metadata log dir.
@@ -165,6 +169,7 @@ class Quorum:
             random=random,
             executor=executor,
             health=health,
+            peer_security=peer_security,
         )
 
     @property

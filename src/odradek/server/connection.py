@@ -18,12 +18,18 @@ from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import Any, Final, Protocol
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.errors import ErrorCode
 from odradek.base.principal import ANONYMOUS, Principal
+from odradek.core.quotas.node_quotas import ClientUsage, NodeQuotas
 from odradek.core.security.access import UNRESTRICTED, Access, AuthorizerNotReady
 from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
+from odradek.server.connection_authentication import ConnectionAuthentication
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.server.response_sender import ResponseSender, Streaming
+from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
+from odradek.server.throttling import Throttled
+from odradek.wire.apis import ApiKey
 from odradek.wire.error_codes import error_codes
 from odradek.wire.framing import FrameReader
 from odradek.wire.headers import RequestHeader, read_request_header, skip_tagged_fields
@@ -72,7 +78,13 @@ class Dispatcher(Protocol):
     def access_of(self, principal: Principal, host: str) -> Access:
         """What the principal may do from this IP address."""
 
+    @property
+    def client_quotas(self) -> NodeQuotas: ...
+
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any: ...
+
+    def dispatch_limited(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        """As `dispatch`, with a `Throttled` response if the client exceeds a quota."""
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """The response to an unsupported version, where Kafka has one; None: the connection is closed."""
@@ -131,12 +143,15 @@ class ClientConnection(asyncio.Protocol):
         streaming: Streaming,
         *,
         on_connect: Callable[[str], None] | None = None,
+        security: ListenerSecurity = UNSECURED_LISTENER,
     ) -> None:
         self._streaming: Final = streaming
+        self._security: Final = security
         # None until the first streamed response.
         self._sender: ResponseSender | None = None
         self._on_connect: Final = on_connect
         self._dispatcher: Final = dispatcher
+        self._quotas: Final = dispatcher.client_quotas
         self._limits: Final = limits
         self._monotonic: Final = limits.monotonic
         self.last_active = limits.monotonic()
@@ -169,6 +184,9 @@ class ClientConnection(asyncio.Protocol):
         self._turn_is_due = False
         self._write_blocked = False
         self._reading_paused = False
+        # The client exceeds a quota: its next request is handled when this is over.
+        self._unmute_timer: asyncio.TimerHandle | None = None
+        self._unmute_at = 0.0
         # No more requests are read; those received are handled first.
         self._is_ending = False
         self._end_reason: str | None = None
@@ -183,6 +201,10 @@ class ClientConnection(asyncio.Protocol):
         self._peer_port = 0
         self.principal: Principal = ANONYMOUS
         self._access: Access = UNRESTRICTED
+        self._request_bytes_max: Final = request_bytes_max
+        sasl = security.sasl
+        # Until the connection is closed: the two refer to each other.
+        self._authentication = None if sasl is None else ConnectionAuthentication(sasl, self)
 
     @property
     def peer(self) -> str:
@@ -214,7 +236,21 @@ class ClientConnection(asyncio.Protocol):
         self.last_active = self._monotonic()
         if self._on_connect is not None:
             self._on_connect(self.peer_host)
+        if self._authentication is not None:
+            self._authentication.start()
         self._handle_waiting()
+
+    def on_secured(self, certificate: bytes | None) -> None:
+        """The TLS handshake is complete: on a listener of protocol SSL, the client is authenticated."""
+        if self._security.sasl is not None:
+            return
+        try:
+            self.principal = self._security.principal_of_certificate(certificate)
+        except ValueError as error:
+            logger.warning("Closing connection from %s: %s", self.peer, error)
+            self.close()
+            return
+        self._access = self._dispatcher.access_of(self.principal, self.peer_host)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -231,11 +267,15 @@ class ClientConnection(asyncio.Protocol):
         for pending in self._pending:
             pending.deferred.cancel()
         self._pending.clear()
-        if self._end_timer is not None:
-            self._end_timer.cancel()
+        for timer in (self._end_timer, self._unmute_timer):
+            if timer is not None:
+                timer.cancel()
         if self._sender is not None:
             self._sender.stop()
             self._sender = None
+        if self._authentication is not None:
+            self._authentication.stop()
+            self._authentication = None
         self._limits.release(self)
         self._is_closed = True
         logger.debug("Connection from %s closed by %s", self.peer, "this node" if self.was_closed_here else "client")
@@ -265,7 +305,7 @@ class ClientConnection(asyncio.Protocol):
             self._waiting_bytes += sum(map(len, frames))
             self._handle_waiting()
         if self._reader.failure is not None:
-            self._end_after_last_request(self._reader.failure)
+            self._on_invalid_frame(self._reader.failure)
         elif self._is_full:
             self._pause_reading()
 
@@ -303,7 +343,13 @@ class ClientConnection(asyncio.Protocol):
     @property
     def _is_busy(self) -> bool:
         """Whether a frame that arrives now must wait."""
-        return self._handling or self._write_blocked or bool(self._waiting) or not self._is_admitted
+        return (
+            self._handling
+            or self._write_blocked
+            or bool(self._waiting)
+            or not self._is_admitted
+            or self._unmute_timer is not None
+        )
 
     def _must_wait(self, frame: bytearray) -> bool:
         """Whether this request waits for the pending responses: it does unless it is for the same API."""
@@ -326,17 +372,32 @@ class ClientConnection(asyncio.Protocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
+    def _mute(self, delay_ms: int) -> None:
+        """Neither reads nor handles further requests for this time. Other connections do not wait."""
+        until = self._monotonic() + delay_ms / 1000
+        if self._transport is None or until <= self._unmute_at:
+            return
+        self._unmute_at = until
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+        self._unmute_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._unmute)
+        self._pause_reading()
+
+    def _unmute(self) -> None:
+        self._unmute_timer = None
+        self._next_turn()
+
     def _handle_waiting(self) -> None:
         waiting = self._waiting
         handled = 0
-        if not self._is_admitted:
+        if not self._is_admitted or self._unmute_timer is not None:
             return
         # Responses to requests that arrived together are written a few at a time, which saves system calls.
         buffered: list[bytes] = []
         self._buffered = buffered
         try:
             while waiting and not self._handling and not self._write_blocked and self._transport is not None:
-                if self._pending and self._must_wait(waiting[0]):
+                if self._unmute_timer is not None or (self._pending and self._must_wait(waiting[0])):
                     break
                 if handled == HANDLED_IN_A_ROW_MAX:
                     self._schedule_next_turn()
@@ -355,8 +416,8 @@ class ClientConnection(asyncio.Protocol):
             self._blocking.deferred.on_next_request()
         if self._is_ending:
             if not self._is_busy and not self._pending:
-                self._close_after_responses(self._end_reason)
-        elif self._reading_paused and not self._is_full:
+                self.close_after_responses(self._end_reason)
+        elif self._reading_paused and not self._is_full and self._unmute_timer is None:
             self._resume_reading()
 
     def _schedule_next_turn(self) -> None:
@@ -394,6 +455,8 @@ class ClientConnection(asyncio.Protocol):
                 api_key, api_version, self._correlation_id = _NUMBERS.unpack_from(frame)
                 context = self._contexts.get((api_key, api_version))
             if context is None:
+                if self._authentication is not None and self._authentication.consumes(frame):
+                    return
                 context = self._add_context(frame)
                 if context is None:
                     return
@@ -406,17 +469,20 @@ class ClientConnection(asyncio.Protocol):
             if not left:
                 requests.restart_stride()
                 started = self._monotonic() if has_waited else arrived
-            response = self._dispatcher.dispatch(frame, body, context)
+            if self._quotas.is_enabled:
+                response = self._dispatcher.dispatch_limited(frame, body, context)
+            else:
+                response = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
-            self._close_after_responses(_undecodable(error))
+            self.close_after_responses(_undecodable(error))
             return
         except AuthorizerNotReady as error:
-            self._close_after_responses(str(error))
+            self.close_after_responses(str(error))
             return
         except Exception:
             # An internal error closes this connection only.
             logger.exception("Request with header %s from %s failed", frame[:8].hex(), self.peer)
-            self._close_after_responses(None)
+            self.close_after_responses(None)
             return
         kind = response.__class__
         if kind is bytes or kind is list:
@@ -457,9 +523,9 @@ class ClientConnection(asyncio.Protocol):
         except UnsupportedRequest as error:
             rejection = self._dispatcher.refuse_version(header)
             if rejection is None:
-                self._close_after_responses(str(error))
+                self.close_after_responses(str(error))
             else:
-                self._send([_LENGTH.pack(len(rejection)), rejection], len(rejection))
+                self.send_frame(rejection)
             return None
         context = RequestContext(
             header.api_key,
@@ -472,16 +538,63 @@ class ClientConnection(asyncio.Protocol):
             self._dispatcher.meter_of(schema),
             self.principal,
             self._access,
+            self._security.protocol,
+            usage=ClientUsage(self._quotas, self.principal.name, header.client_id),
         )
-        self._contexts[header.api_key, header.api_version] = context
+        # A client may authenticate again with SaslHandshake.
+        if header.api_key != ApiKey.SASL_HANDSHAKE:
+            self._contexts[header.api_key, header.api_version] = context
         return context
+
+    # Authentication
+
+    def _on_invalid_frame(self, reason: str) -> None:
+        authentication = self._authentication
+        if authentication is None or authentication.is_authenticated:
+            self._end_after_last_request(reason)
+        else:
+            self._pause_reading()
+            authentication.on_oversized()
+
+    def send_frame(self, data: bytes) -> None:
+        self._send([_LENGTH.pack(len(data)), data], len(data))
+
+    def respond_to_versions(self, frame: bytearray) -> bool:
+        context = self._add_context(frame)
+        if context is None:
+            return False
+        body = _NUMBERS.size + len(self._client_part)
+        if context.schema.flexible:
+            body = skip_tagged_fields(frame, body)
+        response = self._dispatcher.dispatch(frame, body, context)
+        self.forget_contexts()
+        self._respond(response, context)
+        return response.error_code is ErrorCode.none
+
+    def set_busy(self, is_busy: bool) -> None:
+        self._handling = is_busy
+        if is_busy:
+            self._pause_reading()
+        else:
+            self._schedule_next_turn()
+
+    def set_request_bytes_max(self, limit: int | None) -> None:
+        self._reader.limit = self._request_bytes_max if limit is None else limit
+
+    def set_principal(self, principal: Principal) -> None:
+        self.principal = principal
+        self._access = self._dispatcher.access_of(principal, self.peer_host)
+
+    def forget_contexts(self) -> None:
+        self._contexts.clear()
+        self._client_part = b""
 
     def _on_complete(self, deferred: DeferredResponse) -> None:
         """Called from within an append or a commit: no failure of this connection may reach it."""
         if deferred.error is not None:
             self._blocking = None
             logger.error("Pending request from %s failed", self.peer, exc_info=deferred.error)
-            self._close_after_responses(None)
+            self.close_after_responses(None)
         elif not deferred.allows_next_request:
             self._send_blocking()
         elif deferred is self._pending[0].deferred and not self._send_is_scheduled:
@@ -497,7 +610,7 @@ class ClientConnection(asyncio.Protocol):
             self._respond(pending.deferred.result, pending.context)
         except Exception:
             logger.exception("Cannot encode the %s response to %s", pending.context.schema.api_name, self.peer)
-            self._close_after_responses(None)
+            self.close_after_responses(None)
             return
         self.last_active = now = self._monotonic()
         _measure(pending.context, pending.times, now)
@@ -511,16 +624,16 @@ class ClientConnection(asyncio.Protocol):
         except asyncio.CancelledError:
             return
         except SerialError as error:
-            self._close_after_responses(_undecodable(error))
+            self.close_after_responses(_undecodable(error))
             return
         except AuthorizerNotReady as error:
-            self._close_after_responses(str(error))
+            self.close_after_responses(str(error))
             return
         except Exception:
             logger.exception(
                 "%s request version %d from %s failed", context.schema.api_name, context.version, self.peer
             )
-            self._close_after_responses(None)
+            self.close_after_responses(None)
             return
         self._task = self._awaited = None
         self._handling = False
@@ -542,6 +655,11 @@ class ClientConnection(asyncio.Protocol):
             while self._pending and self._pending[0].deferred.is_done and self._pending[0].deferred.error is None:
                 pending = self._pending.popleft()
                 result = pending.deferred.result
+                if result.__class__ is Throttled:
+                    self._mute(result.delay_ms)
+                    result = result.response
+                    if result is None:
+                        continue
                 if result.__class__ is bytes:
                     parts += (_head(pending.context, pending.correlation_id, len(result)), result)
                 else:
@@ -557,10 +675,13 @@ class ClientConnection(asyncio.Protocol):
             self.abort()
 
     def _respond(self, response: Any, context: RequestContext) -> None:
+        if response.__class__ is Throttled:
+            self._mute(response.delay_ms)
+            response = response.response
         if response is None:
             return
         if response is CLOSE_CONNECTION:
-            self._close_after_responses("a Produce request with acks=0 failed")
+            self.close_after_responses("a Produce request with acks=0 failed")
         elif self._pending:
             completed = DeferredResponse.from_result(response)
             self._pending.append(_PendingResponse(context, self._correlation_id, completed))
@@ -617,7 +738,7 @@ class ClientConnection(asyncio.Protocol):
         else:
             transport.writelines(parts)
 
-    def _close_after_responses(self, reason: str | None) -> None:
+    def close_after_responses(self, reason: str | None) -> None:
         """Closes the connection after the responses written so far. `reason` is logged unless it is None."""
         if self._transport is not None:
             if reason is not None:

@@ -7,6 +7,7 @@ from odradek.base.ports import Client, Clock, Executor
 from odradek.base.principal import ANONYMOUS, Principal
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
+from odradek.core.quotas.node_quotas import UNLIMITED, ClientUsage, NodeQuotas
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.server.slices import SliceTurns
@@ -61,6 +62,10 @@ class RequestContext(NamedTuple):
     access: Access = UNRESTRICTED
     """What `principal` may do from `peer_host`."""
     security_protocol: str = "PLAINTEXT"
+    is_forwarded: bool = False
+    """Whether a broker received the request from a client, and forwarded it to this controller."""
+    usage: ClientUsage = UNLIMITED
+    """Of the client's quotas. Only measured if the node has any."""
 
     @property
     def client(self) -> Client:
@@ -75,6 +80,12 @@ class ServingPort(Protocol):
 
     @property
     def executor(self) -> Executor: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def client_quotas(self) -> NodeQuotas: ...
 
     @property
     def slice_turns(self) -> SliceTurns:
@@ -103,6 +114,3 @@ class NodePort(ServingPort, ConfiguredNode, Protocol):
 
     @property
     def cluster_id(self) -> str: ...
-
-    @property
-    def clock(self) -> Clock: ...

@@ -9,11 +9,13 @@ from typing import Any, Final, NamedTuple
 from odradek.base.deferred import DeferredResponse
 from odradek.base.principal import Principal
 from odradek.base.slices import Slices
+from odradek.core.quotas.node_quotas import NodeQuotas
 from odradek.core.security.access import Access
 from odradek.instruments.request_log import REQUEST_LOG
 from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.server.connection import UnsupportedRequest
 from odradek.server.context import RequestContext, ServingPort
+from odradek.server.throttling import RequestLimiter
 from odradek.wire.apis import ApiKey, ServedApi, load_handler
 from odradek.wire.headers import RequestHeader, response_header
 from odradek.wire.schemas import Message, Schema, is_large, schema
@@ -42,6 +44,7 @@ class ApiDispatcher:
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._handlers: dict[int, _Handler] = {}
+        self._limiter: Final = RequestLimiter(port.clock.monotonic)
         REQUEST_LOG.add_listener(self)
 
     def on_request_log_changed(self) -> None:
@@ -65,6 +68,13 @@ class ApiDispatcher:
 
     def access_of(self, principal: Principal, host: str) -> Access:
         return self._port.access_of(principal, host)
+
+    @property
+    def client_quotas(self) -> NodeQuotas:
+        return self._port.client_quotas
+
+    def dispatch_limited(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        return self._limiter.dispatch(self.dispatch, frame, body, context)
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         api_key = context.api_key

@@ -5,9 +5,14 @@ Knows nothing of reconnecting, or of what the requests mean.
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final
 
+from odradek.base.errors import ErrorCode
+from odradek.base.ports import Executor
 from odradek.server.connecting import HostPort, PeerError
+from odradek.server.security import SaslClientExchange
+from odradek.wire.apis import ApiKey
 from odradek.wire.client_session import (
     ClientSession,
     DataToSend,
@@ -15,10 +20,14 @@ from odradek.wire.client_session import (
     ResponseReceived,
     SessionFailed,
     TooManyInFlight,
+    UnsupportedApi,
     VersionsNegotiated,
     VersionsRefused,
 )
+from odradek.wire.sasl.exchange import SaslError
 from odradek.wire.schemas import Message, Schema
+
+_REASON_MAX: Final = 500
 
 
 class Disconnected(PeerError):
@@ -33,6 +42,10 @@ class NotServed(PeerError):
     """The node serves no version of the API that is known here."""
 
 
+class NotAuthenticated(PeerError):
+    """The node rejected this node's login, or could not prove its own."""
+
+
 class PeerLink(asyncio.BufferedProtocol):
     def __init__(
         self, address: HostPort, client_id: str, response_bytes_max: int, on_end: Callable[["PeerLink"], None]
@@ -45,6 +58,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self._pending: Final[dict[int, asyncio.Future[Message]]] = {}
         self._transport: asyncio.Transport | None = None
         self._end: str | None = None
+        self._ends_when_idle = False
 
     @property
     def is_open(self) -> bool:
@@ -70,6 +84,48 @@ class PeerLink(asyncio.BufferedProtocol):
         response = self._pending[sent.correlation_id] = _new_future()
         transport.write(sent.data)
         return response
+
+    async def authenticate(self, exchange: SaslClientExchange, executor: Executor | None) -> float:
+        """After `negotiate`, before other requests. Returns the seconds of the session; 0: it does not expire.
+
+        Raises PeerError.
+        """
+        chosen = self._choose_sasl_schema(ApiKey.SASL_HANDSHAKE, exchange.mechanism)
+        response = await self.send(chosen, chosen.new("SaslHandshakeRequest", mechanism=exchange.mechanism))
+        if response.error_code is not ErrorCode.none:
+            offered = ", ".join(response.mechanisms) or "no mechanism"
+            raise NotAuthenticated(self._address, f"the node does not support {exchange.mechanism}, only {offered}")
+        chosen = self._choose_sasl_schema(ApiKey.SASL_AUTHENTICATE, exchange.mechanism)
+        challenge, session_seconds = b"", 0.0
+        try:
+            while (message := await self._next(exchange, challenge, executor)) is not None:
+                response = await self.send(chosen, chosen.new("SaslAuthenticateRequest", auth_bytes=message))
+                if response.error_code is not ErrorCode.none:
+                    reason = response.error_message or response.error_code.name.upper()
+                    raise NotAuthenticated(self._address, reason[:_REASON_MAX])
+                challenge = bytes(response.auth_bytes)
+                session_seconds = getattr(response, "session_lifetime", timedelta(0)).total_seconds()
+        except SaslError as error:
+            raise NotAuthenticated(self._address, str(error)) from None
+        return session_seconds
+
+    def end_when_idle(self) -> None:
+        """Closes the connection once it has no pending requests; no more are sent."""
+        self._ends_when_idle = True
+        if not self._pending:
+            self.end("replaced before the session expires")
+
+    @staticmethod
+    async def _next(exchange: SaslClientExchange, challenge: bytes, executor: Executor | None) -> bytes | None:
+        if executor is None or not exchange.blocks:
+            return exchange.next(challenge)
+        return await executor.run(lambda: exchange.next(challenge))
+
+    def _choose_sasl_schema(self, api_key: ApiKey, mechanism: str) -> Schema:
+        try:
+            return self.session.choose_schema(api_key)
+        except UnsupportedApi as error:
+            raise NotAuthenticated(self._address, f"cannot log in with {mechanism}: {error}") from None
 
     def end(self, reason: str) -> None:
         """Closes the connection at once; its pending requests fail with the reason."""
@@ -120,6 +176,8 @@ class PeerLink(asyncio.BufferedProtocol):
                 pending = self._pending.pop(correlation_id, None)
                 if pending is not None and not pending.done():
                     pending.set_result(response)
+                if self._ends_when_idle and not self._pending:
+                    self.end("replaced before the session expires")
             case VersionsNegotiated():
                 if self._negotiation is not None and not self._negotiation.done():
                     self._negotiation.set_result(None)

@@ -3,9 +3,11 @@
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from odradek.base.ports import Clock, Executor
 from odradek.base.principal import ANONYMOUS, Principal
+from odradek.instruments.authentication import AuthenticationCounts
 
 PLAINTEXT: Final = "PLAINTEXT"
 
@@ -16,6 +18,10 @@ class SaslClientExchange(Protocol):
     @property
     def mechanism(self) -> str: ...
 
+    @property
+    def blocks(self) -> bool:
+        """Whether `next` may take milliseconds: then it runs in a thread."""
+
     def next(self, challenge: bytes = b"") -> bytes | None:
         """The next message to the server; None: the exchange is complete. Raises SaslError."""
 
@@ -23,14 +29,14 @@ class SaslClientExchange(Protocol):
 class SaslServerExchange(Protocol):
     """The server side of one SASL exchange, without I/O."""
 
+    def blocks(self, response: bytes) -> bool:
+        """Whether `next` may take milliseconds for this message: then a listener calls it in a thread."""
+
     def next(self, response: bytes) -> bytes:
-        """The challenge to the client's message. Raises SaslError, whose text the client may see.
+        """The challenge to the client's message.
 
-        It may take milliseconds: a listener calls it in a thread if `blocks` is true.
+        Raises AuthenticationFailed, whose text the client receives, or another SaslError.
         """
-
-    @property
-    def blocks(self) -> bool: ...
 
     @property
     def is_complete(self) -> bool: ...
@@ -44,18 +50,48 @@ class SaslServerExchange(Protocol):
         """The end of the credential's life, in wall-clock time. None: it does not expire."""
 
 
+class AuthenticationFailure(NamedTuple):
+    listener_name: str
+    peer: str
+    mechanism: str | None
+    """None: the client has not chosen one."""
+    reason: str
+    """For logs of this node only."""
+
+
 class SaslServer(Protocol):
-    """The SASL mechanisms of one listener."""
+    """The SASL mechanisms of one listener, and the rules of its connections."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """The enabled ones, in the order of `sasl.enabled.mechanisms`."""
+
+    @property
+    def receive_bytes_max(self) -> int:
+        """`sasl.server.max.receive.size`"""
+
+    @property
+    def failure_delay_seconds(self) -> float:
+        """`connection.failed.authentication.delay.ms`"""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def executor(self) -> Executor:
+        """For exchanges that block."""
+
+    @property
+    def counts(self) -> AuthenticationCounts: ...
 
     def start(self, mechanism: str) -> SaslServerExchange:
         """`mechanism` is one of `mechanisms`."""
 
     def reauthentication_ms_max(self, mechanism: str) -> int:
         """`connections.max.reauth.ms`; 0: sessions do not expire."""
+
+    def on_failure(self, failure: AuthenticationFailure) -> None:
+        """For an audit log."""
 
 
 def _anonymous(certificate: bytes | None) -> Principal:
@@ -76,6 +112,8 @@ class ListenerSecurity:
 class PeerSecurity:
     tls: Callable[[], ssl.SSLContext] | None = None
     new_sasl_exchange: Callable[[], SaslClientExchange] | None = None
+    executor: Executor | None = None
+    """For exchanges that block."""
 
 
 UNSECURED_LISTENER: Final = ListenerSecurity()

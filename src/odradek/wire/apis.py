@@ -216,6 +216,9 @@ APIS: Final[Mapping[int, Api]] = {
         _broker_api(ApiKey.DESCRIBE_GROUPS, 0, 6, "DESCRIBE GROUP"),
         _broker_api(ApiKey.LIST_GROUPS, 0, 5, "DESCRIBE CLUSTER", "DESCRIBE GROUP"),
         _shared_api(
+            ApiKey.SASL_HANDSHAKE, 0, 1, broker="server.apis.sasl_handshake", controller="server.apis.sasl_handshake"
+        ),
+        _shared_api(
             ApiKey.API_VERSIONS, 0, 4, broker="broker.apis.api_versions", controller="quorum.apis.api_versions"
         ),
         _forwarded_api(ApiKey.CREATE_TOPICS, 2, 7, "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE_CONFIGS TOPIC"),
@@ -269,10 +272,24 @@ APIS: Final[Mapping[int, Api]] = {
         ),
         _broker_api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, "ALTER CLUSTER"),
         _broker_api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "DESCRIBE CLUSTER"),
+        _shared_api(
+            ApiKey.SASL_AUTHENTICATE,
+            0,
+            2,
+            broker="server.apis.sasl_authenticate",
+            controller="server.apis.sasl_authenticate",
+        ),
         _forwarded_api(ApiKey.CREATE_PARTITIONS, 0, 3, "ALTER TOPIC"),
-        _unserved_api(ApiKey.CREATE_DELEGATION_TOKEN, "CREATE_TOKENS USER"),
-        _unserved_api(ApiKey.RENEW_DELEGATION_TOKEN),
-        _unserved_api(ApiKey.EXPIRE_DELEGATION_TOKEN),
+        _forwarded_api(
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            1,
+            3,
+            "CREATE_TOKENS USER",
+            broker="broker.apis.create_delegation_token",
+        ),
+        _forwarded_api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, broker="broker.apis.renew_delegation_token"),
+        _forwarded_api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, broker="broker.apis.expire_delegation_token"),
+        _broker_api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3, "DESCRIBE DELEGATION_TOKEN", "DESCRIBE_TOKENS USER"),
         _broker_api(ApiKey.DELETE_GROUPS, 0, 2, "DELETE GROUP"),
         _forwarded_api(ApiKey.ELECT_LEADERS, 0, 2, "ALTER CLUSTER"),
         _forwarded_api(
@@ -288,8 +305,10 @@ APIS: Final[Mapping[int, Api]] = {
         _forwarded_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "ALTER CLUSTER"),
         _forwarded_api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "DESCRIBE CLUSTER"),
         _broker_api(ApiKey.OFFSET_DELETE, 0, 0, "DELETE GROUP", "READ TOPIC"),
-        _unserved_api(ApiKey.ALTER_CLIENT_QUOTAS, "ALTER_CONFIGS CLUSTER"),
-        _unserved_api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "ALTER CLUSTER"),
+        _broker_api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "DESCRIBE_CONFIGS CLUSTER"),
+        _forwarded_api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "ALTER_CONFIGS CLUSTER"),
+        _broker_api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "DESCRIBE CLUSTER"),
+        _forwarded_api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "ALTER CLUSTER"),
         _internal_api(ApiKey.VOTE, 0, 2, controller=_CONSENSUS),
         _internal_api(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
         _internal_api(ApiKey.END_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),

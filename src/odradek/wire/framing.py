@@ -15,10 +15,11 @@ _LARGE_FRAME_BYTES: Final = 1 << 20
 class FrameReader:
     """Collects the bytes of one connection. Keeps at most one incomplete frame."""
 
-    __slots__ = ("_held", "_limit", "_pieces", "_wanted", "failure")
+    __slots__ = ("_held", "_pieces", "_wanted", "failure", "limit")
 
     def __init__(self, limit: int) -> None:
-        self._limit: Final = limit
+        self.limit = limit
+        """Of the frames that begin from now on."""
         self._pieces: list[bytes | bytearray] = []
         self._held = 0
         # Bytes needed for the next step: first the prefix, then prefix and frame.
@@ -35,7 +36,7 @@ class FrameReader:
         if not self._held:
             if len(data) > _PREFIX_BYTES:
                 (length,) = _LENGTH.unpack_from(data)
-                if length == len(data) - _PREFIX_BYTES <= self._limit:
+                if length == len(data) - _PREFIX_BYTES <= self.limit:
                     # Exactly one frame: the most frequent case.
                     frame = bytearray(data)
                     del frame[:_PREFIX_BYTES]
@@ -78,8 +79,8 @@ class FrameReader:
         wanted = _PREFIX_BYTES
         while end - position >= _PREFIX_BYTES:
             (length,) = _LENGTH.unpack_from(data, position)
-            if length < 0 or length > self._limit:
-                self.failure = f"a request of {length} bytes exceeds socket.request.max.bytes ({self._limit})"
+            if length < 0 or length > self.limit:
+                self.failure = f"a request of {length} bytes exceeds socket.request.max.bytes ({self.limit})"
                 return frames
             wanted = _PREFIX_BYTES + length
             if wanted > end - position:

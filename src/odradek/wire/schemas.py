@@ -30,6 +30,9 @@ RESPONSE_ELEMENTS_MAX: Final = 1_000_000
 # Replaces kio's classes that cannot represent everything that Kafka sends.
 _OWN_FORMS: Final = {("describe_transactions", 0, "response"): "odradek.wire.describe_transactions_form"}
 
+# Their timestamps and durations are plain milliseconds, which may be -1 or too large for a datetime.
+_PLAIN_NUMBERS: Final = frozenset({"create_delegation_token", "renew_delegation_token", "expire_delegation_token"})
+
 # A kio entity of any version: its fields are accessed by name.
 Message = Any
 
@@ -97,7 +100,8 @@ class Schema:
 
     def _module(self, side: str) -> ModuleType:
         own = _OWN_FORMS.get((self._name, self.version, side))
-        return import_module(own or f"kio.schema.{self._name}.v{self.version}.{side}")
+        name = own or f"kio.schema.{self._name}.v{self.version}.{side}"
+        return _module_with_plain_numbers(name) if self._name in _PLAIN_NUMBERS else import_module(name)
 
     @property
     def request_type(self) -> Any:
@@ -171,6 +175,13 @@ def parts_of(entity: Message) -> int:
 
 def _class_name(api_name: str, side: str) -> str:
     return "".join(part.capitalize() for part in api_name.split("_")) + side
+
+
+@cache
+def _module_with_plain_numbers(name: str) -> ModuleType:
+    from odradek.wire.plain_numbers import with_plain_numbers  # few nodes serve these APIs
+
+    return with_plain_numbers(import_module(name))
 
 
 @cache

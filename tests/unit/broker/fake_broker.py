@@ -14,7 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client, Pool
-from odradek.base.principal import Principal
+from odradek.base.principal import ANONYMOUS, Principal
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.record_walks import RecordWalks
 from odradek.config.dynamic import overlay
@@ -29,6 +29,7 @@ from odradek.core.metadata.image import (
     TopicImage,
 )
 from odradek.core.metadata.records import Endpoint
+from odradek.core.quotas.node_quotas import unlimited_quotas
 from odradek.core.replication.leader import LeaderState
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.core.security.access import UNRESTRICTED, Access
@@ -199,16 +200,21 @@ class FakeBroker:
             new_id=chain(DIRECTORY_IDS, repeat(UUID(int=2000))).__next__,
         )
         self.image = ClusterImage(brokers={NODE_ID: broker_image(NODE_ID)})
+        self.client_quotas = unlimited_quotas()
         self.leader_throttle = ReplicationThrottle(window_count=11, window_seconds=1.0)
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))
         self.unreachable: set[int] = set()
         self.access: Access = UNRESTRICTED
+        self.checked_configs: list[Mapping[str, str]] = []
         self.transactions: Any = None
         self.groups: Any = None
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     # what handlers see
+
+    async def check_config(self, stored: Mapping[str, str]) -> None:
+        self.checked_configs.append(stored)
 
     def access_of(self, principal: Principal, host: str) -> Access:
         return self.access
@@ -308,11 +314,22 @@ class FakeBroker:
 
     # requests of the tests
 
-    def request(self, api_key: int, version: int, *, listener: str = "PLAINTEXT", **fields: Any) -> Any:
+    def request(
+        self,
+        api_key: int,
+        version: int,
+        *,
+        listener: str = "PLAINTEXT",
+        principal: Principal = ANONYMOUS,
+        security_protocol: str = "PLAINTEXT",
+        **fields: Any,
+    ) -> Any:
         """Return the response as a client reads it: written and read in this version's format."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
-        context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages, access=self.access)
+        context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages)._replace(
+            principal=principal, access=self.access, security_protocol=security_protocol
+        )
         response = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
         written = b"".join(response) if isinstance(response, list) else response
         if not isinstance(written, bytes):

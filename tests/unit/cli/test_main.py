@@ -76,7 +76,7 @@ def error_lines(capsys: pytest.CaptureFixture[str], arguments: list[str], code: 
         (["up", "--controllers", "0"], "--controllers"),
         (["format", "-t", "x", "-c", "no-such.properties"], "File not found: 'no-such.properties'"),
         (["format", "-c", "x"], "--cluster-id"),
-        (["format", "-t", "x", "-c", "y", "--add-scram", "z"], "--add-scram is not supported yet"),
+        (["format", "-t", "x", "-c", "y", "--add-scram", "z"], "--add-scram: Failed to find equals sign"),
         (["format", "-t", "x", "-c", "y", "-s", "-N"], "mutually exclusive"),
         (["format", "-t", "x", "-c", "/etc/hostname", "-f", "a=b", "-s", "-N"], "mutually exclusive"),
         (["log", "dump", "no-such-file"], "File not found"),

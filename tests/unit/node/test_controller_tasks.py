@@ -11,7 +11,9 @@ from odradek.config.alteration import Change, Operation
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
+from odradek.core.controller.delegation_tokens import SWEPT_AT_ONCE_MAX
 from odradek.core.metadata.image import RESOURCE_TOPIC
+from odradek.core.metadata.records import DelegationTokenRecord
 from odradek.node.controller_tasks import ControllerTasks
 from odradek.sim.computer import Ports
 from odradek.sim.world import World, simulated_world
@@ -244,3 +246,30 @@ class TestPeriodicElections:
             world.run_for(5)
             stage.beat(1, 3)
         assert cluster.partition("orders").leader == 1
+
+
+def test_expired_delegation_tokens_are_removed(world: World) -> None:
+    stage = Stage(world, ASLEEP + "delegation.token.expiry.check.interval.ms=60000\n")
+    now_ms = stage.clock.wall_ms()
+
+    def token(token_id: str, expiry_ms: int) -> DelegationTokenRecord:
+        return DelegationTokenRecord(
+            owner="User:alice",
+            requester="User:alice",
+            renewers=(),
+            issue_timestamp=now_ms,
+            max_timestamp=now_ms + 1_000_000,
+            expiration_timestamp=expiry_ms,
+            token_id=token_id,
+        )
+
+    many = tuple(token(f"early-{number}", now_ms + 50_000) for number in range(SWEPT_AT_ONCE_MAX + 1))
+    stage.cluster.replay((*many, token("late", now_ms + 90_000)))
+    stage.activate()
+    world.run_for(59)
+    assert len(stage.cluster.image.delegation_tokens) == len(many) + 1
+    world.run_for(2)
+    assert set(stage.cluster.image.delegation_tokens) == {"late"}
+    world.run_for(60)
+    assert not stage.cluster.image.delegation_tokens
+    assert not stage.faults

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from odradek.config.node_config import NodeConfig
-from odradek.core.metadata.records import FeatureLevelRecord
+from odradek.core.metadata.records import FeatureLevelRecord, UserScramCredentialRecord
 from odradek.core.metadata.snapshot import Snapshot, decode_snapshot
 from odradek.core.raft.voters import Quorum
 from odradek.host.disk import HostDisk
@@ -230,3 +230,22 @@ def test_a_broken_meta_properties_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "0" / "meta.properties").write_text("version=0\n")
     with pytest.raises(FormatError, match="ZooKeeper"):
         form(config(tmp_path, FIXED), ignore_formatted=True)
+
+
+CREDENTIAL = UserScramCredentialRecord(
+    name="alice", mechanism=1, salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4096
+)
+
+
+def test_scram_credentials_follow_the_feature_levels(tmp_path: Path) -> None:
+    form(config(tmp_path, FIXED), scram_credentials=(CREDENTIAL,))
+    records = decode_snapshot((tmp_path / "0" / "bootstrap.checkpoint").read_bytes()).records
+    assert records[-1] == CREDENTIAL
+    assert all(isinstance(record, FeatureLevelRecord) for record in records[:-1])
+
+
+def test_scram_credentials_need_metadata_version_3_5(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"SCRAM is only supported in metadata\.version 3\.5-IV2"):
+        form(config(tmp_path, FIXED), scram_credentials=(CREDENTIAL,), release="3.5-IV1")
+    assert not (tmp_path / "0").exists()
+    form(config(tmp_path, FIXED), scram_credentials=(CREDENTIAL,), release="3.5-IV2")

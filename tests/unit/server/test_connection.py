@@ -15,6 +15,7 @@ import uvloop
 from odradek.base.deferred import DeferredResponse
 from odradek.base.ports import Pool
 from odradek.base.principal import Principal
+from odradek.core.quotas.node_quotas import unlimited_quotas
 from odradek.core.security.access import UNRESTRICTED, Access, AuthorizerNotReady
 from odradek.host.executor import ThreadExecutor
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
@@ -84,6 +85,7 @@ class Scripted:
         self.release = asyncio.Event()
         self.seen: list[int] = []
         self.replicated: list[Replicated] = []
+        self.client_quotas = unlimited_quotas()
 
     def schema_of(self, header: RequestHeader) -> Schema:
         if header.api_key == 99:
@@ -98,6 +100,9 @@ class Scripted:
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         return None
+
+    def dispatch_limited(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        return self.dispatch(frame, body, context)
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         self.seen.append(struct.unpack_from(">i", frame, 4)[0])

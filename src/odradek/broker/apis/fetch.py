@@ -30,10 +30,11 @@ from odradek.broker.apis.fetch_reading import (
     read_all,
     reader_of,
 )
-from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
+from odradek.broker.fetch_sessions import FINAL_EPOCH, INVALID_SESSION_ID, FetchContext, FetchTarget, PartitionKey
 from odradek.broker.fetch_wait import FetchWait
 from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
+from odradek.server.throttling import Throttled
 from odradek.storage.partition.partition import FollowerFetch, Partition
 from odradek.wire.fetch_codec import (
     FIRST_WITH_LEADER_HINTS,
@@ -68,6 +69,8 @@ EXPECTED_REFUSALS: Final = frozenset(
     )
 )
 NEVER: Final = -1
+# Kafka counts the length of a response for the quota, too.
+RESPONSE_LENGTH_BYTES: Final = 4
 NOTHING: Final = Found([], 0, is_urgent=False)
 
 
@@ -75,6 +78,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     if getattr(request, "isolation_level", READ_UNCOMMITTED) not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _reject(ErrorCode.unknown_server_error, context)
     reader = reader_of(request, context.version, broker)
+    if broker.client_quotas.is_enabled:
+        reader = _limited(reader, context, broker)
     if reader.follower is not None:
         context.meter.count_as_follower()
     try:
@@ -92,6 +97,20 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     poll = _LongPoll(fetch, reader, context, broker)
     poll.start(found)
     return poll
+
+
+def _limited(reader: Reader, context: RequestContext, broker: BrokerPort) -> Reader:
+    """A consumer that read more could not continue without a delay, however long it had paused before."""
+    if reader.follower is not None:
+        return reader
+    bytes_max = context.usage.fetch_bytes_max(_now_ms(broker))
+    if not bytes_max < reader.max_bytes:
+        return reader
+    return reader._replace(max_bytes=int(bytes_max), min_bytes=min(reader.min_bytes, int(bytes_max)))
+
+
+def _now_ms(broker: BrokerPort) -> int:
+    return int(broker.clock.monotonic() * 1000)
 
 
 def _reject(code: ErrorCode, context: RequestContext) -> "list[bytes] | StreamedResponse":
@@ -215,7 +234,7 @@ class _LongPoll(DeferredResponse):
         """Responds with the batch whose append woke this Fetch, if it is all that was requested, as in most cases."""
         partition = self._only
         fresh = None if partition is None else partition.fresh
-        if partition is None or fresh is None:
+        if partition is None or fresh is None or self._broker.client_quotas.is_enabled:
             return None
         fetch = self._fetch
         (target,) = fetch.targets
@@ -336,7 +355,7 @@ def _key(topic: Message, partition: int, by_id: bool) -> PartitionKey:
 
 def _respond(
     fetch: FetchContext, found: Found, reader: Reader, context: RequestContext, broker: BrokerPort
-) -> "list[bytes] | StreamedResponse":
+) -> "list[bytes] | StreamedResponse | Throttled":
     for log_dir, error in found.broken_disks:
         broker.fail_log_dir(log_dir, error)
     if found.throttled_bytes:
@@ -348,20 +367,7 @@ def _respond(
     if fetch.denied:
         results = [*results, *((target, _denied(target)) for target in fetch.denied)]
     for target, fetched in results:
-        _count(target, fetched, follows, context, broker)
-        changed = (
-            bool(fetched.records)
-            or fetched.error is not ErrorCode.none
-            or fetched.diverging is not None
-            or fetched.preferred_read_replica != NO_PREFERRED_REPLICA
-            or fetched.high_watermark != target.sent_high_watermark
-            or fetched.log_start_offset != target.sent_log_start_offset
-        )
-        if fetched.diverging is None:
-            # A reader whose log diverges ignores the offsets: it needs them again once it has truncated its log.
-            target.sent_high_watermark = fetched.high_watermark
-            target.sent_log_start_offset = fetched.log_start_offset
-        if fetch.incremental and not changed:
+        if fetch.incremental and not _is_changed(target, fetched):
             continue
         if fetched.records:
             returned.append(target.key)
@@ -371,11 +377,54 @@ def _respond(
             last = FetchedTopic(key.topic, key.topic_id, [])
             topics.append(last)
         last.partitions.append(fetched)
+    # Brokers know the endpoints of the others.
+    leaders = [] if follows else _leader_endpoints(topics, context, broker)
+    response = write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)
+    if broker.client_quotas.is_enabled and not follows:
+        delay_ms = _delay_ms(response, context, broker)
+        if delay_ms:
+            return _throttle(delay_ms, fetch, context, broker)
+    for target, fetched in results:
+        _count(target, fetched, follows, context, broker)
+        if fetched.diverging is None:
+            # A reader whose log diverges ignores the offsets: it needs them again once it has truncated its log.
+            target.sent_high_watermark = fetched.high_watermark
+            target.sent_log_start_offset = fetched.log_start_offset
     if fetch.session is not None:
         fetch.session.rotate(returned)
-    # Brokers know the endpoints of the others.
-    leaders = _leader_endpoints(topics, context, broker) if reader.follower is None else []
-    return write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)
+    return response
+
+
+def _is_changed(target: FetchTarget, fetched: FetchedPartition) -> bool:
+    """Whether an incremental response includes the partition."""
+    return (
+        bool(fetched.records)
+        or fetched.error is not ErrorCode.none
+        or fetched.diverging is not None
+        or fetched.preferred_read_replica != NO_PREFERRED_REPLICA
+        or fetched.high_watermark != target.sent_high_watermark
+        or fetched.log_start_offset != target.sent_log_start_offset
+    )
+
+
+def _delay_ms(response: "list[bytes] | StreamedResponse", context: RequestContext, broker: BrokerPort) -> int:
+    """How long the consumer has to pause for its quotas, and before it gets these records."""
+    now_ms = _now_ms(broker)
+    usage = context.usage
+    body_bytes = response.size if response.__class__ is StreamedResponse else sum(map(len, response))  # type: ignore[arg-type]
+    size = RESPONSE_LENGTH_BYTES + body_bytes
+    delay_ms = max(usage.record_fetched(size, now_ms), usage.record_request(0.0, now_ms))
+    if delay_ms:
+        usage.remove_fetched(size, now_ms)
+    return delay_ms
+
+
+def _throttle(delay_ms: int, fetch: FetchContext, context: RequestContext, broker: BrokerPort) -> Throttled:
+    """No records now. A new session begins only with a full response."""
+    session_id = fetch.session_id if fetch.incremental else INVALID_SESSION_ID
+    if not fetch.incremental and fetch.session is not None:
+        broker.fetch_sessions.remove(fetch.session)
+    return Throttled(write_fetch_response([], context.version, session_id=session_id, throttle_ms=delay_ms), delay_ms)
 
 
 def _denied(target: FetchTarget) -> FetchedPartition:

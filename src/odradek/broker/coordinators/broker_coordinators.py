@@ -10,6 +10,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.server.security import PeerSecurity
 from odradek.storage.partition.partition import Partition
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class BrokerCoordinators:
         producer_ids: ProducerIds,
         write_markers: "WriteHere",
         on_disk_failure: Callable[[str, OSError], None],
+        peer_security: PeerSecurity,
     ) -> None:
         self._current: Final = current
         self._image: Final = image
@@ -39,6 +41,7 @@ class BrokerCoordinators:
         self._producer_ids: Final = producer_ids
         self._write_markers: Final = write_markers
         self._on_disk_failure: Final = on_disk_failure
+        self._peer_security: Final = peer_security
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
 
@@ -71,6 +74,7 @@ class BrokerCoordinators:
                 producer_ids=self._producer_ids,
                 write_here=self._write_markers,
                 on_disk_failure=self._on_disk_failure,
+                peer_security=self._peer_security,
             )
         return self._transactions
 

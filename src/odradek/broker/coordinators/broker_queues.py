@@ -13,6 +13,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.server.connecting import HostPort
 from odradek.server.peer import BuildRequest, Peer, Unreachable
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.schemas import Message
 
 logger = logging.getLogger(__name__)
@@ -25,11 +26,14 @@ CLIENT_ID: Final = "broker-{}-txn"
 class BrokerPeers:
     """Connections to brokers, at the addresses of the metadata image."""
 
-    def __init__(self, config: NodeConfig, image: Callable[[], ClusterImage]) -> None:
+    def __init__(
+        self, config: NodeConfig, image: Callable[[], ClusterImage], peer_security: PeerSecurity = UNSECURED_PEER
+    ) -> None:
         self._listener: Final = config.inter_broker_listener_name
         self._client_id: Final = CLIENT_ID.format(config.node_id)
         self._timeout_seconds: Final = config.effective_number("request.timeout.ms") / 1000
         self._image: Final = image
+        self._peer_security: Final = peer_security
         self._peers: Final[dict[int, Peer]] = {}
 
     async def request(self, broker_id: int, api_key: int, build: BuildRequest) -> Message:
@@ -45,7 +49,9 @@ class BrokerPeers:
         if peer is None or (peer.host, peer.port) != (endpoint.host, endpoint.port):
             if peer is not None:
                 peer.close()
-            peer = self._peers[broker_id] = Peer(endpoint.host, endpoint.port, client_id=self._client_id)
+            peer = self._peers[broker_id] = Peer(
+                endpoint.host, endpoint.port, client_id=self._client_id, security=self._peer_security
+            )
         return peer
 
     def close(self) -> None:

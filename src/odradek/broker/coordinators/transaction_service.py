@@ -27,6 +27,7 @@ from odradek.core.transactions.descriptions import describe, list_transactions, 
 from odradek.core.transactions.error_responses import error_response
 from odradek.core.transactions.records import TransactionRecord, UnknownKind, decode, encode_key, encode_value
 from odradek.core.transactions.settings import TransactionSettings
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 
 TRANSACTION_VERSION: Final = "transaction.version"
 
@@ -154,6 +155,7 @@ class TransactionService:
         producer_ids: ProducerIds,
         write_here: WriteHere,
         on_disk_failure: Callable[[str, OSError], None],
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         self._image: Final = image
         self._clock: Final = clock
@@ -161,8 +163,8 @@ class TransactionService:
         self._producer_ids: Final = producer_ids
         self._default_partitions: Final = config.effective_number("transaction.state.log.num.partitions")
         # Responses of one connection keep the order of requests: verification must not wait for the markers of others.
-        self._marker_peers: Final = BrokerPeers(config, image)
-        self._verification_peers: Final = BrokerPeers(config, image)
+        self._marker_peers: Final = BrokerPeers(config, image, peer_security)
+        self._verification_peers: Final = BrokerPeers(config, image, peer_security)
         self._marker_sender: Final = MarkerSender(
             config.node_id, self._marker_peers, image=image, random=random, write_here=write_here
         )

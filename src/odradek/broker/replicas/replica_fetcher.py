@@ -38,6 +38,7 @@ from odradek.core.replication.follower import FetchPosition, FetchResponse, Foll
 from odradek.core.replication.throttle import ReplicationThrottle, names_replica
 from odradek.records.batch import BatchHeader, CorruptBatch, check_crc, parse_batches
 from odradek.server.peer import Peer, PeerError
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.storage.partition.partition import Partition
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
@@ -77,6 +78,7 @@ class ReplicaFetcher:
         on_disk_failure: Callable[[str, OSError], None],
         on_leader_disconnect: Callable[[LeaderEndpoint], None],
         on_truncation: Callable[[Partition, int], Awaitable[None]],
+        peer_security: PeerSecurity = UNSECURED_PEER,
         added_partitions_max: int = ADDED_PARTITIONS_MAX,
     ) -> None:
         """`on_leader_disconnect` is called when the leader closes a connection; `on_truncation` after the log
@@ -89,6 +91,7 @@ class ReplicaFetcher:
         self._on_disk_failure: Final = on_disk_failure
         self._on_leader_disconnect: Final = on_leader_disconnect
         self._on_truncation: Final = on_truncation
+        self._peer_security: Final = peer_security
         self._partitions: Final[dict[PartitionId, Partition]] = {}
         self._positions: Final[dict[PartitionId, FetchPosition]] = {}
         """What to fetch, as of the last update."""
@@ -140,6 +143,7 @@ class ReplicaFetcher:
             client_id=f"broker-{self._config.node_id}-fetcher-0",
             connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
             on_disconnect=lambda: self._on_leader_disconnect(self.leader),
+            security=self._peer_security,
         )
 
     def _reconnect(self) -> None:

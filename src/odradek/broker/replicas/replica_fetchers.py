@@ -13,6 +13,7 @@ from odradek.broker.replicas.replica_fetcher import LeaderEndpoint, ReplicaFetch
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.storage.partition.partition import Partition
 
 
@@ -35,6 +36,7 @@ class ReplicaFetchers:
         on_disk_failure: Callable[[str, OSError], None],
         on_leader_disconnect: Callable[[LeaderEndpoint], None],
         on_truncation: Callable[[Partition, int], Awaitable[None]],
+        peer_security: PeerSecurity = UNSECURED_PEER,
     ) -> None:
         self._config: Final = config
         self._image: Final = image
@@ -44,6 +46,7 @@ class ReplicaFetchers:
         self._on_disk_failure: Final = on_disk_failure
         self._on_leader_disconnect: Final = on_leader_disconnect
         self._on_truncation: Final = on_truncation
+        self._peer_security: Final = peer_security
         self._fetchers: Final[dict[_Source, ReplicaFetcher]] = {}
         self._sources: Final[dict[Partition, _Source]] = {}
         self._waiting: Final[dict[Partition, int]] = {}
@@ -107,6 +110,7 @@ class ReplicaFetchers:
                 on_disk_failure=self._on_disk_failure,
                 on_leader_disconnect=self._on_leader_disconnect,
                 on_truncation=self._on_truncation,
+                peer_security=self._peer_security,
             )
         return fetcher
 

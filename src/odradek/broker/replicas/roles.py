@@ -15,6 +15,7 @@ from odradek.core.replication.follower import FollowerState
 from odradek.core.replication.leader import LeaderState
 from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.instruments.replication import IsrCounts
+from odradek.server.security import PeerSecurity
 from odradek.storage.partition.partition import Partition
 
 
@@ -32,6 +33,7 @@ class Roles:
         on_leader_disconnect: Callable[[LeaderEndpoint], None],
         on_truncation: Callable[[Partition, int], Awaitable[None]],
         coordinators: BrokerCoordinators,
+        peer_security: PeerSecurity,
     ) -> None:
         self._config: Final = config
         self._node_id: Final = config.node_id
@@ -48,6 +50,7 @@ class Roles:
             on_disk_failure=on_disk_failure,
             on_leader_disconnect=on_leader_disconnect,
             on_truncation=on_truncation,
+            peer_security=peer_security,
         )
 
     @property

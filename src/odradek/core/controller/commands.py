@@ -11,9 +11,17 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import KafkaError
+from odradek.base.principal import Principal
 from odradek.config.alteration import Change
-from odradek.core.metadata.image import AccessControlEntry, ConfigResource, PartitionImage
+from odradek.core.metadata.image import (
+    AccessControlEntry,
+    ConfigResource,
+    DelegationToken,
+    PartitionImage,
+    QuotaEntityKey,
+)
 from odradek.core.metadata.records import Endpoint, MetadataRecord, SupportedFeature
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
 from odradek.core.security.acl_filters import AclFilter
 
 T_co = TypeVar("T_co", covariant=True)
@@ -138,6 +146,44 @@ class DirectoryAssignment(NamedTuple):
     directory: UUID
 
 
+class ScramDeletion(NamedTuple):
+    user: str
+    mechanism: int
+    """The code in the request, which may be unknown."""
+
+
+class ScramUpsertion(NamedTuple):
+    """A new SCRAM credential, or a new password of an existing one."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramUpsertion(user={self.user!r}, mechanism={self.mechanism}, [hidden])"
+
+
+class NewToken(NamedTuple):
+    """A delegation token that a client requests."""
+
+    requester: Principal
+    owner: Principal
+    renewers: Sequence[Principal]
+    max_lifetime_ms: int
+    """0 or less: the configured maximum."""
+
+
+class TokenCreated(NamedTuple):
+    token_id: str
+    token: DelegationToken
+    hmac: bytes
+
+    def __repr__(self) -> str:
+        return "TokenCreated([hidden])"
+
+
 NO_BROKER_EPOCH = -1
 """Unknown: old versions of the request have no broker epochs."""
 
@@ -179,6 +225,12 @@ class Reassignment(NamedTuple):
     """The target replicas. None: cancel the reassignment in progress."""
 
 
+class QuotaAlteration(NamedTuple):
+    entity: QuotaEntityKey
+    changes: Sequence[tuple[str, float | None]]
+    """Keys and their new limits. None: remove the limit."""
+
+
 class TopicReassignments(NamedTuple):
     topic: str
     partitions: Sequence[tuple[int, PartitionImage]]
@@ -192,17 +244,19 @@ class ControllerCommands(Protocol):
     def allows_topic_deletion(self) -> bool: ...
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]: ...
 
     def find_topic_id(self, name: str) -> UUID | None: ...
 
     def find_topic_name(self, topic_id: UUID) -> str | None: ...
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]: ...
+    def delete_topics(
+        self, topic_ids: Collection[UUID], *, quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> ControllerResult[Mapping[UUID, KafkaError | None]]: ...
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool
+        self, topics: Sequence[NewPartitions], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, KafkaError | None]]: ...
 
     def replace_configs(
@@ -213,10 +267,31 @@ class ControllerCommands(Protocol):
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]: ...
 
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> ControllerResult[Mapping[QuotaEntityKey, KafkaError | None]]: ...
+
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
     ) -> ControllerResult[KafkaError | None]:
         """Level and type of each update. None: an unknown type."""
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]:
+        """One result per user."""
+
+    def create_delegation_token(self, token: NewToken, now_ms: int) -> ControllerResult[TokenCreated]: ...
+
+    def renew_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        """The response is the new expiry."""
+
+    def expire_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        """The response is the new expiry. A negative period removes the token."""
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]: ...
 

@@ -9,10 +9,12 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Random
+from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.acls import Acls
 from odradek.core.controller.brokers import Brokers
+from odradek.core.controller.client_quotas import ClientQuotas
 from odradek.core.controller.commands import (
     BrokerHeartbeatReply,
     ControllerRegistration,
@@ -22,16 +24,22 @@ from odradek.core.controller.commands import (
     Heartbeat,
     IsrChange,
     NewPartitions,
+    NewToken,
     NewTopic,
     ProducerIdBlock,
+    QuotaAlteration,
     Reassignment,
     Registration,
+    ScramDeletion,
+    ScramUpsertion,
+    TokenCreated,
     TopicCreated,
     TopicElections,
     TopicReassignments,
     UpgradeType,
 )
 from odradek.core.controller.configs import Configs
+from odradek.core.controller.delegation_tokens import DelegationTokens
 from odradek.core.controller.directories import Directories
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.features import Features
@@ -39,6 +47,7 @@ from odradek.core.controller.isr_changes import IsrChanges
 from odradek.core.controller.leaders import Leaders
 from odradek.core.controller.producer_ids import ProducerIds
 from odradek.core.controller.reassignments import Reassignments
+from odradek.core.controller.scram_users import ScramUsers
 from odradek.core.controller.sessions import BrokerSessions
 from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
@@ -50,8 +59,10 @@ from odradek.core.metadata.image import (
     ClusterImage,
     ConfigResource,
     PartitionImage,
+    QuotaEntityKey,
 )
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
 from odradek.core.security.acl_filters import AclFilter
 
 
@@ -70,7 +81,10 @@ class Controller:
         self._topics = Topics(self._state, self._configs)
         self._brokers = Brokers(self._state, elections, self._sessions)
         self._features = Features(self._state, self._configs)
+        self._client_quotas = ClientQuotas(self._state)
         self._producer_ids = ProducerIds(self._state)
+        self._scram_users = ScramUsers(self._state)
+        self._delegation_tokens = DelegationTokens(self._state)
         self._directories = Directories(self._state, elections)
         self._isr_changes = IsrChanges(self._state, elections)
         self._leaders = Leaders(self._state, elections)
@@ -134,9 +148,9 @@ class Controller:
         return self._state.config.delete_topic_enable
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]:
-        return self._topics.create(topics, validate_only=validate_only)
+        return self._topics.create(topics, validate_only=validate_only, quota=quota)
 
     def find_topic_id(self, name: str) -> UUID | None:
         topic = self._state.image.topics_by_name.get(name)
@@ -146,13 +160,15 @@ class Controller:
         topic = self._state.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
-        return self._topics.delete(topic_ids)
+    def delete_topics(
+        self, topic_ids: Collection[UUID], *, quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
+        return self._topics.delete(topic_ids, quota)
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool
+        self, topics: Sequence[NewPartitions], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, KafkaError | None]]:
-        return self._topics.create_partitions(topics, validate_only=validate_only)
+        return self._topics.create_partitions(topics, validate_only=validate_only, quota=quota)
 
     # Configs and features
 
@@ -166,6 +182,11 @@ class Controller:
     ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.change(changes, validate_only=validate_only)
 
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> ControllerResult[Mapping[QuotaEntityKey, KafkaError | None]]:
+        return self._client_quotas.alter(alterations, validate_only=validate_only)
+
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
     ) -> ControllerResult[KafkaError | None]:
@@ -173,6 +194,30 @@ class Controller:
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]:
         return self._producer_ids.allocate(broker_id, broker_epoch)
+
+    # Credentials
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]:
+        return self._scram_users.alter(deletions, upsertions)
+
+    def create_delegation_token(self, token: NewToken, now_ms: int) -> ControllerResult[TokenCreated]:
+        return self._delegation_tokens.create(token, now_ms)
+
+    def renew_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        return self._delegation_tokens.renew(principal, hmac, period_ms, now_ms)
+
+    def expire_delegation_token(
+        self, principal: Principal, hmac: bytes, period_ms: int, now_ms: int
+    ) -> ControllerResult[int]:
+        return self._delegation_tokens.expire(principal, hmac, period_ms, now_ms)
+
+    def sweep_delegation_tokens(self, now_ms: int) -> ControllerResult[bool]:
+        """Removes some expired tokens. True: there may be more."""
+        return self._delegation_tokens.sweep(now_ms)
 
     # Brokers
 

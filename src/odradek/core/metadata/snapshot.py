@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from odradek.core.metadata.batches import MetadataBatch, build_metadata_batch, read_metadata_batch
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
 from odradek.core.metadata.image_records import records_of
-from odradek.core.metadata.records import FeatureLevelRecord, MetadataRecord
+from odradek.core.metadata.records import FeatureLevelRecord, MetadataRecord, UserScramCredentialRecord
 from odradek.core.metadata.replay import Replay
 from odradek.records.batch import LENGTH_OVERHEAD, BatchHeader, check_crc, parse_batches
 from odradek.records.control import ControlMessage, SnapshotFooter, SnapshotHeader, build_control_batch
@@ -173,9 +173,12 @@ def read_timestamp(beginning: bytes) -> int:
     raise BrokenSnapshot("the snapshot has no header")
 
 
-def encode_bootstrap(levels: Iterable[tuple[str, int]], now_ms: int) -> bytes:
-    """The bootstrap snapshot of a new cluster: its initial feature levels."""
-    records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
+def encode_bootstrap(
+    levels: Iterable[tuple[str, int]], now_ms: int, credentials: Iterable[UserScramCredentialRecord] = ()
+) -> bytes:
+    """The bootstrap snapshot of a new cluster: its initial feature levels and SCRAM credentials."""
+    records: list[MetadataRecord] = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
+    records += credentials
     return encode_snapshot(records, metadata_version=0, epoch=0, last_timestamp_ms=0, now_ms=now_ms)
 
 

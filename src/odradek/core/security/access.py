@@ -10,7 +10,11 @@ class AuthorizerNotReady(KafkaError):
     """The ACLs are not loaded yet: the client retries. A denial could make a controller or broker stop."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.unknown_server_error, "the ACLs are not loaded yet")
+        # As in Kafka, the client receives no message.
+        super().__init__(ErrorCode.unknown_server_error)
+
+    def __str__(self) -> str:
+        return "the ACLs are not loaded yet"
 
 
 class Access(Protocol):

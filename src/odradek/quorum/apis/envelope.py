@@ -69,6 +69,7 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
         schema=messages,
         principal=principal,
         access=node.access_of(principal, host),
+        is_forwarded=True,
     )
     handler = load_handler(CONTROLLER_APIS[header.api_key])
     response = await handler.handle(inner, inner_context, node)

@@ -206,3 +206,8 @@ def configs_of_the_authorizer(talk: Conversation) -> None:
     broker = {"resource_type": 4, "resource_name": str(NODE_ID), "configuration_keys": names}
     fields = {"resources": [broker], "include_synonyms": True, "include_documentation": False}
     talk.request("of the broker", Api.DESCRIBE_CONFIGS, fields)
+    for name in names:
+        config = {"name": name, "value": "true", "config_operation": 0}
+        altered = {"resource_type": 4, "resource_name": str(NODE_ID), "configs": [config]}
+        request = {"resources": [altered], "validate_only": True}
+        talk.request(f"{name} of the broker", Api.INCREMENTAL_ALTER_CONFIGS, request)

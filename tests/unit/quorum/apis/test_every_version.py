@@ -12,9 +12,10 @@ from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, Partiti
 from kio.schema.index import api_key_map
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.principal import Principal
 from odradek.config.alteration import Operation
 from odradek.config.node_config import NodeConfig
-from odradek.core.controller.commands import DeadProcess
+from odradek.core.controller.commands import DeadProcess, NewToken
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.wire.apis import CONTROLLER_APIS, ApiKey, load_handler
 from odradek.wire.schemas import Message, Schema, schema
@@ -22,6 +23,8 @@ from tests.unit.core.controller.cluster import CLUSTER_ID, Cluster
 from tests.unit.quorum.fake_controller_node import PROPERTIES, FakeControllerNode, context_of
 
 ID = UUID(int=4711)
+ALICE = Principal("User", "alice")
+OWNERLESS = {"owner_principal_type": None, "owner_principal_name": None}
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
 SECOND = timedelta(seconds=1)
 
@@ -44,7 +47,8 @@ def execute(request: Message, messages: Schema, cluster: Cluster) -> Any:
     node.clock.now = cluster.now
     node.dead_process = DeadProcess(cluster.image.brokers[1].epoch, cluster.now)
     node.controller.run = lambda command: cluster.take(command(cluster.controller))
-    return node.handle(request, context_of(messages.api_key, messages.version))
+    context = context_of(messages.api_key, messages.version)
+    return node.handle(request, context._replace(principal=ALICE, security_protocol="SASL_SSL"))
 
 
 def error_response(request: Message, messages: Schema, error: KafkaError) -> Any:
@@ -175,13 +179,34 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
                 permission_type=1,
             )
             return new("DeleteAclsRequest", filters=(everything,))
+        case "alter_client_quotas":
+            part = messages.new_in_request("EntityData", entity_type="user", entity_name="alice")
+            change = new("OpData", key="producer_byte_rate", value=1000.0, remove=False)
+            entry = messages.new_in_request("EntryData", entity=(part,), ops=(change,))
+            return new("AlterClientQuotasRequest", entries=(entry,), validate_only=False)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
+        case "create_delegation_token":
+            return new("CreateDelegationTokenRequest", renewers=(), max_lifetime=-1, **OWNERLESS)
+        case "renew_delegation_token":
+            return new("RenewDelegationTokenRequest", hmac=token_of(cluster), renew_period=-1)
+        case "expire_delegation_token":
+            return new("ExpireDelegationTokenRequest", hmac=token_of(cluster), expiry_time_period=-1)
+        case "alter_user_scram_credentials":
+            values = {"iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
+            upsertion = new("ScramCredentialUpsertion", name="alice", mechanism=1, **values)
+            return new("AlterUserScramCredentialsRequest", deletions=(), upsertions=(upsertion,))
         case "allocate_producer_ids":
             return new("AllocateProducerIdsRequest", broker_id=1, broker_epoch=epoch)
         case "assign_replicas_to_dirs":
             return new("AssignReplicasToDirsRequest", broker_id=1, broker_epoch=epoch, directories=())
     raise AssertionError("no request for this API")
+
+
+def token_of(cluster: Cluster) -> bytes:
+    """The HMAC of a new delegation token."""
+    token = NewToken(ALICE, ALICE, (), -1)
+    return cluster.take(cluster.controller.create_delegation_token(token, int(cluster.now * 1000))).hmac
 
 
 def alter_partition(messages: Schema, cluster: Cluster, *topic_ids: UUID | None) -> Any:
@@ -200,7 +225,7 @@ def alter_partition(messages: Schema, cluster: Cluster, *topic_ids: UUID | None)
 
 @pytest.fixture
 def cluster() -> Cluster:
-    cluster = Cluster()
+    cluster = Cluster(delegation_token_secret_key="secret")
     cluster.create("orders", 1, 1)
     return cluster
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from odradek.client.scram import ScramClient, ScramError
+from odradek.wire.sasl.exchange import SaslError
+from odradek.wire.sasl.scram_client import ScramClient
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -19,9 +20,9 @@ def test_the_example_of_rfc_7677() -> None:
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
     user.check(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
-    with pytest.raises(ScramError, match="could not prove that it knows the password"):
+    with pytest.raises(SaslError, match="could not prove that it knows the password"):
         user.check(b"v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
-    with pytest.raises(ScramError, match="invalid-proof"):
+    with pytest.raises(SaslError, match="invalid-proof"):
         user.check(b"e=invalid-proof")
 
 
@@ -34,7 +35,7 @@ def test_the_example_of_rfc_7677() -> None:
     ],
 )
 def test_invalid_server_messages_are_rejected(message: bytes, expected: str) -> None:
-    with pytest.raises(ScramError, match=expected):
+    with pytest.raises(SaslError, match=expected):
         client().final(message)
 
 

@@ -1,0 +1,186 @@
+"""The SASL configs of one listener: mechanisms, JAAS entries, sessions. Pure.
+
+As in Kafka, `sasl.jaas.config` counts only with the prefix of a listener and a mechanism.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from odradek.config.definitions import BROKER_CONFIGS
+from odradek.config.jaas import JaasEntry, JaasError, parse_login
+from odradek.config.listener_overrides import listener_value
+from odradek.config.values import ConfigValue, InvalidValue
+
+SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+ENABLED: Final = "sasl.enabled.mechanisms"
+JAAS: Final = "sasl.jaas.config"
+_CALLBACKS: Final = "sasl.server.callback.handler.class"
+_PACKAGE: Final = "org.apache.kafka.common.security"
+_HANDLERS: Final = {
+    "PLAIN": f"{_PACKAGE}.plain.internals.PlainServerCallbackHandler",
+    "SCRAM-SHA-256": f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",
+    "SCRAM-SHA-512": f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",
+    OAUTHBEARER: f"{_PACKAGE}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+}
+"""Kafka's own callback handlers, which do what happens here without one."""
+
+
+class SaslConfigError(ValueError):
+    """The message starts with the name of the config, and contains no secret."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key}: {reason}")
+        self.key: Final = key
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthConfig:
+    """How tokens are verified."""
+
+    jwks_url: str | None
+    """None: tokens without a signature are accepted."""
+    refresh_ms: int
+    issuer: str | None
+    audiences: tuple[str, ...]
+    skew_seconds: int
+    subject_claim: str
+    scope_claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismConfig:
+    name: str
+    login: JaasEntry = field(repr=False)
+    reauthentication_ms_max: int
+    """`connections.max.reauth.ms`"""
+    oauth: OAuthConfig | None = None
+    """Of OAUTHBEARER."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaslConfig:
+    """Of one listener."""
+
+    mechanisms: Mapping[str, MechanismConfig]
+    receive_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaslLogin:
+    """How this node authenticates to a listener of another node."""
+
+    mechanism: str
+    username: str = ""
+    password: str = field(repr=False, default="")
+    has_token: bool = False
+    """The username is the ID of a delegation token."""
+    token_url: str = ""
+    """Of OAUTHBEARER: a file."""
+
+
+def read_sasl(texts: Mapping[str, str], listener_name: str) -> SaslConfig:
+    """Raises SaslConfigError."""
+    names = _value(texts, listener_name, ENABLED)
+    assert isinstance(names, tuple)
+    mechanisms = {str(name): _read_mechanism(texts, listener_name, str(name)) for name in names}
+    if not mechanisms:
+        raise SaslConfigError(ENABLED, f"listener {listener_name} has no SASL mechanism")
+    size = _value(texts, listener_name, "sasl.server.max.receive.size")
+    assert isinstance(size, int)
+    return SaslConfig(mechanisms, size)
+
+
+def read_login(texts: Mapping[str, str], listener_name: str, mechanism: str, mechanism_key: str) -> SaslLogin:
+    """`mechanism_key` names the config with the mechanism. Raises SaslConfigError."""
+    _check_mechanism(mechanism, mechanism_key)
+    key = jaas_key(listener_name, mechanism)
+    options = _read_jaas(texts, key, mechanism).options
+    if mechanism == OAUTHBEARER:
+        return SaslLogin(mechanism, token_url=_read_token_url(texts, listener_name))
+    for option in ("username", "password"):
+        if not options.get(option):
+            raise SaslConfigError(key, f"no {option}, with which this node authenticates to other nodes")
+    return SaslLogin(
+        mechanism, options["username"], options["password"], options.get("tokenauth", "").lower() == "true"
+    )
+
+
+def jaas_key(listener_name: str, mechanism: str) -> str:
+    return f"listener.name.{listener_name.lower()}.{mechanism.lower()}.{JAAS}"
+
+
+def _read_mechanism(texts: Mapping[str, str], listener_name: str, mechanism: str) -> MechanismConfig:
+    _check_mechanism(mechanism, ENABLED)
+    handler = listener_value(texts, listener_name, _CALLBACKS, mechanism=mechanism)
+    if handler and handler != _HANDLERS[mechanism]:
+        raise SaslConfigError(
+            _CALLBACKS, f"cannot load the Java class {handler[:200]}; remove the line, or use {_HANDLERS[mechanism]}"
+        )
+    login = _read_jaas(texts, jaas_key(listener_name, mechanism), mechanism)
+    reauthentication = _value(texts, listener_name, "connections.max.reauth.ms", mechanism)
+    assert isinstance(reauthentication, int)
+    oauth = _read_oauth(texts, listener_name) if mechanism == OAUTHBEARER else None
+    return MechanismConfig(mechanism, login, reauthentication, oauth)
+
+
+def _read_oauth(texts: Mapping[str, str], listener_name: str) -> OAuthConfig:
+    def value(name: str) -> Any:
+        return _value(texts, listener_name, f"sasl.oauthbearer.{name}", OAUTHBEARER)
+
+    url, is_unsecured = value("jwks.endpoint.url"), value("unsecured.tokens.enable")
+    key = "sasl.oauthbearer.jwks.endpoint.url"
+    if url and is_unsecured:
+        raise SaslConfigError(
+            "sasl.oauthbearer.unsecured.tokens.enable", f"set either this or {key} on listener {listener_name}"
+        )
+    if not url and not is_unsecured:
+        raise SaslConfigError(key, f"missing; OAUTHBEARER on listener {listener_name} needs the keys of its tokens")
+    if url and urlsplit(url).scheme not in ("https", "http", "file"):
+        raise SaslConfigError(key, "expected a URL with https, http or file")
+    return OAuthConfig(
+        jwks_url=url or None,
+        refresh_ms=max(1, value("jwks.endpoint.refresh.ms")),
+        issuer=value("expected.issuer"),
+        audiences=tuple(value("expected.audience") or ()),
+        skew_seconds=value("clock.skew.seconds"),
+        subject_claim=value("sub.claim.name"),
+        scope_claim=value("scope.claim.name"),
+    )
+
+
+def _read_token_url(texts: Mapping[str, str], listener_name: str) -> str:
+    key = "sasl.oauthbearer.token.endpoint.url"
+    url = _value(texts, listener_name, key, OAUTHBEARER)
+    if not isinstance(url, str) or urlsplit(url).scheme != "file":
+        raise SaslConfigError(key, "expected a file URL of this node's token, as only files are supported")
+    return url
+
+
+def _check_mechanism(mechanism: str, key: str) -> None:
+    if mechanism not in MECHANISMS:
+        raise SaslConfigError(
+            key, f"{mechanism} is not supported; use {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}"
+        )
+
+
+def _read_jaas(texts: Mapping[str, str], key: str, mechanism: str) -> JaasEntry:
+    text = texts.get(key)
+    if text is None:
+        raise SaslConfigError(key, f"missing; add it with a login module for {mechanism}")
+    try:
+        return parse_login(text, mechanism)
+    except JaasError as error:
+        raise SaslConfigError(key, str(error)) from None
+
+
+def _value(texts: Mapping[str, str], listener_name: str, key: str, mechanism: str | None = None) -> ConfigValue:
+    definition = BROKER_CONFIGS[key]
+    text = listener_value(texts, listener_name, key, mechanism=mechanism)
+    try:
+        return definition.default if text is None else definition.parse(text)
+    except InvalidValue as invalid:
+        raise SaslConfigError(key, f"{invalid} (listener {listener_name})") from None

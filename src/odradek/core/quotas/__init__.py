@@ -1,0 +1,1 @@
+"""Client quotas: rates of clients and their limits, without clocks and connections."""

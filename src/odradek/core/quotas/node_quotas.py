@@ -1,0 +1,140 @@
+"""The client quotas of one node: what its clients used, and how long each must pause.
+
+The shell measures bytes and times, passes them in, and delays clients. Times are whole milliseconds of a monotonic
+clock. A client that exceeds several limits pauses for the longest of its delays.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.core.metadata.image import QuotaEntityKey
+from odradek.core.quotas.entities import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    limits_of,
+)
+from odradek.core.quotas.rates import RateWindows, TokenBucket
+from odradek.core.quotas.sensors import Sensor, Sensors
+
+_UNRESOLVED: Final = -1
+PERCENT_PER_SECOND: Final = 100.0
+"""`request_percentage` 100 is all of the time of the event loop."""
+
+
+class NodeQuotas:
+    def __init__(
+        self, *, window_count: int, window_ms: int, mutation_window_count: int, mutation_window_ms: int
+    ) -> None:
+        self.is_enabled = False
+        """Whether any client has a limit: nothing is measured without."""
+        self.produced: Final = Sensors(RateWindows, window_count, window_ms)
+        self.fetched: Final = Sensors(RateWindows, window_count, window_ms)
+        self.requests: Final = Sensors(RateWindows, window_count, window_ms)
+        self.mutations: Final = Sensors(TokenBucket, mutation_window_count, mutation_window_ms)
+        self.request_delay_ms_max: Final = window_ms
+
+    def change(self, quotas: Mapping[QuotaEntityKey, Mapping[str, float]]) -> None:
+        """Applies the limits of the metadata image. Clients keep what they have used."""
+        self.produced.change(limits_of(quotas, PRODUCER_BYTE_RATE))
+        self.fetched.change(limits_of(quotas, CONSUMER_BYTE_RATE))
+        self.requests.change(limits_of(quotas, REQUEST_PERCENTAGE))
+        self.mutations.change(limits_of(quotas, CONTROLLER_MUTATION_RATE))
+        kinds = (self.produced, self.fetched, self.requests, self.mutations)
+        self.is_enabled = any(one.is_enabled for one in kinds)
+
+
+class ClientUsage:
+    """What one client uses. Connections keep it, since finding the sensors takes longer than using them."""
+
+    __slots__ = (
+        "_client_id",
+        "_fetched",
+        "_fetched_generation",
+        "_produced",
+        "_produced_generation",
+        "_quotas",
+        "_requests",
+        "_requests_generation",
+        "_user",
+    )
+
+    def __init__(self, quotas: NodeQuotas, user: str, client_id: str | None) -> None:
+        self._quotas: Final = quotas
+        self._user: Final = user
+        self._client_id: Final = client_id
+        self._produced: Sensor[RateWindows] | None = None
+        self._fetched: Sensor[RateWindows] | None = None
+        self._requests: Sensor[RateWindows] | None = None
+        self._produced_generation = self._fetched_generation = self._requests_generation = _UNRESOLVED
+
+    def record_produced(self, size: int, now_ms: int) -> int:
+        """Returns the delay in milliseconds."""
+        sensors = self._quotas.produced
+        if self._produced_generation != sensors.generation:
+            self._produced = sensors.find(self._user, self._client_id, now_ms)
+            self._produced_generation = sensors.generation
+        sensor = self._produced
+        if sensor is None:
+            return 0
+        sensor.measured.record(size, now_ms)
+        return sensor.measured.delay_ms(sensor.limit, now_ms)
+
+    def record_fetched(self, size: int, now_ms: int) -> int:
+        """Returns the delay in milliseconds. The caller removes the bytes again if it does not send them."""
+        sensor = self._fetch_sensor(now_ms)
+        if sensor is None:
+            return 0
+        sensor.measured.record(size, now_ms)
+        return sensor.measured.delay_ms(sensor.limit, now_ms)
+
+    def remove_fetched(self, size: int, now_ms: int) -> None:
+        sensor = self._fetch_sensor(now_ms)
+        if sensor is not None:
+            sensor.measured.record(-size, now_ms)
+
+    def fetch_bytes_max(self, now_ms: int) -> float:
+        """More could never be sent without a delay."""
+        sensor = self._fetch_sensor(now_ms)
+        return float("inf") if sensor is None else sensor.limit * self._quotas.fetched.burst_seconds
+
+    @property
+    def measures_requests(self) -> bool:
+        return self._quotas.requests.is_enabled
+
+    def record_request(self, seconds: float, now_ms: int) -> int:
+        """Returns the delay in milliseconds."""
+        sensor = self._request_sensor(now_ms)
+        if sensor is None:
+            return 0
+        sensor.measured.record(seconds * PERCENT_PER_SECOND, now_ms)
+        return min(sensor.measured.delay_ms(sensor.limit, now_ms), self._quotas.request_delay_ms_max)
+
+    def add_request_time(self, seconds: float, now_ms: int) -> None:
+        """Of work after the response: it delays only later requests."""
+        sensor = self._request_sensor(now_ms)
+        if sensor is not None:
+            sensor.measured.record(seconds * PERCENT_PER_SECOND, now_ms)
+
+    def _fetch_sensor(self, now_ms: int) -> Sensor[RateWindows] | None:
+        sensors = self._quotas.fetched
+        if self._fetched_generation != sensors.generation:
+            self._fetched = sensors.find(self._user, self._client_id, now_ms)
+            self._fetched_generation = sensors.generation
+        return self._fetched
+
+    def _request_sensor(self, now_ms: int) -> Sensor[RateWindows] | None:
+        sensors = self._quotas.requests
+        if self._requests_generation != sensors.generation:
+            self._requests = sensors.find(self._user, self._client_id, now_ms)
+            self._requests_generation = sensors.generation
+        return self._requests
+
+
+def unlimited_quotas() -> NodeQuotas:
+    """Of a node without limits."""
+    return NodeQuotas(window_count=11, window_ms=1000, mutation_window_count=11, mutation_window_ms=1000)
+
+
+UNLIMITED: Final = ClientUsage(unlimited_quotas(), "", "")
