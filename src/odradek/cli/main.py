@@ -26,6 +26,7 @@ MODULES: Final = {
     "group": "odradek.cli.group",
     "txn": "odradek.cli.txn",
     "config": "odradek.cli.config",
+    "quota": "odradek.cli.quota",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",
