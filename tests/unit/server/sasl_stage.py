@@ -86,9 +86,7 @@ def authenticate(message: bytes, version: int = 2) -> bytearray:
 
 
 def versions() -> bytearray:
-    return frame(
-        API_VERSIONS, 3, 3, "ApiVersionsRequest", client_software_name="test", client_software_version="1"
-    )
+    return frame(API_VERSIONS, 3, 3, "ApiVersionsRequest", client_software_name="test", client_software_version="1")
 
 
 def metadata() -> bytearray:

@@ -195,7 +195,14 @@ def test_authorization_id_must_be_the_subject() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic x\x01\x01", b"n,,\x01auth=Bearer\x01\x01", b"y,,\x01a=b\x01\x01"],
+    [
+        b"",
+        b"\x01",
+        b"n,,\x01\x01",
+        b"n,,\x01auth=Basic x\x01\x01",
+        b"n,,\x01auth=Bearer\x01\x01",
+        b"y,,\x01a=b\x01\x01",
+    ],
 )
 def test_malformed_messages_are_rejected(message: bytes) -> None:
     with pytest.raises(SaslError):
