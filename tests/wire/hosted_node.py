@@ -64,20 +64,31 @@ class HostedNode:
         return os.getpid()
 
     def __enter__(self) -> Self:
+        self.begin()
+        self.wait_until_ready()
+        return self
+
+    def begin(self) -> None:
+        """Starts the node, which may need others before it is ready."""
         if not (self.log_dirs[0] / "meta.properties").exists():
             request = FormatRequest(cluster_id=CLUSTER_ID)
             format_directories(HostDisk(), self.config, request, random=random.SystemRandom(), now_ms=0)
         self._thread.start()
+
+    def wait_until_ready(self) -> None:
         assert self._ready.wait(START_TIMEOUT_S), "the node did not start"
         if self._start_error is not None:
             raise self._start_error
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def request_stop(self) -> None:
         if self._thread.is_alive():
             # The node may stop on its own at the same moment.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop.set)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._thread.is_alive():
+            self.request_stop()
             self._thread.join(STOP_TIMEOUT_S)
             assert not self._thread.is_alive(), "the node did not stop"
 

@@ -76,8 +76,10 @@ class Broker:
         unreachable_leaders: UnreachableLeadersPort,
         on_log_dir_failure: Callable[[str, OSError], None],
         peer_security: PeerSecurity = UNSECURED_PEER,
+        check_security: Callable[[NodeConfig], Awaitable[None]] | None = None,
     ) -> None:
         self.static_config: Final = config
+        self._check_security: Final = check_security
         self.config = config
         self.node_id: Final = config.node_id
         self.cluster_id: Final = cluster_id
@@ -218,6 +220,11 @@ class Broker:
     def shrink_isrs(self) -> None:
         """Called periodically: proposes to remove followers that lag."""
         self._roles.shrink_isrs(list(self._partitions.values()))
+
+    async def check_config(self, stored: Mapping[str, str]) -> None:
+        """Whether this broker can apply these dynamic configs of its own. Raises KafkaError."""
+        if self._check_security is not None:
+            await self._check_security(overlay(self.static_config, stored, self._image.default_broker_config()))
 
     def on_config(self, listener: Callable[[NodeConfig], None]) -> None:
         self._config_listeners.append(listener)

@@ -162,6 +162,9 @@ class BrokerPort(NodePort, Protocol):
 
     def topic_config(self, topic: str) -> TopicConfig: ...
 
+    async def check_config(self, stored: Mapping[str, str]) -> None:
+        """Whether the broker can apply these dynamic configs of its own. Raises KafkaError."""
+
     def fail_log_dir(self, directory: str, error: OSError) -> None:
         """Takes a log dir offline after a disk error: requests for its partitions fail with KAFKA_STORAGE_ERROR."""
 

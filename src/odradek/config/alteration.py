@@ -158,10 +158,21 @@ def _check_supported(changed: Iterable[str]) -> None:
             continue
         if name in supported.FIXED_AT_START:
             _reject_config(f"{name} cannot be changed at run time: {supported.FIXED_AT_START[name]}")
+        if base in ONLY_FOR_LISTENERS:
+            continue
+        if base in supported.FOR_LISTENERS:
+            _reject_reconfiguration(
+                f"Configs cannot be updated dynamically for existing listener {_listener_of(name)}, "
+                "restart broker or create a new listener for update"
+            )
         if base != name:
             _reject_config(f"{name} is not supported yet: configs of single listeners have no effect")
         if name not in supported.BROKER:
             _reject_config(f"{name} has no effect: {supported.WITHOUT_EFFECT.get(name, 'it is not supported yet')}")
+
+
+def _listener_of(name: str) -> str:
+    return f"ListenerName({name.split('.')[2].upper()})"
 
 
 def _check_limits(effective_values: Texts) -> None:
@@ -251,8 +262,14 @@ def _reject_config(message: str) -> NoReturn:
     raise KafkaError(ErrorCode.invalid_config, message)
 
 
-def _reject_reconfiguration(reason: str) -> NoReturn:
-    _reject(
+def reconfiguration_error(reason: str) -> KafkaError:
+    """Kafka's error for configs that are valid one by one, but cannot be applied now."""
+    return KafkaError(
+        ErrorCode.invalid_request,
         f"Invalid value org.apache.kafka.common.config.ConfigException: {reason} "
-        "for configuration Invalid dynamic configuration"
+        "for configuration Invalid dynamic configuration",
     )
+
+
+def _reject_reconfiguration(reason: str) -> NoReturn:
+    raise reconfiguration_error(reason)

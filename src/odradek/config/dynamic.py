@@ -15,26 +15,14 @@ from odradek.config.listeners import AddressError
 from odradek.config.node_checks import parse_ip_overrides
 from odradek.config.node_config import NodeConfig
 from odradek.config.synonyms import LISTENER_CONFIG, base_name, broker_synonyms
+from odradek.config.tls_settings import RELOADED
 from odradek.config.topic_config import Texts, TopicConfig
 from odradek.config.values import ConfigValue, InvalidValue
 
 CLUSTER_WIDE_FOR_LISTENERS = frozenset({"max.connection.creation.rate", "max.connections", "num.network.threads"})
 """Configs of a single listener that may be set for all brokers."""
 
-ONLY_FOR_LISTENERS = frozenset(
-    {
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
+ONLY_FOR_LISTENERS = frozenset(RELOADED)
 """Configs that are dynamic only with a listener prefix, as in `listener.name.internal.ssl.keystore.location`."""
 
 

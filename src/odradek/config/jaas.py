@@ -124,7 +124,7 @@ def _tokenize(text: str) -> Iterator[_Token]:
 
 
 def _is_letter(char: str) -> bool:
-    return char.isascii() and (char.isalpha() or char in "-_$") or char >= "\xa0"
+    return (char.isascii() and (char.isalpha() or char in "-_$")) or char >= "\xa0"
 
 
 def _skip_comment(text: str, place: int) -> int:

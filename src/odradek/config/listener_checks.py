@@ -1,11 +1,13 @@
 """Validates listeners and advertised listeners against the node's roles and against each other."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from odradek.config.given import Given
 from odradek.config.listeners import Listener, listener_name, parse_listeners, parse_protocol_map
 from odradek.config.sasl_checks import check_sasl
+from odradek.config.tls_settings import InvalidTls, parse_tls_settings
 
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _CONTROLLER_NAMES = "controller.listener.names"
@@ -28,18 +30,18 @@ def derive_listeners(given: Given, roles: frozenset[str], controller_names: tupl
     )
     advertised = explicit or listeners
     of_broker = tuple(one for one in advertised if one.name not in controller_names and "broker" in roles)
-    _check_security(given, (*listeners, *advertised))
+    _check_security(given, listeners, controller_names, protocols)
     if not given.problems.has_error("listeners", "advertised.listeners"):
         _check_roles(given, roles, listeners, controller_names, protocols)
         _check_advertised(given, roles, listeners, explicit or of_broker, of_broker)
     inter_broker_name = _inter_broker_name(given, roles, of_broker, controller_names, protocols)
     check_sasl(given, listeners, protocols, inter_broker_name if "broker" in roles else None, controller_names)
     return {
-        "security_protocols": protocols,
         "listeners": listeners,
         "advertised_listeners": of_broker,
         "advertised_controller_listeners": _controller_addresses(controller_names, advertised, listeners),
         "inter_broker_listener_name": inter_broker_name,
+        "security_protocols": MappingProxyType(protocols),
     }
 
 
@@ -60,13 +62,33 @@ def _controller_addresses(
     return tuple(by_name[name] for name in names if name in by_name)
 
 
-def _check_security(given: Given, listeners: Iterable[Listener]) -> None:
-    for name, protocol in sorted({(one.name, one.security_protocol) for one in listeners}):
-        if protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
-            given.problems.error(
-                "listeners",
-                f"listeners: security protocol {protocol} of {name} is not supported yet; use PLAINTEXT",
-            )
+def _check_security(
+    given: Given,
+    listeners: Iterable[Listener],
+    controller_names: tuple[str, ...],
+    protocols: Mapping[str, str],
+) -> None:
+    """Also of the connections to controllers, which a node that is only a broker has no listener for."""
+    own = {one.name for one in listeners}
+    for name in sorted({*own, *controller_names[:1]}):
+        protocol = protocols.get(name, "PLAINTEXT")
+        if protocol in ("SSL", "SASL_SSL"):
+            _check_tls(given, name, protocol, is_own=name in own)
+
+
+def _check_tls(given: Given, name: str, protocol: str, *, is_own: bool) -> None:
+    try:
+        settings = parse_tls_settings(given.texts, name, protocol)
+    except InvalidTls as error:
+        prefixed = f"listener.name.{name.lower()}.{error.key}"
+        key = prefixed if prefixed in given.texts else error.key
+        given.problems.error(key, str(error) if key == error.key else f"{prefixed}: {str(error).partition(': ')[2]}")
+        return
+    for warning in settings.warnings:
+        given.problems.warn(warning.partition(":")[0].split()[0], warning)
+    if is_own and settings.key_store is None:
+        key = "ssl.keystore.location"
+        given.problems.error(key, f"{key} is missing: listener {name} needs a key and a certificate")
 
 
 def _check_roles(

@@ -35,7 +35,7 @@ class NodeConfig:
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
     security_protocols: Mapping[str, str]
-    """By listener name, also of other nodes."""
+    """By listener name, also of listeners of other nodes."""
     controller_quorum_voters: tuple[Voter, ...]
     controller_quorum_bootstrap_servers: tuple[Address, ...]
 

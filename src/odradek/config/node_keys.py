@@ -49,7 +49,8 @@ def _check_name(key: str, given: Mapping[str, str], problems: Problems) -> None:
     elif key in TOPIC_SYNONYMS:
         broker_config = TOPIC_SYNONYMS[key][0].broker_config
         problems.warn(key, f"{key} has no effect: it is a topic config; use {broker_config}")
-    elif base_name(key) in supported.OF_LISTENER:
+    elif base_name(key) in supported.FOR_LISTENERS:
+        # Their values are checked with their listener.
         pass
     elif base_name(key) in BROKER_CONFIGS:
         problems.warn(key, f"{key} has no effect: configs of single listeners are not supported yet")

@@ -32,6 +32,27 @@ _BROKER = {
     "segment.lease.credentials.file": "File with the principals that may lease closed segments at http.address: lines "
     "with a principal, its secret and its topics. Empty disables leases.",
     "security.inter.broker.protocol": "Security protocol between brokers, without inter.broker.listener.name.",
+    # TLS
+    "ssl.allow.dn.changes": "Whether a key store that changes at run time may have another distinguished name.",
+    "ssl.allow.san.changes": "Whether a key store that changes at run time may lack subject alternative names.",
+    "ssl.cipher.suites": "Cipher suites of TLS 1.2, with their IANA names. Those of TLS 1.3 are all enabled.",
+    "ssl.client.auth": "Whether clients need a certificate: none, requested or required. On SASL_SSL, it has an effect "
+    "only with the prefix of a listener.",
+    "ssl.enabled.protocols": "Versions of TLS: TLSv1.2, TLSv1.3.",
+    "ssl.endpoint.identification.algorithm": "https: the certificates of other nodes must be for their hosts. "
+    "Empty disables that.",
+    "ssl.key.password": "Password of the private key.",
+    "ssl.keystore.certificate.chain": "Certificate chain as PEM, with ssl.keystore.type=PEM.",
+    "ssl.keystore.key": "Private key as PEM, with ssl.keystore.type=PEM.",
+    "ssl.keystore.location": "File with this node's key and certificates: PEM, PKCS12 or JKS.",
+    "ssl.keystore.password": "Password of the key store.",
+    "ssl.keystore.type": "PEM, or one of PKCS12 and JKS, which are recognized by their content.",
+    "ssl.principal.mapping.rules": "Rules that derive the names of principals from client certificates.",
+    "ssl.protocol": "TLSv1.3, TLSv1.2 or TLS. ssl.enabled.protocols decides.",
+    "ssl.truststore.certificates": "Trusted certificates as PEM, with ssl.truststore.type=PEM.",
+    "ssl.truststore.location": "File with the trusted certificates: PEM, PKCS12 or JKS. Without any, the system's.",
+    "ssl.truststore.password": "Password of the trust store.",
+    "ssl.truststore.type": "PEM, or one of PKCS12 and JKS, which are recognized by their content.",
     # Membership of brokers and controllers
     "broker.disconnect.grace.ms": "Time for which a disconnected broker must refuse connections to be fenced before "
     "its session expires. 0 waits for the session, as Apache Kafka does.",
@@ -89,8 +110,8 @@ _BROKER = {
     "sasl.oauthbearer.scope.claim.name": "Claim of a token with its scopes.",
     "sasl.oauthbearer.sub.claim.name": "Claim of a token with the name of its principal.",
     "sasl.oauthbearer.token.endpoint.url": "File URL of the token with which this node authenticates to other nodes.",
-    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted: every client can write "
-    "one. Only for tests.",
+    "sasl.oauthbearer.unsecured.tokens.enable": "Whether tokens without a signature are accepted, which every client "
+    "can write. Only for tests.",
     "sasl.server.callback.handler.class": "Class that verifies credentials: only Kafka's own.",
     "sasl.server.max.receive.size": "Maximum size of a request before authentication.",
     # Topics
@@ -252,15 +273,21 @@ _TOPIC = {
 }
 
 _SASL_AT_START = "mechanisms and logins are read at start: change the file and restart the node"
+_AT_START = "listeners are bound at start: change the file and restart the node"
 _FIXED_AT_START = {
-    "listener.security.protocol.map": "listeners are bound at start: change the file and restart the node",
-    "listeners": "listeners are bound at start: change the file and restart the node",
+    "listener.security.protocol.map": _AT_START,
+    "listeners": _AT_START,
+    "ssl.cipher.suites": _AT_START,
+    "ssl.client.auth": _AT_START,
+    "ssl.enabled.protocols": _AT_START,
+    "ssl.endpoint.identification.algorithm": _AT_START,
+    "ssl.protocol": _AT_START,
     "sasl.enabled.mechanisms": _SASL_AT_START,
     "sasl.jaas.config": _SASL_AT_START,
     "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
 }
 
-_OF_LISTENER = (
+_SASL_FOR_LISTENERS = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
@@ -291,6 +318,7 @@ _RESERVED = {
 
 _ONE_LOOP = "a node is one process with one event loop: run more nodes to use more cores"
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
+_NO_JAVA_SECURITY = "TLS is OpenSSL's, not Java's"
 _WITHOUT_EFFECT = {
     "group.coordinator.append.linger.ms": "a coordinator writes at once, and batches concurrent writes",
     "group.coordinator.background.threads": _ONE_LOOP,
@@ -310,6 +338,12 @@ _WITHOUT_EFFECT = {
     "kafka.metrics.reporters": _NO_PLUGINS,
     "metric.reporters": _NO_PLUGINS,
     "principal.builder.class": _NO_PLUGINS,
+    "security.providers": _NO_PLUGINS,
+    "ssl.engine.factory.class": _NO_PLUGINS,
+    "ssl.keymanager.algorithm": _NO_JAVA_SECURITY,
+    "ssl.provider": _NO_JAVA_SECURITY,
+    "ssl.secure.random.implementation": _NO_JAVA_SECURITY,
+    "ssl.trustmanager.algorithm": _NO_JAVA_SECURITY,
 }
 
 _REJECTED = {
@@ -317,11 +351,13 @@ _REJECTED = {
     "Remove the line to run the node without authorization",
 }
 
+_FOR_LISTENERS = frozenset(name for name in _BROKER if name.startswith("ssl.")) | frozenset(_SASL_FOR_LISTENERS)
+
 BROKER: Mapping[str, str] = MappingProxyType(_BROKER)
 TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)
 FIXED_AT_START: Mapping[str, str] = MappingProxyType(_FIXED_AT_START)
 RESERVED: Mapping[str, str] = MappingProxyType(_RESERVED)
 WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(_WITHOUT_EFFECT)
-OF_LISTENER = frozenset(_OF_LISTENER)
-"""Supported with the prefix of a listener: `listener.name.internal.sasl.enabled.mechanisms`."""
 REJECTED: Mapping[str, str] = MappingProxyType(_REJECTED)
+FOR_LISTENERS: frozenset[str] = _FOR_LISTENERS
+"""Configs that one listener may have another value of, as `listener.name.<name>.<config>`."""

@@ -29,7 +29,7 @@ from odradek.node.directories import NodeDirectories, describe_last_failure, des
 from odradek.node.fault_handler import FaultHandler
 from odradek.node.log_dir_watch import LogDirWatch
 from odradek.node.observation import STOPPING, Observation
-from odradek.node.security import NodeSecurity
+from odradek.node.security import NodeSecurity, SecurityError
 from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
 from odradek.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
@@ -131,7 +131,7 @@ class Node:
         except asyncio.CancelledError:
             self._is_start_cancelled = True
             raise
-        except (LogDirError, ListenError, QuorumError) as error:
+        except (LogDirError, ListenError, QuorumError, SecurityError) as error:
             raise StartError(str(error)) from error
         except KafkaError as error:
             problem = "" if self._quorum is None else self._quorum.misconfiguration.own_problem
@@ -142,6 +142,7 @@ class Node:
     async def _start(self) -> None:
         config = self._config
         self.log_dir_watch.start()
+        await self._security.load()
         # Listeners first: a port in use must fail before anything on disk changes.
         await self._listeners.bind()
         await self._observation.start()
@@ -157,6 +158,7 @@ class Node:
             await quorum.wait_until_caught_up()
         self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
         self._listeners.start_periodic_tasks()
+        self._security.start_periodic_tasks(self._periodic)
         self._serving = True
         self._observation.progress = None
 
@@ -193,6 +195,7 @@ class Node:
             unreachable_leaders=self._unreachable_leaders,
             on_log_dir_failure=self._on_log_dir_failure,
             peer_security=self._security.inter_broker,
+            check_security=self._security.check,
         )
         self._observation.broker = broker
         image = quorum.image
@@ -333,6 +336,8 @@ class Node:
     async def _serve(self, broker: Broker) -> None:
         self._listeners.on_config(broker.config)
         broker.on_config(self._listeners.on_config)
+        self._security.on_config(broker.config, self._periodic)
+        broker.on_config(lambda config: self._security.on_config(config, self._periodic))
         apis = broker_apis(two_phase_commit=bool(broker.static_config.effective("transaction.two.phase.commit.enable")))
         await self._listeners.serve_clients(ApiDispatcher(apis, broker, self._observation.meters))
 

@@ -57,7 +57,7 @@ class NodeSasl:
         self._random: Final = random
         self.threads: Final = HandshakeThreads(executor)
         self._executor: Final = executor
-        self._verifiers: Final[list["TokenVerifier"]] = []
+        self._verifiers: Final[list[TokenVerifier]] = []
         self._image: ImageSource = lambda: None
         secret = config.effective("delegation.token.secret.key")
         self._token_secret: Final = secret if isinstance(secret, str) and secret else None
@@ -186,4 +186,6 @@ def _read_token(url: str) -> str:
     try:
         return read_source(url).decode().strip()
     except (OSError, ValueError) as error:
-        raise SaslError(f"cannot read this node's token from {url}: {getattr(error, 'strerror', None) or error}") from None
+        raise SaslError(
+            f"cannot read this node's token from {url}: {getattr(error, 'strerror', None) or error}"
+        ) from None

@@ -203,7 +203,8 @@ class ClientConnection(asyncio.Protocol):
         self._access: Access = UNRESTRICTED
         self._request_bytes_max: Final = request_bytes_max
         sasl = security.sasl
-        self._authentication: Final = None if sasl is None else ConnectionAuthentication(sasl, self)
+        # Until the connection is closed: the two refer to each other.
+        self._authentication = None if sasl is None else ConnectionAuthentication(sasl, self)
 
     @property
     def peer(self) -> str:
@@ -239,6 +240,18 @@ class ClientConnection(asyncio.Protocol):
             self._authentication.start()
         self._handle_waiting()
 
+    def on_secured(self, certificate: bytes | None) -> None:
+        """The TLS handshake is complete: on a listener of protocol SSL, the client is authenticated."""
+        if self._security.sasl is not None:
+            return
+        try:
+            self.principal = self._security.principal_of_certificate(certificate)
+        except ValueError as error:
+            logger.warning("Closing connection from %s: %s", self.peer, error)
+            self.close()
+            return
+        self._access = self._dispatcher.access_of(self.principal, self.peer_host)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._drop_waiting()
@@ -262,6 +275,7 @@ class ClientConnection(asyncio.Protocol):
             self._sender = None
         if self._authentication is not None:
             self._authentication.stop()
+            self._authentication = None
         self._limits.release(self)
         self._is_closed = True
         logger.debug("Connection from %s closed by %s", self.peer, "this node" if self.was_closed_here else "client")

@@ -18,6 +18,7 @@ from odradek.server.reachability import Reachability
 from odradek.server.response_sender import Streaming
 from odradek.server.security import ListenerSecurity
 from odradek.server.server import Listener
+from odradek.server.tls_connection import Handshakes
 
 CLOSE_IDLE_INTERVAL_MS: Final = 10_000
 
@@ -34,6 +35,7 @@ class NodeListeners:
     ) -> None:
         self._config: Final = config
         self._security_of: Final = security_of
+        self._handshakes: Final = Handshakes(executor, clock.monotonic)
         self._streaming: Final = Streaming(executor)
         self._periodic: Final = periodic
         privileged = config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
@@ -63,6 +65,7 @@ class NodeListeners:
             send_buffer_bytes=config.socket_send_buffer_bytes,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
             security=self._security_of(address),
+            handshakes=self._handshakes,
         )
         listeners.append(listener)
         await listener.bind()

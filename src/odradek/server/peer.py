@@ -11,11 +11,13 @@ from typing import Final
 from odradek.server.connecting import HostPort, PeerError, Refused, Unreachable, open_connection
 from odradek.server.peer_link import Disconnected, NotAuthenticated, NotServed, Overloaded, PeerLink
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
+from odradek.server.tls_peer import HandshakeFailed, open_tls_connection
 from odradek.wire.client_session import UnsupportedApi, VersionRange
 from odradek.wire.schemas import Message, Schema
 
 __all__ = [
     "Disconnected",
+    "HandshakeFailed",
     "NotAuthenticated",
     "NotServed",
     "Overloaded",
@@ -29,6 +31,8 @@ __all__ = [
 # Kafka's socket.connection.setup.timeout.ms and socket.request.max.bytes.
 CONNECT_TIMEOUT_SECONDS: Final = 10.0
 RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
+SESSION_SHARE_USED: Final = 0.85
+"""The part of a SASL session after which a connection is replaced."""
 
 BuildRequest = Callable[[Schema], Message]
 
@@ -60,6 +64,8 @@ class Peer:
         # The current attempt to connect, shared by all callers. It ends with the task.
         self._attempt: asyncio.Future[PeerLink] | None = None
         self._task: asyncio.Task[None] | None = None
+        # Replaces the connection before its session expires.
+        self._replacement: asyncio.TimerHandle | None = None
         self._is_closed = False
         self.served: Mapping[int, VersionRange] = {}
         """The lowest and the highest version of each API that the node serves, as of the last connection."""
@@ -114,6 +120,12 @@ class Peer:
             self._task = None
         if self._link is not None:
             self._link.end(reason)
+        self._cancel_replacement()
+
+    def _cancel_replacement(self) -> None:
+        if self._replacement is not None:
+            self._replacement.cancel()
+            self._replacement = None
 
     # Connecting
 
@@ -149,12 +161,11 @@ class Peer:
     async def _establish(self) -> PeerLink:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._connect_timeout_seconds
-        _, link = await open_connection(self._new_link, self._address, self._connect_timeout_seconds)
+        link = await self._open_link(deadline)
         try:
             async with asyncio.timeout_at(deadline):
                 await link.negotiate()
-                if self._security.new_sasl_exchange is not None:
-                    await link.authenticate(self._security.new_sasl_exchange(), self._security.executor)
+                await self._authenticate(link)
         except TimeoutError:
             link.end("ApiVersions timed out")
             within = f"within {self._connect_timeout_seconds:g} s"
@@ -168,12 +179,37 @@ class Peer:
         self.supported_features = link.session.supported_features
         return link
 
+    async def _authenticate(self, link: PeerLink) -> None:
+        if self._security.new_sasl_exchange is None:
+            return
+        seconds = await link.authenticate(self._security.new_sasl_exchange(), self._security.executor)
+        if seconds > 0:
+            # Instead of authenticating again, which would delay the requests of the connection.
+            loop = asyncio.get_running_loop()
+            self._replacement = loop.call_later(seconds * SESSION_SHARE_USED, self._replace, link)
+
+    def _replace(self, link: PeerLink) -> None:
+        """The next request opens a new connection."""
+        if link is self._link:
+            self._link = None
+            link.end_when_idle()
+
+    async def _open_link(self, deadline: float) -> PeerLink:
+        new_context = self._security.tls
+        if new_context is None:
+            _, link = await open_connection(self._new_link, self._address, self._connect_timeout_seconds)
+            return link
+        link = self._new_link()
+        await open_tls_connection(link, self._address, new_context, self._connect_timeout_seconds, deadline)
+        return link
+
     def _new_link(self) -> PeerLink:
         return PeerLink(self._address, self._client_id, self._response_bytes_max, self._on_link_end)
 
     def _on_link_end(self, link: PeerLink) -> None:
         if link is self._link:
             self._link = None
+            self._cancel_replacement()
             if self._on_disconnect is not None and not self._is_closed:
                 self._on_disconnect()
 

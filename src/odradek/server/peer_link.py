@@ -5,6 +5,7 @@ Knows nothing of reconnecting, or of what the requests mean.
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
@@ -57,6 +58,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self._pending: Final[dict[int, asyncio.Future[Message]]] = {}
         self._transport: asyncio.Transport | None = None
         self._end: str | None = None
+        self._ends_when_idle = False
 
     @property
     def is_open(self) -> bool:
@@ -83,15 +85,18 @@ class PeerLink(asyncio.BufferedProtocol):
         transport.write(sent.data)
         return response
 
-    async def authenticate(self, exchange: SaslClientExchange, executor: Executor | None) -> None:
-        """After `negotiate`, before other requests. Raises PeerError."""
+    async def authenticate(self, exchange: SaslClientExchange, executor: Executor | None) -> float:
+        """After `negotiate`, before other requests. Returns the seconds of the session; 0: it does not expire.
+
+        Raises PeerError.
+        """
         chosen = self._choose_sasl_schema(ApiKey.SASL_HANDSHAKE, exchange.mechanism)
         response = await self.send(chosen, chosen.new("SaslHandshakeRequest", mechanism=exchange.mechanism))
         if response.error_code is not ErrorCode.none:
             offered = ", ".join(response.mechanisms) or "no mechanism"
             raise NotAuthenticated(self._address, f"the node does not support {exchange.mechanism}, only {offered}")
         chosen = self._choose_sasl_schema(ApiKey.SASL_AUTHENTICATE, exchange.mechanism)
-        challenge = b""
+        challenge, session_seconds = b"", 0.0
         try:
             while (message := await self._next(exchange, challenge, executor)) is not None:
                 response = await self.send(chosen, chosen.new("SaslAuthenticateRequest", auth_bytes=message))
@@ -99,8 +104,16 @@ class PeerLink(asyncio.BufferedProtocol):
                     reason = response.error_message or response.error_code.name.upper()
                     raise NotAuthenticated(self._address, reason[:_REASON_MAX])
                 challenge = bytes(response.auth_bytes)
+                session_seconds = getattr(response, "session_lifetime", timedelta(0)).total_seconds()
         except SaslError as error:
             raise NotAuthenticated(self._address, str(error)) from None
+        return session_seconds
+
+    def end_when_idle(self) -> None:
+        """Closes the connection once it has no pending requests; no more are sent."""
+        self._ends_when_idle = True
+        if not self._pending:
+            self.end("replaced before the session expires")
 
     @staticmethod
     async def _next(exchange: SaslClientExchange, challenge: bytes, executor: Executor | None) -> bytes | None:
@@ -163,6 +176,8 @@ class PeerLink(asyncio.BufferedProtocol):
                 pending = self._pending.pop(correlation_id, None)
                 if pending is not None and not pending.done():
                     pending.set_result(response)
+                if self._ends_when_idle and not self._pending:
+                    self.end("replaced before the session expires")
             case VersionsNegotiated():
                 if self._negotiation is not None and not self._negotiation.done():
                     self._negotiation.set_result(None)

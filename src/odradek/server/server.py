@@ -9,6 +9,7 @@ from typing import Final
 from odradek.server.connection import ClientConnection, ConnectionLimits, Dispatcher
 from odradek.server.response_sender import Streaming
 from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
+from odradek.server.tls_connection import Handshakes, ServerTls
 
 
 class ListenError(Exception):
@@ -29,6 +30,7 @@ class Listener:
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         security: ListenerSecurity = UNSECURED_LISTENER,
+        handshakes: Handshakes | None = None,
     ) -> None:
         self.name: Final = name
         self.host: Final = host
@@ -39,6 +41,7 @@ class Listener:
         self._request_bytes_max: Final = request_bytes_max
         self._backlog: Final = backlog
         self._security: Final = security
+        self._handshakes: Final = handshakes
         self._buffer_options: Final = (
             (socket.SO_SNDBUF, send_buffer_bytes),
             (socket.SO_RCVBUF, receive_buffer_bytes),
@@ -80,9 +83,9 @@ class Listener:
         """`listener` receives the address of each client that connects."""
         self._on_client = listener
 
-    def _new_connection(self) -> ClientConnection:
+    def _new_connection(self) -> asyncio.BaseProtocol:
         assert self._dispatcher is not None
-        return ClientConnection(
+        connection = ClientConnection(
             self._dispatcher,
             self._limits,
             self.name,
@@ -91,6 +94,11 @@ class Listener:
             on_connect=self._on_client,
             security=self._security,
         )
+        tls = self._security.tls
+        if tls is None:
+            return connection
+        assert self._handshakes is not None
+        return ServerTls(connection, tls, self._handshakes, on_secured=connection.on_secured, listener_name=self.name)
 
     def _explain(self, error: OSError) -> str:
         place = f"{self.host or '*'}:{self.port}"

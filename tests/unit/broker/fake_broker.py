@@ -206,11 +206,15 @@ class FakeBroker:
         self.producer_ids = iter(range(1000))
         self.unreachable: set[int] = set()
         self.access: Access = UNRESTRICTED
+        self.checked_configs: list[Mapping[str, str]] = []
         self.transactions: Any = None
         self.groups: Any = None
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     # what handlers see
+
+    async def check_config(self, stored: Mapping[str, str]) -> None:
+        self.checked_configs.append(stored)
 
     def access_of(self, principal: Principal, host: str) -> Access:
         return self.access

@@ -248,12 +248,29 @@ def test_authorizer_config_is_rejected() -> None:
     assert load("authorizer.class.name=").warnings == ()
 
 
-def test_encrypted_listeners_are_rejected() -> None:
+def with_tls(lines: str) -> str:
     text = MINIMAL.replace("PLAINTEXT://", "SSL://") + "security.inter.broker.protocol=SSL\n"
-    text += "listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n"
-    assert errors_of(text) == [
-        "server.properties:3: listeners: security protocol SSL of SSL is not supported yet; use PLAINTEXT"
-    ]
+    return text + "listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n" + lines
+
+
+def test_listener_with_tls_needs_a_key_store() -> None:
+    (error,) = errors_of(with_tls(""))
+    assert error.endswith("ssl.keystore.location is missing: listener SSL needs a key and a certificate")
+
+
+def test_listener_with_tls() -> None:
+    lines = "ssl.keystore.type=PEM\nlistener.name.ssl.ssl.keystore.location=/k.pem\n"
+    config = NodeConfig.load(with_tls(lines), "server.properties")
+    assert config.security_protocols["SSL"] == "SSL"
+    assert config.warnings == ()
+
+
+def test_errors_of_tls_name_the_config_with_its_prefix() -> None:
+    lines = "ssl.keystore.location=/k.pem\nlistener.name.ssl.ssl.keystore.type=BKS\n"
+    (error,) = errors_of(with_tls(lines))
+    assert error == (
+        "server.properties:9: listener.name.ssl.ssl.keystore.type: BKS is not supported; use one of JKS, PKCS12, PEM"
+    )
 
 
 def test_broker_only_config() -> None:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import odradek
-from odradek.config import supported
+from odradek.config import sasl_config, supported, tls_settings
 from odradek.config.definitions import BROKER_CONFIGS
 from odradek.config.node_config import NodeConfig
 from odradek.config.synonyms import TOPIC_SYNONYMS
@@ -22,14 +22,11 @@ READ_THROUGH = {
 }
 """Configs that are read under another name than their own."""
 
-DECIDED_AT_LOADING = {"process.roles", "security.inter.broker.protocol"}
+DECIDED_AT_LOADING = {"process.roles", "security.inter.broker.protocol"} | supported.FOR_LISTENERS
 """Used only to derive other fields."""
 
-READ_BY_SASL_CONFIG = {name for name in supported.BROKER if name in supported.OF_LISTENER} | {
-    "sasl.mechanism.controller.protocol",
-    "sasl.mechanism.inter.broker.protocol",
-}
-"""Read per listener by `config/sasl_config.py`."""
+MECHANISMS_OF_PEERS = {"sasl.mechanism.controller.protocol", "sasl.mechanism.inter.broker.protocol"}
+"""Read by `node/sasl.py` under a constant of `config/sasl_checks.py`."""
 
 KEPT_WITHOUT_EFFECT = {"preallocate"}
 """Stored and shown without effect, as its documentation and `docs/differences.md` say."""
@@ -57,8 +54,17 @@ def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
 
 def test_every_supported_broker_config_is_read() -> None:
     supplying_topics = {synonym.broker_config for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
-    own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING - READ_BY_SASL_CONFIG
+    own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING - MECHANISMS_OF_PEERS
     assert unread(own, {*dir(NodeConfig), *NodeConfig.__dataclass_fields__}) == set()
+
+
+def test_every_config_of_a_single_listener_is_read() -> None:
+    settings = Path(tls_settings.__file__).read_text() + Path(sasl_config.__file__).read_text()
+    # Read with a prefix that is written once.
+    prefix = "sasl.oauthbearer."
+    settings, names = settings.replace(prefix, ""), {name.removeprefix(prefix) for name in supported.FOR_LISTENERS}
+    assert {name for name in names if f'"{name}"' not in settings} == {"ssl.principal.mapping.rules"}
+    assert "ssl.principal.mapping.rules" in words_of_the_rest()
 
 
 def test_every_supported_topic_config_is_read() -> None:

@@ -12,6 +12,8 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.ports import BrokerPort
 from odradek.config.alteration import Change, Operation, alter_broker_configs, check_broker_configs
+from odradek.config.dynamic import ONLY_FOR_LISTENERS
+from odradek.config.synonyms import base_name
 from odradek.core.metadata.image import (
     NO_CONFIG,
     RESOURCE_BROKER,
@@ -44,6 +46,8 @@ async def alter_configs(
                 raise _invalid_request("Each resource must appear at most once.")
             changes = read_changes(resource, broker)
             _check(resource, changes, context.api_key, broker)
+            if resource.resource_type == RESOURCE_BROKER and resource.resource_name:
+                await _check_own(resource.resource_name, changes, broker)
             if resource.resource_type == RESOURCE_BROKER_LOGGER:
                 change_levels(resource.resource_name, changes, broker.node_id, validate_only=request.validate_only)
                 results[position] = None
@@ -91,6 +95,13 @@ def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> N
         per_broker=bool(name),
         changed={change.name for change in changes},
     )
+
+
+async def _check_own(name: str, changes: Sequence[Change], broker: BrokerPort) -> None:
+    """The key material of listeners."""
+    if any(base_name(change.name) in ONLY_FOR_LISTENERS for change in changes):
+        stored = broker.image.configs.get((RESOURCE_BROKER, name), NO_CONFIG)
+        await broker.check_config(alter_broker_configs(stored, changes))
 
 
 def _invalid_request(message: str) -> KafkaError:

@@ -12,7 +12,7 @@ _TOKENS: Final = 3
 
 
 class PlainUsers:
-    """The users of a listener. Keeps digests of the passwords, and takes as long for unknown users as for known ones."""
+    """The users of a listener. Keeps digests of the passwords, and needs the same time for unknown users."""
 
     def __init__(self, passwords: Mapping[str, str], key: bytes) -> None:
         """`key` is random: digests of the same password differ between nodes."""

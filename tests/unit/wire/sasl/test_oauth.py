@@ -1,6 +1,7 @@
 """OAUTHBEARER: messages, the failure exchange, and the verification of tokens."""
 
 import base64
+import contextlib
 import hmac
 import json
 from collections.abc import Callable
@@ -219,8 +220,6 @@ def no_token() -> Callable[[str], VerifiedToken]:
 @given(st.binary(max_size=200))
 def test_random_messages_never_authenticate(message: bytes) -> None:
     server = OAuthServer(no_token())
-    try:
+    with contextlib.suppress(SaslError):
         server.next(message)
-    except SaslError:
-        pass
     assert not server.is_complete

@@ -1,0 +1,1 @@
+"""Private keys and certificates from PEM, PKCS12 and JKS."""

@@ -1,0 +1,286 @@
+"""SASL with real clients: librdkafka and Kafka's own tools, and hostile ones."""
+
+import contextlib
+import resource
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from kio.schema.errors import ErrorCode
+
+from odradek.wire.sasl.scram_client import ScramClient
+from tests.kafka.apache_kafka import SHORT_LIVED_FLAGS, KafkaTools, ToolFailed
+from tests.raw_wire import ConnectionClosed, RawConnection, decode_response, framed
+from tests.wire.plain_requests import until
+from tests.wire.secured_broker import (
+    MECHANISMS,
+    OAUTH_MODULE,
+    PASSWORD,
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+    SecuredBroker,
+)
+
+TIMEOUT_S = 20.0
+HANDSHAKE, AUTHENTICATE, METADATA, API_VERSIONS = 17, 36, 3, 18
+RESIDENT_BYTES_MAX = 64 * 1024
+CONNECTIONS = 500
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    node = SecuredBroker(tmp_path_factory.mktemp("secured"))
+    try:
+        node.start()
+        yield node
+    finally:
+        node.remove()
+
+
+def settings(broker: SecuredBroker, mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": broker.sasl_bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "log_level": 0,
+        **(
+            {"oauth_cb": lambda _: (password if password != PASSWORD else broker.token(), time.time() + 300)}
+            if mechanism == "OAUTHBEARER"
+            else {"sasl.username": "alice", "sasl.password": password}
+        ),
+    }
+
+
+# Real clients
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_confluent_kafka_produces_and_consumes(secured: SecuredBroker, mechanism: str) -> None:
+    topic = f"topic-{mechanism}"
+    delivered: list[KafkaError | None] = []
+    producer = Producer(settings(secured, mechanism))
+    producer.poll(0)
+    producer.produce(topic, b"value", on_delivery=lambda error, _: delivered.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    assert delivered == [None]
+    group = {"group.id": mechanism, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings(secured, mechanism), **group})
+    try:
+        consumer.subscribe([topic])
+        message = consumer.poll(TIMEOUT_S)
+        assert message is not None
+        assert message.value() == b"value"
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_confluent_kafka_learns_that_its_credentials_are_wrong(secured: SecuredBroker, mechanism: str) -> None:
+    errors: list[KafkaError] = []
+    wrong = secured.token(aud="elsewhere") if mechanism == "OAUTHBEARER" else "wrong"
+    producer = Producer({**settings(secured, mechanism, wrong), "error_cb": errors.append})
+    until(
+        lambda: producer.poll(0.05) or any(one.code() == KafkaError._AUTHENTICATION for one in errors),
+        what="the error of the login",
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafkas_tools_authenticate(
+    secured: SecuredBroker, apache_kafka_libs: Path, tmp_path: Path, mechanism: str
+) -> None:
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    login, flags = f'{module} required username="alice" password="{PASSWORD}";', list(SHORT_LIVED_FLAGS)
+    properties = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+    if mechanism == "OAUTHBEARER":
+        token = tmp_path / "token"
+        token.write_text(secured.token())
+        login = f"{OAUTH_MODULE} required;"
+        properties += f"sasl.oauthbearer.token.endpoint.url={token.as_uri()}\n"
+        handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+        properties += f"sasl.login.callback.handler.class={handler}\n"
+        flags += [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{kind}={token.as_uri()}" for kind in ("urls", "files")]
+    config = tmp_path / "client.properties"
+    config.write_text(f"{properties}sasl.jaas.config={login}\n")
+    tools = KafkaTools(apache_kafka_libs, secured.sasl_bootstrap)
+    arguments = ("--bootstrap-server", secured.sasl_bootstrap, "--command-config", str(config))
+    topic = f"java-{mechanism}"
+    command = "org.apache.kafka.tools.TopicCommand"
+    tools.run(command, *arguments, "--create", "--topic", topic, flags=flags)
+    assert topic in tools.run(command, *arguments, "--list", flags=flags)
+    if mechanism != "OAUTHBEARER":
+        config.write_text(f"{properties}sasl.jaas.config={login.replace(PASSWORD, 'wrong')}\n")
+        with pytest.raises(ToolFailed, match="Authentication failed"):
+            tools.run(command, *arguments, "--list", flags=flags)
+
+
+# Single requests
+
+
+@pytest.fixture
+def raw(secured: SecuredBroker) -> Iterator[RawConnection]:
+    with RawConnection(secured.sasl_port) as connection:
+        yield connection
+
+
+def log_in(connection: RawConnection, name: str = "alice", password: str = PASSWORD) -> Any:
+    response = connection.request(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    assert response.error_code is ErrorCode.none
+    return connection.request(AUTHENTICATE, 2, {"auth_bytes": f"\0{name}\0{password}".encode()})
+
+
+def test_handshake_lists_the_mechanisms(raw: RawConnection) -> None:
+    response = raw.request(HANDSHAKE, 1, {"mechanism": "GSSAPI"})
+    assert response.error_code is ErrorCode.unsupported_sasl_mechanism
+    assert response.mechanisms == MECHANISMS
+    assert_closed(raw)
+
+
+def test_requests_after_the_login_are_served(raw: RawConnection) -> None:
+    assert raw.request(API_VERSIONS, 0, {}).error_code is ErrorCode.none
+    assert log_in(raw).error_code is ErrorCode.none
+    assert raw.request(METADATA, 1, {"topics": []}).brokers
+    assert raw.request(HANDSHAKE, 1, {"mechanism": "PLAIN"}).error_code is ErrorCode.illegal_sasl_state
+    assert raw.request(AUTHENTICATE, 2, {"auth_bytes": b""}).error_code is ErrorCode.illegal_sasl_state
+
+
+def test_sasl_requests_on_a_plaintext_listener_are_in_an_illegal_state(secured: SecuredBroker) -> None:
+    with RawConnection(secured.port) as plain:
+        assert plain.request(HANDSHAKE, 1, {"mechanism": "PLAIN"}).error_code is ErrorCode.illegal_sasl_state
+        response = plain.request(AUTHENTICATE, 2, {"auth_bytes": b""})
+        assert response.error_code is ErrorCode.illegal_sasl_state
+        assert response.error_message == "SaslAuthenticate request received after successful authentication"
+        keys = {one.api_key for one in plain.request(API_VERSIONS, 0, {}).api_keys}
+        assert {HANDSHAKE, AUTHENTICATE} <= keys
+
+
+def test_failure_is_delayed_and_then_closes(raw: RawConnection) -> None:
+    begun = time.monotonic()
+    response = log_in(raw, password="wrong")
+    assert response.error_code is ErrorCode.sasl_authentication_failed
+    assert time.monotonic() - begun >= 0.1
+    assert_closed(raw)
+
+
+def test_raw_messages_without_headers_authenticate(secured: SecuredBroker) -> None:
+    with RawConnection(secured.sasl_port) as raw:
+        assert raw.request(HANDSHAKE, 0, {"mechanism": "PLAIN"}).error_code is ErrorCode.none
+        raw.socket.sendall(framed(f"\0alice\0{PASSWORD}".encode()))
+        assert raw.socket.recv(4, socket.MSG_WAITALL) == b"\0\0\0\0"
+        assert raw.request(METADATA, 1, {"topics": []}).brokers
+
+
+# Hostile clients
+
+
+def assert_closed(raw: RawConnection) -> None:
+    raw.socket.settimeout(TIMEOUT_S)
+    with contextlib.suppress(ConnectionResetError):
+        assert raw.socket.recv(1) == b""
+
+
+def test_request_before_the_login_closes(raw: RawConnection) -> None:
+    with pytest.raises((ConnectionClosed, ConnectionResetError)):
+        raw.request(METADATA, 1, {"topics": []})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        framed(b""),
+        framed(b"\xff" * 64),
+        struct.pack(">i", -1),
+        struct.pack(">i", 16_385),
+        struct.pack(">i", 2**31 - 1),
+    ],
+)
+def test_garbage_before_the_login_closes(raw: RawConnection, data: bytes) -> None:
+    raw.socket.sendall(data)
+    assert_closed(raw)
+
+
+def test_oversized_login_closes_before_it_is_read(raw: RawConnection) -> None:
+    raw.request(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    raw.socket.sendall(struct.pack(">i", 100_000))
+    assert_closed(raw)
+
+
+def test_recorded_login_of_scram_cannot_be_repeated(secured: SecuredBroker) -> None:
+    client = ScramClient("SCRAM-SHA-256", "alice", PASSWORD, "nonce")
+    first = client.first()
+    with RawConnection(secured.sasl_port) as victim:
+        victim.request(HANDSHAKE, 1, {"mechanism": "SCRAM-SHA-256"})
+        challenge = victim.request(AUTHENTICATE, 2, {"auth_bytes": first}).auth_bytes
+        final = client.final(challenge)
+        assert victim.request(AUTHENTICATE, 2, {"auth_bytes": final}).error_code is ErrorCode.none
+    with RawConnection(secured.sasl_port) as attacker:
+        attacker.request(HANDSHAKE, 1, {"mechanism": "SCRAM-SHA-256"})
+        assert attacker.request(AUTHENTICATE, 2, {"auth_bytes": first}).error_code is ErrorCode.none
+        response = attacker.request(AUTHENTICATE, 2, {"auth_bytes": final})
+        assert response.error_code is ErrorCode.sasl_authentication_failed
+        assert response.error_message == (
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
+        )
+
+
+def test_log_has_no_secrets(secured: SecuredBroker) -> None:
+    output = secured.output_file.read_text()
+    assert "Failed authentication with" in output
+    assert PASSWORD not in output
+    assert "wrong\n" not in output
+
+
+def test_unauthenticated_connections_are_small(secured: SecuredBroker) -> None:
+    """Each has sent as much of a request as it may without completing it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2 * CONNECTIONS:
+        pytest.skip("the limit of open files is too low")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    before = secured.resident_bytes
+    held = []
+    try:
+        for _ in range(CONNECTIONS):
+            held.append(socket.create_connection(("127.0.0.1", secured.sasl_port)))
+            held[-1].sendall(struct.pack(">i", 16_384) + b"x" * 16_000)
+        with RawConnection(secured.sasl_port) as last:
+            assert log_in(last).error_code is ErrorCode.none
+        grown = (secured.resident_bytes - before) / CONNECTIONS
+        print(f"{grown:.0f} bytes per unauthenticated connection")
+        assert grown < RESIDENT_BYTES_MAX
+    finally:
+        for one in held:
+            one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# Sessions
+
+
+def test_session_ends_unless_the_client_authenticates_again(tmp_path: Path) -> None:
+    node = SecuredBroker(tmp_path, properties={"listener.name.clients.connections.max.reauth.ms": "1500"})
+    try:
+        node.start()
+        with RawConnection(node.sasl_port) as raw, RawConnection(node.sasl_port) as other:
+            assert log_in(other).session_lifetime.total_seconds() == 1.5
+            log_in(raw)
+            time.sleep(1.1)
+            # Requests in flight while the client authenticates again.
+            raw.send(METADATA, 1, {"topics": []})
+            raw.send(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+            assert decode_response(METADATA, 1, raw.receive()).brokers
+            assert decode_response(HANDSHAKE, 1, raw.receive()).error_code is ErrorCode.none
+            message = f"\0alice\0{PASSWORD}".encode()
+            assert raw.request(AUTHENTICATE, 2, {"auth_bytes": message}).error_code is ErrorCode.none
+            time.sleep(1.0)
+            assert raw.request(METADATA, 1, {"topics": []}).brokers
+            with pytest.raises((ConnectionClosed, ConnectionResetError)):
+                other.request(METADATA, 1, {"topics": []})
+    finally:
+        node.remove()
