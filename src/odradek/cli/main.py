@@ -28,6 +28,7 @@ MODULES: Final = {
     "config": "odradek.cli.config",
     "user": "odradek.cli.user",
     "token": "odradek.cli.token",
+    "quota": "odradek.cli.quota",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",

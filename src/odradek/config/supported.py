@@ -74,6 +74,7 @@ _BROKER = {
     # Connections and requests
     "connections.max.idle.ms": "Time after which an idle connection is closed.",
     "fetch.max.bytes": "Maximum bytes of one Fetch response.",
+    "max.connection.creation.rate": "Maximum number of new connections per second, also of one listener with a prefix.",
     "max.connections": "Maximum number of connections.",
     "max.connections.per.ip": "Maximum number of connections from one address.",
     "max.connections.per.ip.overrides": "Limits of single addresses, as address:limit.",

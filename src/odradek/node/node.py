@@ -247,6 +247,8 @@ class Node:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
         self._observation.set_quorum(quorum, directories.cluster_id)
         self._security.sasl.use_image(lambda: quorum.image)
+        self._listeners.set_client_quotas(quorum.image)
+        quorum.subscribe(self._listeners.on_image)
         quorum.failed.add_done_callback(lambda failed: self._on_metadata_failure(failed.result()))
         return quorum
 

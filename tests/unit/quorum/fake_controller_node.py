@@ -19,6 +19,7 @@ from odradek.core.controller.commands import (
     Registration,
 )
 from odradek.core.metadata.image import ClusterImage, ConfigResource
+from odradek.core.quotas.mutations import MutationQuota
 from odradek.core.quotas.node_quotas import unlimited_quotas
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.quorum.ports import BuildErrorResponse, Execute
@@ -79,7 +80,9 @@ class AcceptingCommands:
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]:
         return ControllerResult((), BrokerHeartbeatReply(True, False, False, False))
 
-    def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> ControllerResult[Any]:
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota
+    ) -> ControllerResult[Any]:
         return ControllerResult((), {topic.name: KafkaError(ErrorCode.topic_already_exists) for topic in topics})
 
     def replace_configs(self, configs: Mapping[ConfigResource, Any], *, validate_only: bool) -> ControllerResult[Any]:

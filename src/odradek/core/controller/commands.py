@@ -15,6 +15,7 @@ from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.core.metadata.image import ConfigResource, DelegationToken, PartitionImage, QuotaEntityKey
 from odradek.core.metadata.records import Endpoint, MetadataRecord, SupportedFeature
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -236,17 +237,19 @@ class ControllerCommands(Protocol):
     def allows_topic_deletion(self) -> bool: ...
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]: ...
 
     def find_topic_id(self, name: str) -> UUID | None: ...
 
     def find_topic_name(self, topic_id: UUID) -> str | None: ...
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]: ...
+    def delete_topics(
+        self, topic_ids: Collection[UUID], *, quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> ControllerResult[Mapping[UUID, KafkaError | None]]: ...
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool
+        self, topics: Sequence[NewPartitions], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, KafkaError | None]]: ...
 
     def replace_configs(

@@ -54,6 +54,7 @@ from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage, QuotaEntityKey
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
 
 
 class Controller:
@@ -137,9 +138,9 @@ class Controller:
         return self._state.config.delete_topic_enable
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]:
-        return self._topics.create(topics, validate_only=validate_only)
+        return self._topics.create(topics, validate_only=validate_only, quota=quota)
 
     def find_topic_id(self, name: str) -> UUID | None:
         topic = self._state.image.topics_by_name.get(name)
@@ -149,13 +150,15 @@ class Controller:
         topic = self._state.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
-        return self._topics.delete(topic_ids)
+    def delete_topics(
+        self, topic_ids: Collection[UUID], *, quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
+        return self._topics.delete(topic_ids, quota)
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool
+        self, topics: Sequence[NewPartitions], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, KafkaError | None]]:
-        return self._topics.create_partitions(topics, validate_only=validate_only)
+        return self._topics.create_partitions(topics, validate_only=validate_only, quota=quota)
 
     # Configs and features
 

@@ -5,6 +5,8 @@ from collections.abc import Awaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewPartitions
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.quorum.apis.mutation_quota import handle_within_quota
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -12,13 +14,17 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    return handle_within_quota(
+        request, context, node, execute=execute, build_error_response=build_error_response, strict_from=3
+    )
 
 
-def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+def execute(
+    request: Message, messages: Schema, controller: ControllerCommands, quota: MutationQuota = NO_MUTATION_QUOTA
+) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
     new_partitions = [_new_partitions(topic) for topic in request.topics if counts[topic.name] == 1]
-    result = controller.create_partitions(new_partitions, validate_only=request.validate_only)
+    result = controller.create_partitions(new_partitions, validate_only=request.validate_only, quota=quota)
     results = {
         name: KafkaError(ErrorCode.invalid_request, "Duplicate topic name.")
         for name, count in counts.items()

@@ -6,6 +6,8 @@ from collections.abc import Awaitable
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import METADATA_TOPIC
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewTopic, TopicCreated
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.quorum.apis.mutation_quota import handle_within_quota
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -13,15 +15,19 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    return handle_within_quota(
+        request, context, node, execute=execute, build_error_response=build_error_response, strict_from=6
+    )
 
 
-def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+def execute(
+    request: Message, messages: Schema, controller: ControllerCommands, quota: MutationQuota = NO_MUTATION_QUOTA
+) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
     creatable = [
         _new_topic(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC
     ]
-    result = controller.create_topics(creatable, validate_only=request.validate_only)
+    result = controller.create_topics(creatable, validate_only=request.validate_only, quota=quota)
     results: dict[str, TopicCreated | KafkaError] = dict(result.response)
     for name, count in counts.items():
         if count > 1:

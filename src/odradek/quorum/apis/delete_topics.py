@@ -6,6 +6,8 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.quorum.apis.mutation_quota import handle_within_quota
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -15,10 +17,14 @@ _FIRST_VERSION_WITH_DELETION_DISABLED_CODE = 3
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    return handle_within_quota(
+        request, context, node, execute=execute, build_error_response=build_error_response, strict_from=5
+    )
 
 
-def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+def execute(
+    request: Message, messages: Schema, controller: ControllerCommands, quota: MutationQuota = NO_MUTATION_QUOTA
+) -> ControllerResult[Message]:
     if not controller.allows_topic_deletion:
         code = ErrorCode.topic_deletion_disabled
         if messages.version < _FIRST_VERSION_WITH_DELETION_DISABLED_CODE:
@@ -26,7 +32,7 @@ def execute(request: Message, messages: Schema, controller: ControllerCommands) 
         raise KafkaError(code, "Topic deletion is disabled.")
     builder = _ResponseBuilder(messages)
     topics = _find_topics(request, controller, builder)
-    result = controller.delete_topics(topics)
+    result = controller.delete_topics(topics, quota=quota)
     for topic_id, error in result.response.items():
         builder.add(topics[topic_id], topic_id, error)
     return result.with_response(builder.build())

@@ -1,6 +1,7 @@
 """The requests, one file per family of APIs."""
 
 from tests.kafka.side_by_side.scenarios import (
+    client_quotas,
     configs,
     consumer_groups,
     credentials,
@@ -20,6 +21,7 @@ from tests.kafka.side_by_side.scenarios import (
 )
 
 __all__ = [
+    "client_quotas",
     "configs",
     "consumer_groups",
     "credentials",

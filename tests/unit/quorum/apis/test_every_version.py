@@ -152,6 +152,11 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
         case "list_partition_reassignments":
             topics = (new("ListPartitionReassignmentsTopics", name="orders", partition_indexes=(0, 7)),)
             return new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=topics)
+        case "alter_client_quotas":
+            part = messages.new_in_request("EntityData", entity_type="user", entity_name="alice")
+            change = new("OpData", key="producer_byte_rate", value=1000.0, remove=False)
+            entry = messages.new_in_request("EntryData", entity=(part,), ops=(change,))
+            return new("AlterClientQuotasRequest", entries=(entry,), validate_only=False)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
         case "create_delegation_token":
