@@ -26,6 +26,7 @@ MODULES: Final = {
     "group": "odradek.cli.group",
     "txn": "odradek.cli.txn",
     "config": "odradek.cli.config",
+    "cert": "odradek.cli.cert",
     "user": "odradek.cli.user",
     "token": "odradek.cli.token",
     "quota": "odradek.cli.quota",

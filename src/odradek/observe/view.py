@@ -82,6 +82,9 @@ class NodeView(Protocol):
     def connections(self) -> Mapping[str, int]:
         """The number of connections, by listener."""
 
+    def certificate_expiries_ms(self) -> Mapping[str, int]:
+        """When the first certificate of each listener with TLS expires."""
+
     def why_failed(self) -> str | None:
         """Why this process has failed; None: it has not."""
 

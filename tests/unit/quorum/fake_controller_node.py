@@ -159,11 +159,20 @@ class FakeControllerNode:
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         self.heartbeats.append((broker_id, broker_epoch, connection))
 
-    def request(self, api_key: int, version: int, *, connection: ConnectionPort = NO_CONNECTION, **fields: Any) -> Any:
-        """The response as a client reads it: written with this version's schema and read again."""
+    def request(
+        self,
+        api_key: int,
+        version: int,
+        *,
+        connection: ConnectionPort = NO_CONNECTION,
+        access: Access | None = None,
+        **fields: Any,
+    ) -> Any:
+        """The response as a client reads it: written with this version's schema and read again. `access` is that of the
+        connection; `access_of` returns another one."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
-        context = context_of(api_key, version)._replace(connection=connection, access=self.access)
+        context = context_of(api_key, version)._replace(connection=connection, access=access or self.access)
         response = self.handle(request, context)
         return messages.read_foreign_response(messages.write(response), 0)
 

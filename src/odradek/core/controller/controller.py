@@ -12,6 +12,7 @@ from odradek.base.ports import Random
 from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
+from odradek.core.controller.acls import Acls
 from odradek.core.controller.brokers import Brokers
 from odradek.core.controller.client_quotas import ClientQuotas
 from odradek.core.controller.commands import (
@@ -52,9 +53,17 @@ from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
 from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
-from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage, QuotaEntityKey
+from odradek.core.metadata.image import (
+    EMPTY_IMAGE,
+    AccessControlEntry,
+    ClusterImage,
+    ConfigResource,
+    PartitionImage,
+    QuotaEntityKey,
+)
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
 from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.core.security.acl_filters import AclFilter
 
 
 class Controller:
@@ -80,6 +89,7 @@ class Controller:
         self._isr_changes = IsrChanges(self._state, elections)
         self._leaders = Leaders(self._state, elections)
         self._reassignments = Reassignments(self._state, elections)
+        self._acls = Acls(self._state)
 
     @property
     def image(self) -> ClusterImage:
@@ -267,3 +277,13 @@ class Controller:
 
     def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
         return self._reassignments.list_ongoing(topics)
+
+    # Security
+
+    def create_acls(self, entries: Sequence[AccessControlEntry]) -> ControllerResult[Sequence[KafkaError | None]]:
+        return self._acls.create(entries)
+
+    def delete_acls(
+        self, filters: Sequence[AclFilter]
+    ) -> ControllerResult[Sequence[Sequence[AccessControlEntry] | KafkaError]]:
+        return self._acls.delete(filters)

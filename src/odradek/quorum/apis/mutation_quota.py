@@ -21,11 +21,9 @@ def handle_within_quota(
     build_error_response: BuildErrorResponse,
     strict_from: int,
 ) -> Awaitable[Message]:
-    """`execute` also takes the quota. Clients of versions before `strict_from` cannot retry a refused request."""
+    """For a node with quotas. `execute` also takes the quota. Clients of versions before `strict_from` cannot retry a
+    refused request."""
     quotas = node.client_quotas
-    if not quotas.is_enabled:
-        return node.controller.handle(request, context.schema, execute, build_error_response)
-
     def now_ms() -> int:
         return int(node.clock.monotonic() * 1000)
 

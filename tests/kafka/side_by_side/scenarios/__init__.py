@@ -1,6 +1,7 @@
 """The requests, one file per family of APIs."""
 
 from tests.kafka.side_by_side.scenarios import (
+    acls,
     client_quotas,
     configs,
     consumer_groups,
@@ -21,6 +22,7 @@ from tests.kafka.side_by_side.scenarios import (
 )
 
 __all__ = [
+    "acls",
     "client_quotas",
     "configs",
     "consumer_groups",
