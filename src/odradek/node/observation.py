@@ -14,6 +14,7 @@ from odradek.broker.broker import Broker
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.requests import RequestMeters
@@ -124,6 +125,9 @@ class Observation:
 
     def connections(self) -> Mapping[str, int]:
         return self._listeners.connection_counts()
+
+    def authentications(self) -> Mapping[str, AuthenticationCounts]:
+        return self._listeners.authentication_counts()
 
     def why_failed(self) -> str | None:
         return self._failed.result() if self._failed.done() else None

@@ -11,6 +11,7 @@ from odradek.base.background import log_fault
 from odradek.base.ports import Clock, Executor
 from odradek.config.listeners import Listener as Address
 from odradek.config.node_config import NodeConfig
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.server.connection import Dispatcher
 from odradek.server.limits import NodeConnectionLimits, limits_by_address, limits_by_name
 from odradek.server.periodic import Periodic
@@ -100,6 +101,11 @@ class NodeListeners:
 
     def advertised_controller_listeners(self) -> list[Address]:
         return _with_ports(self._config.advertised_controller_listeners, self._quorum)
+
+    def authentication_counts(self) -> dict[str, AuthenticationCounts]:
+        """By listener name, of those with SASL."""
+        found = {one.name: one.authentication_counts for one in (*self._clients, *self._quorum)}
+        return {name: counts for name, counts in found.items() if counts is not None}
 
     def connection_counts(self) -> dict[str, int]:
         """By listener name."""
