@@ -93,7 +93,14 @@ class Node:
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self._observation: Final = Observation(
-            config, self._listeners, self.failed, clock=clock, executor=executor, periodic=self._periodic, random=random
+            config,
+            self._listeners,
+            self.failed,
+            clock=clock,
+            executor=executor,
+            periodic=self._periodic,
+            random=random,
+            certificate_expiries_ms=self._security.expiries_ms,
         )
 
     @property

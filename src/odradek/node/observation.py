@@ -5,7 +5,7 @@ Without an HTTP address nothing of it runs.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from odradek.base.background import log_fault
@@ -52,11 +52,13 @@ class Observation:
         executor: Executor,
         periodic: Periodic,
         random: Random,
+        certificate_expiries_ms: Callable[[], Mapping[str, int]],
     ) -> None:
         self._address: Final = config.http_address
         self._roles: Final = config.process_roles
         self._listeners: Final = listeners
         self._failed: Final = failed
+        self._certificate_expiries_ms: Final = certificate_expiries_ms
         self._clock: Final = clock
         self._periodic: Final = periodic
         self._rates: Final = TrafficRates()
@@ -128,6 +130,9 @@ class Observation:
 
     def authentications(self) -> Mapping[str, AuthenticationCounts]:
         return self._listeners.authentication_counts()
+
+    def certificate_expiries_ms(self) -> Mapping[str, int]:
+        return self._certificate_expiries_ms()
 
     def why_failed(self) -> str | None:
         return self._failed.result() if self._failed.done() else None

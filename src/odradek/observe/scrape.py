@@ -111,6 +111,12 @@ class Scrape:
             ),
             *authentication_families(node.authentications()),
             own(
+                "certificate_expiry_timestamp_seconds",
+                "When the first certificate of a listener's chain expires",
+                Kind.GAUGE,
+                (({"listener": name}, expiry_ms / 1000) for name, expiry_ms in node.certificate_expiries_ms().items()),
+            ),
+            own(
                 "ready",
                 "1 if the node serves clients, else 0",
                 Kind.GAUGE,

@@ -86,6 +86,9 @@ class NodeView(Protocol):
     def authentications(self) -> Mapping[str, AuthenticationCounts]:
         """By listener with SASL."""
 
+    def certificate_expiries_ms(self) -> Mapping[str, int]:
+        """When the first certificate of each listener with TLS expires."""
+
     def why_failed(self) -> str | None:
         """Why this process has failed; None: it has not."""
 
