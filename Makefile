@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-validation bench-assertions bench-compaction bench-stalls bench-console pipeline pipeline-connector docs words dist clean
+.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-validation bench-assertions bench-authorizer bench-compaction bench-stalls bench-console pipeline pipeline-connector docs words dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench-validation: $(VENV)/.installed-bench ## measure the cost of record.validat
 
 bench-assertions: $(VENV)/.installed-bench ## measure the cost of assertions of invariants on a broker
 	@$(BIN)/python -m bench.assertions $(ARGS)
+
+bench-authorizer: $(VENV)/.installed-bench ## measure checks of the authorizer with a hundred thousand ACLs
+	@$(BIN)/python -m bench.authorizer $(ARGS)
 
 bench-compaction: $(VENV)/.installed-bench ## measure produce and fetch while a large log is compacted, with and without numba (ARGS="--megabytes 100")
 	@$(BIN)/python -m bench.compaction $(ARGS)

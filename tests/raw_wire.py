@@ -13,6 +13,7 @@ import typing
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
+from importlib import import_module
 from typing import Any, Self
 
 from kio.index import load_request_schema, load_response_schema
@@ -20,9 +21,11 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
 from odradek.wire.describe_transactions_form import DescribeTransactionsResponse
+from odradek.wire.plain_numbers import with_plain_numbers
 
 CLIENT_ID = "raw-wire"
 _DESCRIBE_TRANSACTIONS = 65
+_TOKENS = (38, 39, 40)
 RESPONSE_TIMEOUT_S = 30.0
 
 
@@ -56,7 +59,7 @@ def _nothing(hint: Any) -> Any:
         return ()
     if dataclasses.is_dataclass(hint):
         return build(hint, {})
-    return next(zero for zero in (False, 0, timedelta(0), "") if isinstance(zero, hint))
+    return next(zero for zero in (False, 0, timedelta(0), "", b"") if isinstance(zero, hint))
 
 
 def _convert(hint: Any, value: Any) -> Any:
@@ -77,7 +80,7 @@ def encode_request(
     api_key: int, version: int, correlation_id: int, fields: Mapping[str, Any], client_id: str = CLIENT_ID
 ) -> bytes:
     """A whole request with its length prefix."""
-    request_type = load_request_schema(api_key, version)
+    request_type = _type_of(load_request_schema(api_key, version), api_key)
     header_type: Any = request_type.__header_schema__
     header = header_type(
         request_api_key=i16(api_key),
@@ -97,14 +100,21 @@ def framed(payload: bytes) -> bytes:
 
 def decode_response(api_key: int, version: int, payload: bytes) -> Any:
     """Decodes the entity in a response, and checks that no byte is left over."""
-    # kio's schema does not support a transaction that has not started.
-    own = api_key == _DESCRIBE_TRANSACTIONS
-    response_type: Any = DescribeTransactionsResponse if own else load_response_schema(api_key, version)
+    response_type = _type_of(load_response_schema(api_key, version), api_key)
     header_type: Any = response_type.__header_schema__
     _, position = entity_reader(header_type)(payload, 0)
     response, size = entity_reader(response_type)(payload, position)
     assert position + size == len(payload), f"{len(payload) - position - size} bytes after the response"
     return response
+
+
+def _type_of(loaded: Any, api_key: int) -> Any:
+    """kio supports neither a transaction that has not started, nor a token without timestamps."""
+    if api_key == _DESCRIBE_TRANSACTIONS and loaded.__name__.endswith("Response"):
+        return DescribeTransactionsResponse
+    if api_key in _TOKENS:
+        return getattr(with_plain_numbers(import_module(loaded.__module__)), loaded.__name__)
+    return loaded
 
 
 class RawConnection:

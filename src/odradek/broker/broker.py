@@ -40,6 +40,7 @@ from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
+from odradek.server.authorization import new_authorizer
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.server.slices import SliceTurns
 from odradek.server.throttling import new_client_quotas
@@ -87,6 +88,8 @@ class Broker:
         self.random: Final = random
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
+        self.authorizer: Final = new_authorizer(config, clock)
+        """None: every client may do everything."""
         self.workers: Final = workers
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
@@ -154,7 +157,7 @@ class Broker:
         return self._image
 
     def access_of(self, principal: Principal, host: str) -> Access:
-        return UNRESTRICTED
+        return UNRESTRICTED if self.authorizer is None else self.authorizer.access_of(principal, host)
 
     def partition(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -245,6 +248,8 @@ class Broker:
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Returns once logs and roles match the image."""
         self._image = image
+        if delta.access_control_changed and self.authorizer is not None:
+            self.authorizer.update(image.access_control_entries, delta.access_control_changed)
         self._apply_configs(delta.configs_changed)
         if delta.client_quotas_changed:
             self.client_quotas.change(image.client_quotas)
@@ -262,6 +267,9 @@ class Broker:
     def begin_with(self, image: ClusterImage) -> None:
         """Sets the image at startup, before any log is opened: it contains the dynamic configs."""
         self._image = image
+        if self.authorizer is not None:
+            self.authorizer.load(image.access_control_entries)
+            self.authorizer.set_ready()
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
         self.client_quotas.change(image.client_quotas)
 

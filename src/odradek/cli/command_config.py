@@ -1,7 +1,7 @@
 """Reads the `--command-config` file: client properties, as Kafka's own tools take them.
 
 Only the TLS and SASL properties are used; properties of producers and consumers are ignored. Error messages never
-contain a value, because it may be secret.
+contain a value, because it may be secret. Config providers replace variables in the values, as in Kafka's tools.
 """
 
 import ssl
@@ -12,7 +12,10 @@ from typing import Final
 from odradek.client.security import Security, Tls
 from odradek.client.security_configs import PROTOCOL, WrongConfig, security_of
 from odradek.config.properties import parse_properties
+from odradek.config.providers import hide, resolve
+from odradek.host.provider_sources import HostProviderSources
 from odradek.text.errors import UserError, nearest
+from odradek.text.terminal import say
 
 OPTION: Final = "--command-config"
 
@@ -49,9 +52,8 @@ _REJECTED: Final = {
     "sasl.password": "not supported. Use sasl.jaas.config with username and password.",
     "ssl.ca.location": "not supported. Use ssl.truststore.location with ssl.truststore.type=PEM.",
     "ssl.cipher.suites": "not supported. Remove it: OpenSSL's default cipher suites are used.",
-    "config.providers": "not supported. Write the values into the file.",
 }
-_CHECKED_PREFIXES: Final = ("security.", "sasl.", "ssl.", "config.providers")
+_CHECKED_PREFIXES: Final = ("security.", "sasl.", "ssl.")
 
 
 def security_of_file(file: Path) -> Security:
@@ -62,6 +64,7 @@ def security_of_file(file: Path) -> Security:
 class _CommandConfig:
     def __init__(self, file: Path) -> None:
         self._file: Final = file
+        self._secrets: frozenset[str] = frozenset()
         try:
             properties, malformed = parse_properties(file.read_text())
         except UnicodeDecodeError:
@@ -70,7 +73,17 @@ class _CommandConfig:
             # The malformed text may be a password, so the message does not repeat it.
             raise self._error_at(one.line, r"invalid escape sequence. Write \\ for a backslash.")
         self._lines: Final = {one.key: one.line for one in properties}
-        self._configs: Final = {one.key: one.value for one in properties}
+        self._configs: Final = self._resolve({one.key: one.value for one in properties})
+
+    def _resolve(self, configs: dict[str, str]) -> dict[str, str]:
+        """Replace the variables of config providers."""
+        resolution = resolve(configs, HostProviderSources())
+        for key, message in resolution.errors:
+            raise self._error_at(self._lines[key], f"{message}.")
+        for key, message in resolution.warnings:
+            say(f"warning: {OPTION} {self._file}:{self._lines[key]}: {message}.")
+        self._secrets = resolution.secrets
+        return resolution.texts
 
     def security(self) -> Security:
         for name, line in self._lines.items():
@@ -91,7 +104,7 @@ class _CommandConfig:
         return found
 
     def _error_at(self, line: int, what: str) -> UserError:
-        return UserError(f"{OPTION} {self._file}:{line}: {what}")
+        return UserError(f"{OPTION} {self._file}:{line}: {hide(what, self._secrets)}")
 
 
 def _advise(name: str) -> str:

@@ -6,6 +6,7 @@ It does not slow down the cluster's start, and if it fails, the nodes keep runni
 import asyncio
 import contextlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Final
 from odradek.client.address import Address
 from odradek.local.node_files import HOST
 from odradek.local.ports import is_free
+from odradek.local.security_files import SecurityFiles, shell_path
 from odradek.text.errors import UserError
 from odradek.text.terminal import say
 
 DEFAULT_PORT: Final = 8080
 MISSING: Final = "The console is not installed. Install it with: pip install 'odradek[console]'"
 
+COMMAND_CONFIG_VARIABLE: Final = "ODRADEK_COMMAND_CONFIG"
 READY: Final = b"ready "
 # The console notifies open pages before it exits; this is how long it may take.
 _STOP_S: Final = 2.0
@@ -44,10 +47,17 @@ class ConsoleProcess:
         bootstrap: Sequence[Address],
         port: int | None,
         *,
+        security: SecurityFiles | None = None,
         command: Sequence[str] = (sys.executable, "-m", "odradek", "console"),
     ) -> None:
         self._log: Final = data_dir / "console.log"
-        self._options: Final = ("--bootstrap", ",".join(map(str, bootstrap)), "--host", HOST, "--attached")
+        self._options: Final = (
+            *("--bootstrap", ",".join(map(str, bootstrap)), "--host", HOST, "--attached"),
+            *_security_options(security),
+        )
+        self._remark: Final = (
+            "" if security is None else f" (log in with the password in {shell_path(security.console_password)})"
+        )
         self._audit_log: Final = data_dir / "console-audit.jsonl"
         self._port: Final = port
         self._command: Final = command
@@ -75,6 +85,8 @@ class ConsoleProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
+                # The user's file is for another cluster.
+                env={name: value for name, value in os.environ.items() if name != COMMAND_CONFIG_VARIABLE},
                 # Ctrl-C in a terminal must reach only this process, which then stops the console.
                 start_new_session=True,
             )
@@ -82,11 +94,18 @@ class ConsoleProcess:
             assert process.stdout is not None
             async for line in process.stdout:
                 if line.startswith(READY):
-                    print(f"console {line.removeprefix(READY).decode().strip()}", flush=True)
+                    print(f"console {line.removeprefix(READY).decode().strip()}{self._remark}", flush=True)
             await process.wait()
             say(f"The console has exited. The cluster keeps running. See its log: {self._log}")
         finally:
             await _stop(process)
+
+
+def _security_options(security: SecurityFiles | None) -> tuple[str, ...]:
+    """The console has the administrator's permissions, so that it needs a login even on the loopback interface."""
+    if security is None:
+        return ()
+    return ("--command-config", str(security.client_properties), "--password-file", str(security.console_password))
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

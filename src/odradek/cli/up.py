@@ -22,9 +22,10 @@ from odradek.config.node_config import NodeConfig
 from odradek.local.cores import count_usable_cores
 from odradek.local.interpreter import REPORTED_BY_PARENT, find_interpreter_warning
 from odradek.local.node_files import NodeFiles
-from odradek.local.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
+from odradek.local.node_setup import are_formatted, cluster_of, existing_nodes, is_secure, plan_nodes
 from odradek.local.ports import check_ports
-from odradek.local.start_node import load_config
+from odradek.local.security_files import SecurityFiles
+from odradek.local.start_node import load_config, parse_config
 from odradek.local.supervisor import NodeExited, Supervisor
 from odradek.local.topology import BrokerCount, Topology
 from odradek.text.errors import UserError
@@ -72,6 +73,13 @@ def command(
     data_dir: Annotated[
         Path, typer.Option("--data-dir", metavar="DIR", help="Directory for configuration, data and logs.")
     ] = Path("odradek-data"),
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="TLS, authentication and ACLs: creates certificates, an admin user and client.properties.",
+        ),
+    ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the existing cluster and create a new one.")] = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     console: Annotated[
@@ -96,7 +104,7 @@ def command(
     if starts_console:
         check_console_port(console_port)
     try:
-        configs = set_up(data_dir, brokers, controllers, port, fresh=fresh)
+        configs = set_up(data_dir, brokers, controllers, port, fresh=fresh, secure=secure)
     except OSError as error:
         # The error of a write to a full disk has no file name.
         error.filename = error.filename or str(data_dir)
@@ -107,14 +115,17 @@ def command(
     os.environ[REPORTED_BY_PARENT] = "1"
     bootstrap = [broker_address(config) for config in configs.values() if config.is_broker]
     ids = {config.node_id for config in configs.values() if config.is_broker}
+    security = SecurityFiles(data_dir) if secure else None
     supervisor = Supervisor(
         [NodeFiles(data_dir, number) for number in configs],
         # Brokers need the controllers for a controlled shutdown, so pure brokers stop first.
         stop_first={number for number, config in configs.items() if not config.is_controller},
-        wait_until_serving=lambda: wait_for_brokers(bootstrap, ids),
-        on_ready=lambda: _print_ready(bootstrap, lacks_console=console and not starts_console),
+        wait_until_serving=lambda: wait_for_brokers(bootstrap, ids, security),
+        on_ready=lambda: _print_ready(bootstrap, security, lacks_console=console and not starts_console),
         while_starting=_import_client,
-        run_alongside=ConsoleProcess(data_dir, bootstrap, console_port).run if starts_console else None,
+        run_alongside=ConsoleProcess(data_dir, bootstrap, console_port, security=security).run
+        if starts_console
+        else None,
         options=() if log_format is LogFormat.TEXT else ("--log-format", log_format),
     )
     try:
@@ -124,18 +135,27 @@ def command(
 
 
 def set_up(
-    data_dir: Path, brokers: BrokerCount | None, controllers: int | None, port: int | None, *, fresh: bool
+    data_dir: Path,
+    brokers: BrokerCount | None,
+    controllers: int | None,
+    port: int | None,
+    *,
+    fresh: bool,
+    secure: bool = False,
 ) -> dict[int, NodeConfig]:
     """Write the configuration of each node and format its directories, ready to start the processes."""
+    security = SecurityFiles(data_dir)
     existing = existing_nodes(data_dir)
     for files in existing.values():
         files.check_is_free()
     if fresh:
         for files in existing.values():
             shutil.rmtree(files.directory)
+        security.delete()
         existing.clear()
     old = {number: load_config(str(files.properties)) for number, files in existing.items()}
     if old:
+        _check_security(data_dir, secure, was_secure=is_secure(old))
         old_topology = Topology({number: config.process_roles for number, config in old.items()})
         topology = old_topology.grow(brokers, controllers)
     else:
@@ -144,18 +164,32 @@ def set_up(
     for files in nodes.values():
         files.check_is_ours()
     data_dir.mkdir(parents=True, exist_ok=True)
-    texts = plan_nodes(data_dir, old, topology, port)
-    configs = {number: NodeConfig.load(text, str(nodes[number].properties)) for number, text in texts.items()}
+    texts = plan_nodes(data_dir, old, topology, port, security if secure else None)
+    configs = {number: parse_config(text, str(nodes[number].properties)) for number, text in texts.items()}
     for config in configs.values():
         check_ports(config)
+    if secure:
+        security.prepare(tuple(configs), is_new=not old)
     for number, text in texts.items():
         nodes[number].write_properties(text)
     cluster_of(configs)
     if not are_formatted(configs):
         from odradek.local.node_format import format_nodes
 
-        format_nodes(configs)
+        format_nodes(configs, administrator=security.administrator() if secure else None)
     return configs
+
+
+def _check_security(data_dir: Path, secure: bool, *, was_secure: bool) -> None:
+    if secure == was_secure:
+        return
+    problem, advice = (
+        ("was created without --secure", "Remove --secure") if secure else ("was created with --secure", "Add --secure")
+    )
+    raise UserError(
+        f"The cluster in {str(data_dir)!r} {problem}. {advice}, choose another --data-dir, or use --fresh to delete "
+        "the cluster."
+    )
 
 
 def broker_address(config: NodeConfig) -> Address:
@@ -164,17 +198,19 @@ def broker_address(config: NodeConfig) -> Address:
     return Address(first.host or socket.gethostname(), first.port)
 
 
-def wait_for_brokers(bootstrap: list[Address], ids: set[int]) -> None:
+def wait_for_brokers(bootstrap: list[Address], ids: set[int], security: SecurityFiles | None = None) -> None:
     """Wait until the Metadata response of every broker contains all brokers."""
     from odradek.client.cluster import Cluster
+    from odradek.client.security import NOTHING
 
     def check() -> None:
         missing = ids - cluster.layout().brokers.keys()
         if missing:
             raise NotYet(f"brokers {sorted(missing)} are not online yet")
 
+    credentials = NOTHING if security is None else security.client_security()
     for address in bootstrap:
-        with Cluster([address], timeout_s=READY_TIMEOUT_S) as cluster:
+        with Cluster([address], timeout_s=READY_TIMEOUT_S, security=credentials) as cluster:
             cluster.retry("waiting for the brokers", check)
 
 
@@ -182,10 +218,12 @@ def _import_client() -> None:
     import odradek.client.cluster  # noqa: F401
 
 
-def _print_ready(bootstrap: list[Address], *, lacks_console: bool) -> None:
+def _print_ready(bootstrap: list[Address], security: SecurityFiles | None, *, lacks_console: bool) -> None:
     addresses = ",".join(map(str, bootstrap))
     program = _program()
     option = "" if str(bootstrap[0]) == DEFAULT_BOOTSTRAP else f" -b {bootstrap[0]}"
+    if security is not None:
+        option += security.command_option()
     print(f"ready bootstrap={addresses}", flush=True)
     print("Next, in another terminal:")
     print(f"  {program} topic create greetings{option}")

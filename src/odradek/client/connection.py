@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
-from odradek.client.errors import ConnectionFailed, NotAuthenticated, NotSupportedByBroker
+from odradek.client.errors import CLOSED_BY_BROKER, ConnectionFailed, NotAuthenticated, NotSupportedByBroker
 from odradek.client.security import NOTHING, Sasl, Security, Tls
 from odradek.wire.apis import ApiKey
 from odradek.wire.client_session import (
@@ -179,7 +179,7 @@ class Connection:
             self.close()
             raise
         if size == 0:
-            self._fail("the broker closed the connection")
+            self._fail(CLOSED_BY_BROKER)
         events = self._session.buffer_updated(size)
         if events and isinstance(failed := events[-1], SessionFailed):
             self._fail(failed.reason)

@@ -1,6 +1,7 @@
 """Client-side errors. Error codes that the cluster returns are KafkaError."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
@@ -8,6 +9,9 @@ from odradek.client.address import Address
 
 class ClientError(Exception):
     """Base class. The message is one line for the user, without a final full stop."""
+
+
+CLOSED_BY_BROKER: Final = "the broker closed the connection"
 
 
 class ConnectionFailed(ClientError):

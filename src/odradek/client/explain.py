@@ -2,6 +2,7 @@
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.errors import (
+    CLOSED_BY_BROKER,
     ClientError,
     NotAuthenticated,
     NotSupportedByBroker,
@@ -24,6 +25,8 @@ def explain(error: BaseException) -> str | None:
             return explain_unknown_topic(error.topic, error.known)
         case TimedOut() if error.code is ErrorCode.coordinator_not_available:
             return f"{error}. Check that enough brokers are running for the replication factor of the internal topics."
+        case Unreachable() if all(one.reason == CLOSED_BY_BROKER for one in error.failures):
+            return f"{error}. If the listener requires TLS or a login, add --command-config with its client properties."
         case Unreachable() | TimedOut():
             return f"{error}. Check --bootstrap and that the cluster is running (`odradek up` starts one)."
         case NotSupportedByBroker():

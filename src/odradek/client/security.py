@@ -56,11 +56,14 @@ class Sasl:
     mechanism: str
     username: str
     password: str = field(repr=False)
+    has_token: bool = False
+    """Whether the user name is the ID of a delegation token, and the password its HMAC in base64."""
 
     def exchange(self) -> PlainClient | ScramClient:
         if self.mechanism == PLAIN:
             return PlainClient(self.username, self.password)
-        return ScramClient(self.mechanism, self.username, self.password, secrets.token_urlsafe(24))
+        nonce = secrets.token_urlsafe(24)
+        return ScramClient(self.mechanism, self.username, self.password, nonce, has_token=self.has_token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

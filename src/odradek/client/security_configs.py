@@ -74,7 +74,8 @@ def _sasl(configs: Mapping[str, str]) -> Sasl:
         raise WrongConfig(
             "sasl.jaas.config", f'invalid syntax. Expected: …{module} required username="…" password="…";'
         )
-    return Sasl(mechanism=mechanism, username=found["username"], password=found["password"])
+    has_token = mechanism != PLAIN and found.get("tokenauth", "").lower() == "true"
+    return Sasl(mechanism=mechanism, username=found["username"], password=found["password"], has_token=has_token)
 
 
 def configs_of(security: Security) -> dict[str, str]:
@@ -108,7 +109,8 @@ def _tls_configs(tls: Tls) -> dict[str, str]:
 
 def _sasl_configs(sasl: Sasl) -> dict[str, str]:
     module = f"{_PACKAGE}.plain.PlainLoginModule" if sasl.mechanism == PLAIN else f"{_PACKAGE}.scram.ScramLoginModule"
-    login = f"{module} required username={_quote(sasl.username)} password={_quote(sasl.password)};"
+    token = ' tokenauth="true"' if sasl.has_token else ""
+    login = f"{module} required username={_quote(sasl.username)} password={_quote(sasl.password)}{token};"
     return {"sasl.mechanism": sasl.mechanism, "sasl.jaas.config": login}
 
 

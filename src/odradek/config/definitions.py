@@ -74,9 +74,15 @@ ONLY_IN_ODRADEK = {
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
     "record.validation": ["STRING", "header", "MEDIUM", "[header, full]", "cluster-wide"],
     "sasl.oauthbearer.unsecured.tokens.enable": ["BOOLEAN", "false", "LOW", "", "internal"],
-    "segment.lease.credentials.file": ["STRING", "", "LOW", "", "internal"],
 }
 """Configs that Apache Kafka does not have. Kafka's tools show them once they are set."""
+
+OF_AUTHORIZER = {
+    "allow.everyone.if.no.acl.found": ["BOOLEAN", "false", "MEDIUM", "", "internal"],
+    "super.users": ["STRING", "", "MEDIUM", "", "internal"],
+}
+"""Configs of Kafka's authorizer, which the broker itself does not define: its tools show them as unknown, without a
+value."""
 
 
 def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefinition]]:
@@ -92,7 +98,7 @@ def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefiniti
             }
         )
 
-    return definitions(tables["broker"] | ONLY_IN_ODRADEK), definitions(tables["topic"])
+    return definitions(tables["broker"] | ONLY_IN_ODRADEK | OF_AUTHORIZER), definitions(tables["topic"])
 
 
 BROKER_CONFIGS, TOPIC_CONFIGS = _load()

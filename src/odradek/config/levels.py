@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from odradek.config import supported
-from odradek.config.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDefinition, UpdateMode
+from odradek.config.definitions import BROKER_CONFIGS, OF_AUTHORIZER, TOPIC_CONFIGS, ConfigDefinition, UpdateMode
 from odradek.config.node_config import NodeConfig
 from odradek.config.synonyms import TOPIC_SYNONYMS, base_name, broker_synonyms
 from odradek.config.topic_config import Texts, broker_default
@@ -83,7 +83,7 @@ def describe_topic(
 
 def _describe_broker_config(config: NodeConfig, name: str, value: str | None) -> DescribedConfig:
     base = base_name(name)
-    definition = BROKER_CONFIGS.get(base)
+    definition = None if name in OF_AUTHORIZER else BROKER_CONFIGS.get(base)
     exact = BROKER_CONFIGS.get(name)
     sensitive = definition is None or definition.is_sensitive
     levels = _broker_levels(config, name, (name, base) if base != name else broker_synonyms(name), sensitive)
@@ -160,7 +160,7 @@ def _broker_levels(config: NodeConfig, name: str, synonyms: Iterable[str], sensi
 
 
 def _default_texts(names: Iterable[str]) -> dict[str, str]:
-    definitions = (BROKER_CONFIGS[name] for name in names if name in BROKER_CONFIGS)
+    definitions = (BROKER_CONFIGS[name] for name in names if name in BROKER_CONFIGS and name not in OF_AUTHORIZER)
     return {
         definition.name: definition.default_text
         for definition in definitions

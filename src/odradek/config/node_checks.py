@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odradek.config import replica_selectors
+from odradek.config.authorizer_checks import derive_super_users
 from odradek.config.given import Given
 from odradek.config.group_checks import check_consumer_groups
 from odradek.config.listener_checks import derive_listeners
@@ -49,18 +50,12 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
         fields |= derive_listeners(given, roles, controller_names)
         _check_quorum(given, roles, fields)
     fields |= _directories(given)
+    fields["super_users"] = derive_super_users(given)
     _check_limits(given)
     _check_replica_selector(given)
     _check_offsets_codec(given)
     check_consumer_groups(given)
-    _check_leases(given)
     return fields
-
-
-def _check_leases(given: Given) -> None:
-    credentials = "segment.lease.credentials.file"
-    if given.typed[credentials] and not given.typed["http.address"]:
-        given.problems.warn(credentials, f"{credentials} has no effect without http.address; set it too")
 
 
 def _roles(given: Given) -> frozenset[str]:

@@ -7,7 +7,7 @@ This module accesses neither network nor disk.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from odradek.config import node_checks, node_keys
 from odradek.config.definitions import BROKER_CONFIGS
@@ -16,6 +16,9 @@ from odradek.config.problems import ConfigErrors, Problems
 from odradek.config.properties import parse_properties
 from odradek.config.topic_config import NOTHING, Texts, TopicConfig
 from odradek.config.values import ConfigValue
+
+if TYPE_CHECKING:
+    from odradek.config.providers import ProviderSources
 
 __all__ = ["ConfigErrors", "NodeConfig"]
 
@@ -39,6 +42,12 @@ class NodeConfig:
     controller_quorum_voters: tuple[Voter, ...]
     controller_quorum_bootstrap_servers: tuple[Address, ...]
 
+    authorizer_class_name: str
+    """Empty: every client may do everything."""
+    super_users: frozenset[str]
+    """Principals as TYPE:NAME."""
+    allow_everyone_if_no_acl_found: bool
+
     http_address: Address | None
     """None: no HTTP endpoint. An empty host means every interface."""
 
@@ -53,7 +62,6 @@ class NodeConfig:
     broker_session_timeout_ms: int
     connections_max_idle_ms: int
     hot_keys_enable: bool
-    segment_lease_credentials_file: str
     controlled_shutdown_enable: bool
     controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
@@ -89,6 +97,7 @@ class NodeConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
@@ -140,13 +149,24 @@ class NodeConfig:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, text: str, source: str, overrides: Mapping[str, str] = NOTHING) -> Self:
-        """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors."""
+    def load(
+        cls,
+        text: str,
+        source: str,
+        overrides: Mapping[str, str] = NOTHING,
+        *,
+        sources: "ProviderSources | None" = None,
+    ) -> Self:
+        """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors.
+
+        Without `sources`, variables of config providers cannot be resolved.
+        """
         problems = Problems(source)
         properties, malformed = parse_properties(text)
         for line in malformed:
             problems.error_at(line.line, line.reason)
         given = node_keys.collect(properties, overrides, problems)
+        node_keys.resolve_variables(given, sources, problems)
         typed = node_keys.parse_all(given, problems)
         arguments = node_checks.derive(given, typed, problems)
         problems.raise_if_any()

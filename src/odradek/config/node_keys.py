@@ -1,6 +1,7 @@
 """Validates each key of a `server.properties` on its own: known, supported, of the right type and in range."""
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from odradek.config import supported
 from odradek.config.definitions import BROKER_CONFIGS, UpdateMode
@@ -9,6 +10,11 @@ from odradek.config.properties import Property
 from odradek.config.removed import advice_on_removed, zookeeper_error
 from odradek.config.synonyms import TOPIC_SYNONYMS, base_name
 from odradek.config.values import ConfigValue, InvalidValue
+
+if TYPE_CHECKING:
+    from odradek.config.providers import ProviderSources
+
+_PROVIDERS: Final = "config.providers"
 
 
 def collect(properties: Iterable[Property], overrides: Mapping[str, str], problems: Problems) -> dict[str, str]:
@@ -33,13 +39,37 @@ def collect(properties: Iterable[Property], overrides: Mapping[str, str], proble
     return given
 
 
+def resolve_variables(given: dict[str, str], sources: "ProviderSources | None", problems: Problems) -> None:
+    """Replace the variables of config providers in the values, and hide what they return from all messages."""
+    if not any("${" in text for text in given.values()) and _PROVIDERS not in given:
+        return
+    # Imported only if needed, which keeps the start fast without it.
+    from odradek.config import providers
+
+    if sources is None:
+        if _PROVIDERS in given:
+            problems.error(_PROVIDERS, f"{_PROVIDERS} is not available here")
+        return
+    resolution = providers.resolve(given, sources)
+    given.update(resolution.texts)
+    for key, message in resolution.errors:
+        problems.error(key, message)
+    for key, message in resolution.warnings:
+        problems.warn(key, message)
+    problems.hide(resolution.resolved, lambda message: providers.hide(message, resolution.secrets))
+
+
 def _check_name(key: str, given: Mapping[str, str], problems: Problems) -> None:
     if key == "zookeeper.connect":
         problems.error(key, zookeeper_error(given.get("node.id") or given.get("broker.id") or "1"))
     elif key in supported.REJECTED:
         if given[key].strip():
             problems.error(key, f"{key}: {supported.REJECTED[key]}")
-    elif key in supported.BROKER or (key in supported.RESERVED and key in BROKER_CONFIGS):
+    elif (
+        key in supported.BROKER
+        or key.startswith(f"{_PROVIDERS}.")
+        or (key in supported.RESERVED and key in BROKER_CONFIGS)
+    ):
         pass
     elif key in BROKER_CONFIGS:
         reason = supported.WITHOUT_EFFECT.get(key, "it is not supported yet")

@@ -1,6 +1,6 @@
 """Collects the errors and warnings of a configuration with their lines, to report them all at once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 
 class ConfigErrors(Exception):
@@ -20,12 +20,21 @@ class Problems:
         self._errors: list[tuple[int, str]] = []
         self._warnings: list[tuple[int, str]] = []
         self._keys_with_errors: set[str] = set()
+        self._keys_to_hide: Collection[str] = ()
+        self._hide: Callable[[str], str] = str
 
     def locate(self, lines: Mapping[str, int | None]) -> None:
         """Sets the line of each key; None for one given on the command line."""
         self._lines = lines
 
+    def hide(self, keys: Collection[str], hide: Callable[[str], str]) -> None:
+        """Keep the values of these keys, which may be secret, out of later messages."""
+        self._keys_to_hide, self._hide = keys, hide
+
     def error(self, key: str, message: str) -> None:
+        # The message may contain a part of the value, or the value in another form.
+        if key in self._keys_to_hide:
+            message = f"{key}: invalid value. It is not shown, because it comes from a config provider"
         self._keys_with_errors.add(key)
         self._errors.append(self._locate(key, message))
 
@@ -33,6 +42,8 @@ class Problems:
         self._errors.append((line, f"{self._source}:{line}: {message}"))
 
     def warn(self, key: str, message: str) -> None:
+        if key in self._keys_to_hide:
+            message = f"{key}: check the value. It is not shown, because it comes from a config provider"
         self._warnings.append(self._locate(key, message))
 
     def has_error(self, *keys: str) -> bool:
@@ -48,6 +59,7 @@ class Problems:
             raise ConfigErrors(tuple(text for _, text in sorted(self._errors, key=lambda located: located[0])))
 
     def _locate(self, key: str, message: str) -> tuple[int, str]:
+        message = self._hide(message)
         if key not in self._lines:
             return 0, f"{self._source}: {message}"
         line = self._lines[key]

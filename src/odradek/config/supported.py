@@ -17,20 +17,20 @@ _BROKER = {
     # Identity and addresses
     "advertised.listeners": "Addresses that clients connect to. Defaults to the listeners.",
     "broker.id": "Synonym of node.id.",
+    "config.providers": "Names of config providers, which replace ${provider:path:key} in the values of this file. "
+    "config.providers.<name>.class has the class, and config.providers.<name>.param.<param> its parameters.",
     "broker.rack": "Rack of this broker. Replicas are spread over racks, and consumers may fetch from their own.",
     "controller.listener.names": "Names of the controller listeners.",
     "controller.quorum.bootstrap.servers": "Controllers that are used to discover the quorum.",
     "controller.quorum.voters": "The static voter set, as id@host:port.",
     "hot.keys.enable": "Whether a broker that serves metrics samples the hot keys of its partitions.",
-    "http.address": "HTTP address of metrics and health: HOST:PORT, or a PORT on the loopback interface. "
-    "Empty disables it.",
+    "http.address": "HTTP address of metrics, health and segment leases: HOST:PORT, or a PORT on the loopback "
+    "interface. Empty disables it.",
     "inter.broker.listener.name": "Listener for connections between brokers.",
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses that the node binds, as NAME://host:port.",
     "node.id": "ID of this node, unique in the cluster.",
     "process.roles": "Roles of the node: broker, controller, or both.",
-    "segment.lease.credentials.file": "File with the principals that may lease closed segments at http.address: lines "
-    "with a principal, its secret and its topics. Empty disables leases.",
     "security.inter.broker.protocol": "Security protocol between brokers, without inter.broker.listener.name.",
     # TLS
     "ssl.allow.dn.changes": "Whether a key store that changes at run time may have another distinguished name.",
@@ -74,6 +74,7 @@ _BROKER = {
     # Connections and requests
     "connections.max.idle.ms": "Time after which an idle connection is closed.",
     "fetch.max.bytes": "Maximum bytes of one Fetch response.",
+    "max.connection.creation.rate": "Maximum number of new connections per second, also of one listener with a prefix.",
     "max.connections": "Maximum number of connections.",
     "max.connections.per.ip": "Maximum number of connections from one address.",
     "max.connections.per.ip.overrides": "Limits of single addresses, as address:limit.",
@@ -91,6 +92,11 @@ _BROKER = {
     "delegation.token.max.lifetime.ms": "Maximum lifetime of a delegation token.",
     "delegation.token.secret.key": "Secret from which delegation tokens are derived, the same on all nodes. Without "
     "it, delegation tokens are disabled.",
+    # Authorization
+    "allow.everyone.if.no.acl.found": "Whether every principal may use a resource that no ACL is about.",
+    "authorizer.class.name": "Authorizer that checks requests against the ACLs: "
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer. Empty allows everything.",
+    "super.users": "Principals that may do everything, as User:name, separated by semicolons.",
     # SASL
     "connection.failed.authentication.delay.ms": "Delay of the response to a failed authentication, and of its "
     "connection's end.",
@@ -275,6 +281,8 @@ _TOPIC = {
 _SASL_AT_START = "mechanisms and logins are read at start: change the file and restart the node"
 _AT_START = "listeners are bound at start: change the file and restart the node"
 _FIXED_AT_START = {
+    "config.providers": "config providers are used at start only, so that no client can make a broker read files: "
+    "change the file and restart the node",
     "listener.security.protocol.map": _AT_START,
     "listeners": _AT_START,
     "ssl.cipher.suites": _AT_START,
@@ -346,10 +354,7 @@ _WITHOUT_EFFECT = {
     "ssl.trustmanager.algorithm": _NO_JAVA_SECURITY,
 }
 
-_REJECTED = {
-    "authorizer.class.name": "authorization is not supported yet, and without it every client may do everything. "
-    "Remove the line to run the node without authorization",
-}
+_REJECTED: dict[str, str] = {}
 
 _FOR_LISTENERS = frozenset(name for name in _BROKER if name.startswith("ssl.")) | frozenset(_SASL_FOR_LISTENERS)
 

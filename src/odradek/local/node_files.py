@@ -10,6 +10,12 @@ from odradek.text.errors import UserError
 HOST = "127.0.0.1"
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
+# Of a secure cluster: clients use SASL_SSL, and brokers mutual TLS.
+SECURE_CLIENT_LISTENER = "CLIENT"
+BROKER_LISTENER = "BROKER"
+PLAINTEXT_VALUES = {
+    "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT,{CLIENT_LISTENER}:PLAINTEXT",
+}
 
 REPLICAS_MAX = 3
 
@@ -79,6 +85,8 @@ def new_properties(
     quorum: Mapping[str, str],
     replicas: Mapping[str, str],
     http_port: int | None = None,
+    *,
+    security: Mapping[str, str] = PLAINTEXT_VALUES,
 ) -> str:
     """Build a new server.properties. Each part is given as keys and values."""
     values = {
@@ -86,7 +94,7 @@ def new_properties(
         "node.id": str(node_id),
         **listeners,
         "controller.listener.names": CONTROLLER_LISTENER,
-        "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT,{CLIENT_LISTENER}:PLAINTEXT",
+        **security,
         **quorum,
         **replicas,
         **({} if http_port is None else {"http.address": f"{HOST}:{http_port}"}),
@@ -94,9 +102,13 @@ def new_properties(
     return _PREAMBLE + "".join(f"{key}={value}\n" for key, value in values.items())
 
 
-def listener_values(client_port: int | None, controller_port: int | None) -> dict[str, str]:
-    """Return the listeners of a node: for clients, for controllers, or both."""
+def listener_values(
+    client_port: int | None, controller_port: int | None, broker_port: int | None = None
+) -> dict[str, str]:
+    """Return the listeners of a node: for clients, for controllers, or both. With a port for brokers: secure ones."""
     client = f"{CLIENT_LISTENER}://{HOST}:{client_port}"
+    if broker_port is not None:
+        client = f"{SECURE_CLIENT_LISTENER}://{HOST}:{client_port},{BROKER_LISTENER}://{HOST}:{broker_port}"
     controller = f"{CONTROLLER_LISTENER}://{HOST}:{controller_port}"
     if client_port is None:
         return {"listeners": controller}

@@ -7,8 +7,17 @@ from random import SystemRandom
 from uuid import uuid4
 
 from odradek.base.ids import uuid_to_text
+from odradek.client.security import Sasl
 from odradek.config.node_config import NodeConfig
+from odradek.core.metadata.records import UserScramCredentialRecord
 from odradek.core.metadata.snapshot import BOOTSTRAP_FILE
+from odradek.core.security.scram_credentials import (
+    ITERATIONS_MIN,
+    SALT_BYTES,
+    credential_of,
+    find_mechanism_named,
+    salted_password,
+)
 from odradek.host.disk import HostDisk
 from odradek.local.node_setup import Configs, cluster_of, meta_of
 from odradek.quorum.format import (
@@ -41,9 +50,13 @@ def random_cluster_id() -> str:
     return text
 
 
-def format_nodes(configs: Configs) -> None:
-    """Format all nodes for the cluster that some of them already belong to, or for a new cluster."""
+def format_nodes(configs: Configs, *, administrator: Sasl | None = None) -> None:
+    """Format all nodes for the cluster that some of them already belong to, or for a new cluster.
+
+    The metadata of a new cluster starts with the administrator as a SCRAM user.
+    """
     cluster_id = cluster_of(configs) or random_cluster_id()
+    credentials = () if administrator is None else (_credential(administrator),)
     voters = {
         number: config
         for number, config in configs.items()
@@ -60,9 +73,27 @@ def format_nodes(configs: Configs) -> None:
                 cluster_id=cluster_id,
                 initial_controllers=first_voters if number in voters else (),
                 joins_later=not config.controller_quorum_voters and not (first_voters and number in voters),
+                scram_credentials=credentials,
                 ignore_formatted=True,
             ),
         )
+
+
+def _credential(user: Sasl) -> UserScramCredentialRecord:
+    mechanism = find_mechanism_named(user.mechanism)
+    if mechanism is None:
+        raise UserError(f"The administrator's mechanism {user.mechanism} is not SCRAM. Restore client.properties.")
+    salt = SystemRandom().randbytes(SALT_BYTES)
+    salted = salted_password(mechanism, user.password, salt, ITERATIONS_MIN)
+    credential = credential_of(mechanism, salted, salt=salt, iterations=ITERATIONS_MIN)
+    return UserScramCredentialRecord(
+        name=user.username,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
 
 
 def _first_voter(config: NodeConfig) -> InitialController:

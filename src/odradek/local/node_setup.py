@@ -1,12 +1,13 @@
 """Finds the nodes of earlier runs in a data directory, and plans the configuration of all nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from odradek.client.address import DEFAULT_PORT
 from odradek.config.node_config import NodeConfig
 from odradek.host.disk import HostDisk
 from odradek.local.node_files import (
+    BROKER_LISTENER,
     HOST,
     NodeFiles,
     escape_path,
@@ -15,7 +16,8 @@ from odradek.local.node_files import (
     replication_values,
     with_values,
 )
-from odradek.local.ports import client_ports, controller_ports, http_ports
+from odradek.local.ports import broker_ports, client_ports, controller_ports, http_ports
+from odradek.local.security_files import SecurityFiles
 from odradek.local.topology import Topology
 from odradek.storage.log.meta_properties import MalformedMetaProperties, MetaProperties, read_meta_properties
 from odradek.text.errors import UserError
@@ -31,7 +33,19 @@ def existing_nodes(data_dir: Path) -> dict[int, NodeFiles]:
     return {number: NodeFiles(data_dir, number) for number in sorted(int(text) for text in numbers if text.isdecimal())}
 
 
-def plan_nodes(data_dir: Path, existing: Configs, topology: Topology, port: int | None) -> dict[int, str]:
+def is_secure(existing: Configs) -> bool:
+    """Whether the cluster was created with --secure."""
+    return any(config.is_broker and _broker_port(config) is not None for config in existing.values())
+
+
+def _broker_port(config: NodeConfig) -> int | None:
+    """The port for other brokers, in a secure cluster."""
+    return next((one.port for one in config.broker_listeners if one.name == BROKER_LISTENER), None)
+
+
+def plan_nodes(
+    data_dir: Path, existing: Configs, topology: Topology, port: int | None, security: SecurityFiles | None = None
+) -> dict[int, str]:
     """Return the text of every node's server.properties, new or updated. Nothing is written yet."""
     at_controllers = {
         number: config.controller_listeners[0].port for number, config in existing.items() if config.is_controller
@@ -46,20 +60,26 @@ def plan_nodes(data_dir: Path, existing: Configs, topology: Topology, port: int 
     }
     replicas = _replication_values(existing, len(topology.brokers))
     at_http = {config.http_address.port for config in existing.values() if config.http_address is not None}
-    free_for_http = http_ports(
-        at_clients[topology.brokers[0]], {*at_clients.values(), *at_controllers.values(), *at_http}
-    )
+    taken = {*at_clients.values(), *at_controllers.values(), *at_http}
+    at_brokers = {} if security is None else _broker_ports(existing, topology, at_clients, taken)
+    free_for_http = http_ports(at_clients[topology.brokers[0]], {*taken, *at_brokers.values()})
     texts: dict[int, str] = {}
     for number, roles in topology.roles.items():
         files = NodeFiles(data_dir, number)
-        listeners = listener_values(at_clients.get(number), at_controllers.get(number))
+        listeners = listener_values(at_clients.get(number), at_controllers.get(number), at_brokers.get(number))
         values = {"log.dirs": escape_path(files.data)}
-        if number not in existing:
+        if number not in existing and security is not None:
+            # No http.address: its endpoints require no login.
+            protection = security.node_values(number)
+            text = new_properties(number, sorted(roles), listeners, quorum, replicas, security=protection)
+        elif number not in existing:
             text = new_properties(number, sorted(roles), listeners, quorum, replicas, next(free_for_http))
         else:
             text = files.read_properties()
             if number in at_clients and existing[number].advertised_listeners[0].port != at_clients[number]:
                 values |= listeners
+            if security is not None:
+                values |= security.moved_values(number, text)
         texts[number] = with_values(text, values)
     return texts
 
@@ -73,6 +93,14 @@ def _client_ports(existing: Configs, topology: Topology, port: int | None, taken
     )
     first = port if port is not None else max(known.values(), default=DEFAULT_PORT - 1) + 1
     ports = client_ports(first, taken)
+    return {number: known[number] if number in known else next(ports) for number in topology.brokers}
+
+
+def _broker_ports(
+    existing: Configs, topology: Topology, at_clients: Mapping[int, int], taken: Collection[int]
+) -> dict[int, int]:
+    known = {number: found for number, config in existing.items() if (found := _broker_port(config)) is not None}
+    ports = broker_ports(at_clients[topology.brokers[0]], {*taken, *known.values()})
     return {number: known[number] if number in known else next(ports) for number in topology.brokers}
 
 

@@ -12,6 +12,8 @@ from odradek.text.errors import UserError
 CONTROLLER_DISTANCE = 1000
 # The ports of http.address start this far above the broker ports.
 HTTP_DISTANCE = 2000
+# The ports of the listeners between brokers, in a secure cluster, start this far above the broker ports.
+BROKER_DISTANCE = 3000
 _PORT_MAX = 65535
 
 
@@ -33,13 +35,18 @@ def http_ports(first_client_port: int, taken: Collection[int]) -> Iterator[int]:
     return _free_ports(first_client_port, HTTP_DISTANCE, taken)
 
 
+def broker_ports(first_client_port: int, taken: Collection[int]) -> Iterator[int]:
+    """Yield ports that are currently free and not in `taken`."""
+    return _free_ports(first_client_port, BROKER_DISTANCE, taken)
+
+
 def _free_ports(first_client_port: int, distance: int, taken: Collection[int]) -> Iterator[int]:
     if first_client_port + distance + CONTROLLER_DISTANCE > _PORT_MAX:
         distance = -distance
     for port in range(first_client_port + distance, _PORT_MAX + 1):
         if port not in taken and is_free(port):
             yield port
-    raise UserError("No free ports for controllers and http.address. Choose a lower port with --port.")
+    raise UserError("No free ports for controllers, brokers and http.address. Choose a lower port with --port.")
 
 
 def check_ports(config: NodeConfig) -> None:

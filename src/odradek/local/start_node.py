@@ -1,11 +1,15 @@
 """Runs one node in this process. Imports only what a node needs, to keep its start fast."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from odradek.config.node_config import NodeConfig
 from odradek.host.log_lines import TEXT, log_to_stderr
+from odradek.host.provider_sources import HostProviderSources
 from odradek.local.interpreter import find_interpreter_warning
+
+NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 
 logger = logging.getLogger(__name__)
 
@@ -32,4 +36,9 @@ def load_config(file: str, overrides: Sequence[str] = ()) -> NodeConfig:
             raise UserError(f"--override {text!r} is not in the form KEY=VALUE.")
         given[key.strip()] = value
     with open(file, encoding="utf-8", errors="replace") as source:
-        return NodeConfig.load(source.read(), file, given)
+        return parse_config(source.read(), file, given)
+
+
+def parse_config(text: str, file: str, overrides: Mapping[str, str] = NO_OVERRIDES) -> NodeConfig:
+    """Parse the text of server.properties with overrides. Config providers read from this machine."""
+    return NodeConfig.load(text, file, overrides, sources=HostProviderSources())

@@ -21,6 +21,7 @@ from odradek.server.context import RequestContext
 from odradek.server.peer import NotServed, Peer, PeerError
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, INTERNAL_APIS, ApiKey, load_handler
+from odradek.wire.client_address import forwarded_host, pack_address
 from odradek.wire.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import write_principal
 from odradek.wire.schemas import Message, Schema, SerialError, schema
@@ -167,16 +168,17 @@ class ControllerChannel:
 
     async def _handle_locally(self, messages: Schema, request: Message, client: Client) -> Message | None:
         assert self._local_node is not None, "only a controller leads the quorum"
+        host = client.host if client is self._own else forwarded_host(client.host)
         context = RequestContext(
             api_key=messages.api_key,
             version=messages.version,
             client_id=client.client_id,
             listener_name=self._config.controller_listener_names[0],
-            peer_host=client.host,
+            peer_host=host,
             schema=messages,
             principal=client.principal,
-            # What this node requests for itself is not authorized.
-            access=UNRESTRICTED if client is self._own else self._local_node.access_of(client.principal, client.host),
+            # What this node requests for itself is not authorized, and a client's request as if it came in an Envelope.
+            access=UNRESTRICTED if client is self._own else self._local_node.access_of(client.principal, host),
             is_forwarded=True,
         )
         handler = load_handler(CONTROLLER_APIS[messages.api_key])
@@ -190,7 +192,8 @@ class ControllerChannel:
     async def _send(
         self, peer: Peer, messages: Schema, request: Message, client: Client, seconds_max: float
     ) -> Message | None:
-        if messages.api_key in INTERNAL_APIS:
+        if client is self._own or messages.api_key in INTERNAL_APIS:
+            # The controller authorizes the principal of this connection.
             response = await self._send_directly(peer, messages, request, seconds_max)
         else:
             response = await self._send_envelope(peer, messages, request, client, seconds_max)
@@ -220,7 +223,7 @@ class ControllerChannel:
                 "EnvelopeRequest",
                 request_data=data,
                 request_principal=write_principal(client.principal),
-                client_host_address=_pack_address(client.host),
+                client_host_address=pack_address(client.host),
             ),
             timeout_seconds=seconds_max,
         )
@@ -307,18 +310,6 @@ def _changes_image(messages: Schema) -> bool:
     The node's own requests must not wait for the node itself: its heartbeats continue while it applies records.
     """
     return messages.api_key not in INTERNAL_APIS and messages.api_key not in CONSENSUS_APIS
-
-
-def _pack_address(host: str) -> bytes:
-    """Four or sixteen bytes. As in Java, an IPv4 address that came over IPv6 has four."""
-    from ipaddress import IPv6Address, ip_address  # imported on first use, since few nodes forward requests
-
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        address = ip_address(_LOOPBACK)
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).packed
 
 
 def _is_at(peer: Peer, leader: LeaderAddress) -> bool:

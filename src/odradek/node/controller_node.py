@@ -3,10 +3,12 @@
 The quorum decides whether this node's controller is the active one; the background work starts and stops with that.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from odradek.base.background import start_task
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.base.principal import Principal
@@ -23,6 +25,7 @@ from odradek.node.reached_brokers import ReachedBrokers
 from odradek.node.takeovers import Takeovers
 from odradek.quorum.ports import CommandPort, QuorumPort
 from odradek.quorum.quorum import Quorum
+from odradek.server.authorization import new_authorizer
 from odradek.server.context import ConnectionPort
 from odradek.server.slices import SliceTurns
 from odradek.server.throttling import new_client_quotas
@@ -38,6 +41,9 @@ class ControllerNode:
         self.clock: Final = clock
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
+        self.authorizer: Final = new_authorizer(config, clock)
+        """None: every client may do everything."""
+        self._loading_acls: asyncio.Task[None] | None = None
         self.client_quotas: Final = new_client_quotas(config)
         self._quorum: Final = quorum
         self._reached_brokers: Final = ReachedBrokers(config, clock=clock)
@@ -72,12 +78,28 @@ class ControllerNode:
         self._quorum.controller.on_activation(self._dead_brokers.on_activation)
         self._quorum.subscribe(self._registration.on_image)
         self._quorum.subscribe(self._reached_brokers.on_image)
+        if self.authorizer is not None:
+            self.authorizer.load(self._quorum.image.access_control_entries)
+            self._quorum.subscribe(self._update_acls)
+            self._loading_acls = start_task("loading of the ACLs", self._load_acls())
         self._quorum.subscribe(self._on_image)
         self.client_quotas.change(self._quorum.image.client_quotas)
         self._registration.start(self._quorum.image)
         self._reached_brokers.start(self._quorum.image)
 
+    async def _load_acls(self) -> None:
+        """Until the committed ACLs are known, only super users may do anything."""
+        assert self.authorizer is not None
+        await self._quorum.wait_until_caught_up()
+        self.authorizer.set_ready()
+
+    async def _update_acls(self, image: ClusterImage, delta: ImageDelta) -> None:
+        if delta.access_control_changed and self.authorizer is not None:
+            self.authorizer.update(image.access_control_entries, delta.access_control_changed)
+
     def stop(self) -> None:
+        if self._loading_acls is not None:
+            self._loading_acls.cancel()
         if self._registration is not None:
             self._registration.stop()
         self._tasks.on_activation(None)
@@ -103,7 +125,7 @@ class ControllerNode:
         return self._quorum.driver
 
     def access_of(self, principal: Principal, host: str) -> Access:
-        return UNRESTRICTED
+        return UNRESTRICTED if self.authorizer is None else self.authorizer.access_of(principal, host)
 
     async def find_dead_process(self, registration: Registration, peer_host: str | None) -> DeadProcess | None:
         try:

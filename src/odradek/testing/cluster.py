@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from odradek.client.address import Address
+from odradek.client.security import NOTHING, Security
 from odradek.local.topology import Topology
 from odradek.testing.errors import ClusterError
 from odradek.testing.faults import Faults
@@ -23,6 +24,7 @@ from odradek.testing.reserved_ports import ReservedPorts
 
 if TYPE_CHECKING:
     from odradek.config.node_config import NodeConfig
+    from odradek.local.security_files import SecurityFiles
 
 SECONDS_MAX: Final = 30.0
 _POLL_SECONDS: Final = 0.01
@@ -33,6 +35,7 @@ class Cluster:
 
     Nodes are numbered from 1, dedicated controllers first. Without dedicated controllers, the first broker, or the
     first three of three or more, are also controllers. `properties` are the `server.properties` of every node.
+    With `secure`, the cluster is one of `odradek up --secure`, and clients connect with `client_properties`.
     """
 
     def __init__(
@@ -41,12 +44,15 @@ class Cluster:
         controllers: int = 0,
         *,
         processes: bool = False,
+        secure: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         if brokers < 1 or controllers < 0:
             raise ValueError("brokers must be at least 1, and controllers must not be negative")
         self._topology: Final = Topology.new(brokers, controllers or None)
         self._in_processes: Final = processes
+        self._is_secure: Final = secure
+        self._security: Security = NOTHING
         self._properties: Final = dict(properties or {})
         self._directory: Path | None = None
         self._ports: ReservedPorts | None = None
@@ -82,13 +88,16 @@ class Cluster:
             raise ClusterError("the cluster is already running")
         topology = self._topology
         self._directory = Path(tempfile.mkdtemp(prefix="odradek-"))
-        self._ports = ReservedPorts(len(topology.brokers) + len(topology.controllers))
+        self._ports = ReservedPorts(len(topology.brokers) * (2 if self._is_secure else 1) + len(topology.controllers))
         self._members = {number: self._new_member(number, self._directory) for number in topology.roles}
         for member in self._members.values():
             member.prepare()
         from odradek.testing.setup import set_up
 
-        self._configs = set_up(self._directory, topology, self._ports.numbers, self._properties)
+        files = self._security_files() if self._is_secure else None
+        self._configs = set_up(self._directory, topology, self._ports.numbers, self._properties, files)
+        if files is not None:
+            self._security = files.client_security()
         node_at = {listener.port: number for number, config in self._configs.items() for listener in config.listeners}
         self._faults = {number: Faults(node_at=node_at) for number in self._members}
         for number in self._members:
@@ -120,12 +129,26 @@ class Cluster:
             shutil.rmtree(self._directory)
         self._ports = self._directory = None
 
+    def _security_files(self) -> "SecurityFiles":
+        from odradek.local.security_files import SecurityFiles
+
+        if self._directory is None:
+            raise ClusterError("the cluster is not running; use it in a `with` block")
+        return SecurityFiles(self._directory)
+
     # State
 
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all brokers, including stopped ones, which keep their addresses."""
         return ",".join(str(self._address(number)) for number in self.brokers)
+
+    @property
+    def client_properties(self) -> Path:
+        """The properties file of the administrator in a secure cluster: for `--command-config` and Kafka's tools."""
+        if not self._is_secure:
+            raise ClusterError("the cluster is not secure; create it with secure=True")
+        return self._security_files().client_properties
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -139,7 +162,7 @@ class Cluster:
         """Return the leader of the partition, according to the running broker with the newest leader epoch."""
         from odradek.testing.health import leader_of
 
-        return leader_of(map(self._address, self._awake_brokers()), topic, partition)
+        return leader_of(map(self._address, self._awake_brokers()), topic, partition, self._security)
 
     def wait_until_healthy(self, seconds_max: float = SECONDS_MAX) -> None:
         """Wait until all running, unpaused brokers serve requests, know exactly each other, and have all their
@@ -148,7 +171,9 @@ class Cluster:
         from odradek.testing.health import find_problem
 
         deadline = time.monotonic() + seconds_max
-        while problem := find_problem({number: self._address(number) for number in self._awake_brokers()}):
+        while problem := find_problem(
+            {number: self._address(number) for number in self._awake_brokers()}, self._security
+        ):
             self._check_exits()
             if time.monotonic() > deadline:
                 raise ClusterError(f"not healthy after {seconds_max:g} s: {problem}")

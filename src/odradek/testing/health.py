@@ -7,12 +7,13 @@ from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.layout import ClusterLayout, PartitionLayout
+from odradek.client.security import NOTHING, Security
 from odradek.testing.errors import ClusterError
 
 RESPONSE_SECONDS_MAX = 2.0
 
 
-def find_problem(brokers: Mapping[int, Address]) -> str:
+def find_problem(brokers: Mapping[int, Address], security: Security = NOTHING) -> str:
     """Describe why the cluster is not healthy, or return an empty string.
 
     It is healthy if each of these brokers knows exactly these brokers, every partition has a leader, and all replicas
@@ -22,7 +23,7 @@ def find_problem(brokers: Mapping[int, Address]) -> str:
         return "no broker is running"
     for node_id, address in brokers.items():
         try:
-            layout = _request_layout(address)
+            layout = _request_layout(address, security)
         except (ClientError, KafkaError) as error:
             return f"broker {node_id} does not respond: {error}"
         if layout.brokers.keys() != brokers.keys():
@@ -34,12 +35,12 @@ def find_problem(brokers: Mapping[int, Address]) -> str:
     return ""
 
 
-def leader_of(brokers: Iterable[Address], topic: str, partition: int) -> int:
+def leader_of(brokers: Iterable[Address], topic: str, partition: int, security: Security = NOTHING) -> int:
     """Return the leader according to the broker with the newest leader epoch. Raises ClusterError."""
     newest = (-1, -1)
     for address in brokers:
         try:
-            found = _request_layout(address).topics.get(topic)
+            found = _request_layout(address, security).topics.get(topic)
         except (ClientError, KafkaError):
             continue
         if found is not None and partition < len(found.partitions):
@@ -49,8 +50,8 @@ def leader_of(brokers: Iterable[Address], topic: str, partition: int) -> int:
     return newest[1]
 
 
-def _request_layout(address: Address) -> ClusterLayout:
-    with Cluster([address], timeout_s=RESPONSE_SECONDS_MAX) as client:
+def _request_layout(address: Address, security: Security) -> ClusterLayout:
+    with Cluster([address], timeout_s=RESPONSE_SECONDS_MAX, security=security) as client:
         return client.layout(None)
 
 

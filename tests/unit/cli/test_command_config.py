@@ -13,6 +13,9 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JAAS = f'sasl.jaas.config={SCRAM} required \\\n  username="anna" \\\n  password="hidden";\n'
 _CONSOLE = pytest.mark.needs("nicegui")
 _JOB = pytest.mark.needs("pyarrow")
+PROVIDER = "org.apache.kafka.common.config.provider."
+FILE_PROVIDER = f"config.providers=file\nconfig.providers.file.class={PROVIDER}FileConfigProvider\n"
+ENV_PROVIDER = f"config.providers=env\nconfig.providers.env.class={PROVIDER}EnvVarConfigProvider\n"
 WITH_SASL = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
 
 
@@ -38,7 +41,13 @@ def test_other_properties_are_ignored(file: Path) -> None:
         ),
         ("security.protocol=SSL\nsasl.username=anna", 2, "Use sasl.jaas.config with username and password."),
         ("security.protocol=SSL\nssl.engine.factory.class=Mine", 2, "not supported. Remove it."),
-        ("config.providers=file", 1, "Write the values into the file."),
+        (
+            "config.providers=file",
+            1,
+            "config.providers: provider 'file' has no class; set config.providers.file.class=",
+        ),
+        (f"{FILE_PROVIDER}ssl.key.password=${{file:/not/there:key}}", 3, "cannot read '/not/there': No such file"),
+        (f"{ENV_PROVIDER}security.protocol=${{env:SECRET}}", 3, "unknown protocol '[hidden]'. Choose from"),
         (JAAS, 1, "sasl.jaas.config has no effect without security.protocol. Set security.protocol to SSL or"),
         (f"{WITH_SASL}sasl.jaas.config=hidden", 3, 'Expected: …ScramLoginModule required username="…"'),
         (f"\n{WITH_SASL}", 2, "sasl.jaas.config: invalid syntax. Expected:"),
@@ -56,7 +65,10 @@ def test_other_properties_are_ignored(file: Path) -> None:
         ),
     ],
 )
-def test_errors_name_the_line_and_contain_no_secret(file: Path, text: str, line: int, expected: str) -> None:
+def test_errors_name_the_line_and_contain_no_secret(
+    file: Path, text: str, line: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "swordfish")
     file.write_text(text)
     with pytest.raises(UserError) as caught:
         security_of_file(file)
@@ -64,7 +76,23 @@ def test_errors_name_the_line_and_contain_no_secret(file: Path, text: str, line:
     assert message.startswith(f"--command-config {file}:{line}: ")
     assert expected in message
     assert "\n" not in message
-    assert "hidden" not in message.removeprefix(f"--command-config {file}")
+    assert "hidden" not in message.removeprefix(f"--command-config {file}").replace("[hidden]", "")
+    assert "swordfish" not in message.lower()
+
+
+def test_config_providers_supply_the_password(file: Path) -> None:
+    (file.parent / "secrets.properties").write_text("password=swordfish\n")
+    variable = f"${{file:{file.parent}/secrets.properties:password}}"
+    jaas = f'sasl.jaas.config={SCRAM} required username="anna" password="{variable}";'
+    file.write_text(f"{FILE_PROVIDER}{WITH_SASL}{jaas}\n")
+    assert security_of_file(file).sasl == Sasl(mechanism="SCRAM-SHA-256", username="anna", password="swordfish")
+
+
+def test_a_variable_of_an_undeclared_provider_is_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(f'{WITH_SASL}sasl.jaas.config={SCRAM} required username="anna" password="${{env:SECRET}}";\n')
+    found = security_of_file(file).sasl
+    assert found is not None and found.password == "${env:SECRET}"
+    assert "a variable of config provider 'env' is not replaced; set config.providers=env" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from odradek.cli.console_process import ConsoleProcess, check_console_port
 from odradek.client.address import Address
+from odradek.local.security_files import SecurityFiles
 from odradek.text.errors import UserError
 
 pytestmark = pytest.mark.timeout(30)
@@ -41,6 +42,22 @@ def test_the_address_is_printed_and_the_process_stops_on_cancel(
     assert output.startswith("console http://there/ ")
     assert "'127.0.0.1:9092,127.0.0.1:9093'" in output
     assert f"'{tmp_path / 'console-audit.jsonl'}'" in output
+
+
+def test_the_console_of_a_secure_cluster_requires_a_login(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODRADEK_COMMAND_CONFIG", "of-another-cluster.properties")
+    security = SecurityFiles(tmp_path)
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import os\n" + SERVING.replace("sys.argv[1:]", "sys.argv[1:], os.environ.get('ODRADEK_COMMAND_CONFIG')")
+    )
+    process = ConsoleProcess(tmp_path, BOOTSTRAP, 0, security=security, command=(sys.executable, str(script)))
+    output = asyncio.run(run_until_ready(process, capsys))
+    assert f"'--command-config', '{security.client_properties}'" in output
+    assert f"'--password-file', '{security.console_password}'" in output
+    assert output.strip().endswith(f"None (log in with the password in {security.console_password})")
 
 
 def test_a_process_that_ignores_sigterm_is_killed(

@@ -9,6 +9,7 @@ from odradek.config.dynamic import overlay
 from odradek.config.levels import ConfigSource, describe_broker
 from odradek.config.listeners import Address, Listener, Voter
 from odradek.config.node_config import ConfigErrors, NodeConfig
+from odradek.config.values import ConfigType
 
 MINIMAL = """\
 process.roles=broker,controller
@@ -243,9 +244,39 @@ def test_reserved_configs_are_accepted_without_warning() -> None:
     assert load("offsets.topic.replication.factor=1\ntransaction.state.log.min.isr=1").warnings == ()
 
 
-def test_authorizer_config_is_rejected() -> None:
-    assert "authorization is not supported yet" in errors_of(MINIMAL + "authorizer.class.name=Any")[0]
-    assert load("authorizer.class.name=").warnings == ()
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+
+
+def test_only_the_standard_authorizer_is_supported() -> None:
+    assert errors_of(MINIMAL + "authorizer.class.name=com.example.Mine") == [
+        "server.properties:6: authorizer.class.name: cannot load the Java class com.example.Mine; "
+        "use org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    ]
+    config = load("authorizer.class.name=")
+    assert (config.authorizer_class_name, config.warnings) == ("", ())
+    assert not load(AUTHORIZER).allow_everyone_if_no_acl_found
+
+
+def test_super_users() -> None:
+    config = load(
+        AUTHORIZER + "super.users= User:admin ;User:CN=a,O=b;;Group:x:y\nallow.everyone.if.no.acl.found=true\n"
+    )
+    assert config.super_users == {"User:admin", "User:CN=a,O=b", "Group:x:y"}
+    assert config.allow_everyone_if_no_acl_found
+    assert config.warnings == ()
+    (error,) = errors_of(MINIMAL + AUTHORIZER + "super.users=User:a;admin")
+    assert error == "server.properties:7: super.users: 'admin' is not of the form User:name"
+
+
+def test_configs_of_the_authorizer_without_it_cause_a_warning() -> None:
+    (warning,) = load("super.users=User:a").warnings
+    assert warning.endswith("super.users has no effect without authorizer.class.name; set it too")
+
+
+def test_configs_of_the_authorizer_are_described_without_value_as_by_kafka() -> None:
+    (described,) = describe_broker(load(AUTHORIZER + "super.users=User:a"), {"super.users"})
+    assert (described.value, described.sensitive, described.read_only) == (None, True, True)
+    assert described.type is ConfigType.UNKNOWN
 
 
 def with_tls(lines: str) -> str:
@@ -358,13 +389,6 @@ def test_http_address_is_host_and_port() -> None:
     for wrong in ("localhost", "http://localhost:9644", "localhost:99999", "127.0.0.1:x"):
         (error,) = errors_of(MINIMAL + f"http.address={wrong}")
         assert "http.address" in error
-
-
-def test_leases_need_the_http_endpoint() -> None:
-    config = load("segment.lease.credentials.file=/leases")
-    assert config.segment_lease_credentials_file == "/leases"
-    assert any("set it too" in warning for warning in config.warnings)
-    assert load("segment.lease.credentials.file=/leases\nhttp.address=9644").warnings == ()
 
 
 def test_consequential_errors_are_not_reported() -> None:

@@ -22,8 +22,8 @@ READ_THROUGH = {
 }
 """Configs that are read under another name than their own."""
 
-DECIDED_AT_LOADING = {"process.roles", "security.inter.broker.protocol"} | supported.FOR_LISTENERS
-"""Used only to derive other fields."""
+DECIDED_AT_LOADING = {"config.providers", "process.roles", "security.inter.broker.protocol"} | supported.FOR_LISTENERS
+"""Used only to derive other fields and values."""
 
 MECHANISMS_OF_PEERS = {"sasl.mechanism.controller.protocol", "sasl.mechanism.inter.broker.protocol"}
 """Read by `node/sasl.py` under a constant of `config/sasl_checks.py`."""

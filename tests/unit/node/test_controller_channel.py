@@ -10,17 +10,21 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import Client
+from odradek.base.principal import Principal
+from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.node import controller_channel
 from odradek.quorum.apis import api_versions, envelope
 from odradek.server.context import RequestContext
 from odradek.sim.world import World
 from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Message, schema
+from tests.unit.fake_access import FakeAccess
 from tests.unit.node.controllers_stage import Outcome, Stage
 
 CREATE_TOPICS = (19, 7)
 HEARTBEAT = (63, 1)
 DESCRIBE_QUORUM = (55, 2)
+CLIENT = Client("client-1", "10.1.2.3", Principal("User", "alice"))
 
 
 def create_request(name: str = "orders") -> Message:
@@ -32,7 +36,8 @@ def create_request(name: str = "orders") -> Message:
 
 
 def create(stage: Stage, name: str = "orders") -> Outcome:
-    return stage.begin(lambda: stage.channel.handle(*CREATE_TOPICS, create_request(name)))
+    """As a client of the broker."""
+    return stage.begin(lambda: stage.channel.forward(CLIENT, *CREATE_TOPICS, create_request(name)))
 
 
 def beat(stage: Stage, broker_id: int = 1) -> Outcome:
@@ -72,7 +77,8 @@ class TestRemoteController:
             ("10.1.2.3", "10.1.2.3"),
             ("::ffff:10.1.2.3", "10.1.2.3"),
             ("fe80::1%eth0", "fe80::1"),
-            ("nowhere", "127.0.0.1"),
+            # No ACL names it.
+            ("nowhere", "0.0.0.0"),
         ],
     )
     def test_envelope_contains_the_client_address(
@@ -108,6 +114,54 @@ class TestRemoteController:
         assert [heartbeat[:2] for heartbeat in stage.nodes["c1"].heartbeats] == [
             (1, stage.cluster.image.brokers[1].epoch)
         ]
+
+    def test_own_creation_of_a_topic_needs_no_envelope(self, world: World) -> None:
+        """The controller authorizes the broker's own principal, which authentication of the connection decides."""
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        outcome = stage.begin(lambda: stage.channel.handle(*CREATE_TOPICS, create_request()))
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.none
+        assert [api_key for api_key, _ in stage.requests["c1"] if api_key in (19, 58)] == [19]
+
+    @pytest.mark.parametrize(("host", "seen"), [("fe80::1%eth0", "fe80::1"), ("::ffff:10.1.2.3", "10.1.2.3")])
+    @pytest.mark.parametrize("is_local", [True, False])
+    def test_forwarded_request_is_authorized_as_the_client(
+        self, world: World, is_local: bool, host: str, seen: str
+    ) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        if is_local:
+            stage.own.is_active = stage.quorum.is_leader = True
+        else:
+            stage.lead("c1")
+        node = stage.own_node if is_local else stage.nodes["c1"]
+        clients: list[tuple[Principal, str]] = []
+
+        def access_of(principal: Principal, address: str) -> Access:
+            clients.append((principal, address))
+            # The broker itself is allowed to send Envelopes.
+            return FakeAccess() if principal == CLIENT.principal else UNRESTRICTED
+
+        node.access_of = access_of  # type: ignore[method-assign]
+        client = CLIENT._replace(host=host)
+        outcome = stage.begin(lambda: stage.channel.forward(client, *CREATE_TOPICS, create_request()))
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.topic_authorization_failed
+        assert (client.principal, seen) in clients
+        own = stage.begin(lambda: stage.channel.handle(*CREATE_TOPICS, create_request()))
+        world.run_for(0.1)
+        assert error_of(own) is ErrorCode.none
+
+    def test_broker_that_may_not_send_envelopes_reports_a_server_error(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.nodes["c1"].access = FakeAccess()
+        stage.lead("c1")
+        outcome = create(stage)
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.unknown_server_error
 
     def test_all_requests_share_one_connection(self, world: World) -> None:
         stage = Stage(world)

@@ -11,7 +11,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.broker.apis.hosted_partition import find_partition
 from odradek.broker.ports import BrokerPort
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster
 from odradek.wire.schemas import Message
 
 # `<topic>-<n>.<32 hex digits>-future` has to be a valid file name.
@@ -19,7 +21,9 @@ _MARK_LENGTH: Final = len(".") + 32 + len("-future")
 _FILE_NAME_LENGTH_MAX: Final = 255
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    if not allows_cluster(context.access, Operation.ALTER):
+        return _deny(request, context)
     # The last dir of a duplicate partition applies.
     wanted = {
         TopicPartition(topic.name, index): directory.path
@@ -28,6 +32,26 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awa
         for index in topic.partitions
     }
     return _alter(wanted, context, broker)
+
+
+def _deny(request: Message, context: RequestContext) -> Message:
+    results = tuple(
+        context.new(
+            "AlterReplicaLogDirTopicResult",
+            topic_name=topic.name,
+            partitions=tuple(
+                context.new(
+                    "AlterReplicaLogDirPartitionResult",
+                    partition_index=index,
+                    error_code=ErrorCode.cluster_authorization_failed,
+                )
+                for index in topic.partitions
+            ),
+        )
+        for directory in request.dirs
+        for topic in directory.topics
+    )
+    return context.new("AlterReplicaLogDirsResponse", throttle_time=timedelta(0), results=results)
 
 
 async def _alter(wanted: dict[TopicPartition, str], context: RequestContext, broker: BrokerPort) -> Message:

@@ -11,7 +11,8 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.ports import BrokerPort
-from odradek.config.alteration import Change, Operation, alter_broker_configs, check_broker_configs
+from odradek.config.alteration import Change, alter_broker_configs, check_broker_configs
+from odradek.config.alteration import Operation as ConfigOperation
 from odradek.config.dynamic import ONLY_FOR_LISTENERS
 from odradek.config.synonyms import base_name
 from odradek.core.metadata.image import (
@@ -21,9 +22,11 @@ from odradek.core.metadata.image import (
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
 )
+from odradek.core.security.resources import Operation
 from odradek.server.apis.config_operations import resource_response
 from odradek.server.apis.logger_levels import change_levels, node_id_of
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message
 
@@ -44,8 +47,12 @@ async def alter_configs(
         try:
             if counts[(resource.resource_type, resource.resource_name)] > 1:
                 raise _invalid_request("Each resource must appear at most once.")
+            _check_keys(resource)
+            if _is_logger(resource, context) and not allows_cluster(context.access, Operation.ALTER_CONFIGS):
+                # Kafka has no message here. Other resources are forwarded, and the controller authorizes them.
+                raise KafkaError(ErrorCode.cluster_authorization_failed)
             changes = read_changes(resource, broker)
-            _check(resource, changes, context.api_key, broker)
+            _check(resource, changes, context, broker)
             if resource.resource_type == RESOURCE_BROKER and resource.resource_name:
                 await _check_own(resource.resource_name, changes, broker)
             if resource.resource_type == RESOURCE_BROKER_LOGGER:
@@ -70,15 +77,28 @@ async def alter_configs(
     )
 
 
-def _check(resource: Message, changes: Sequence[Change], api_key: int, broker: BrokerPort) -> None:
+def _is_logger(resource: Message, context: RequestContext) -> bool:
+    """Kafka's AlterConfigs does not know loggers."""
+    is_logger: bool = resource.resource_type == RESOURCE_BROKER_LOGGER
+    return is_logger and context.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS
+
+
+def _check_keys(resource: Message) -> None:
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise _invalid_request("Error due to duplicate config keys")
-    without_value = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    without_value = [config.name for config in resource.configs if config.value is None and not _is_deletion(config)]
     if without_value:
         raise _invalid_request(f"Null value not supported for : {', '.join(without_value)}")
+
+
+def _is_deletion(config: Message) -> bool:
+    return getattr(config, "config_operation", ConfigOperation.SET) == ConfigOperation.DELETE
+
+
+def _check(resource: Message, changes: Sequence[Change], context: RequestContext, broker: BrokerPort) -> None:
     if resource.resource_type == RESOURCE_BROKER:
         _check_broker(resource.resource_name, changes, broker)
-    elif resource.resource_type == RESOURCE_BROKER_LOGGER and api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+    elif _is_logger(resource, context):
         # Checked when they are applied.
         return
     elif resource.resource_type not in (RESOURCE_TOPIC, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):

@@ -13,7 +13,9 @@ from odradek.base.ports import DiskUsage, Pool
 from odradek.base.slices import Slices
 from odradek.broker.apis.sliced_response import SLICE_ENTRIES, describe_topics
 from odradek.broker.ports import BrokerPort
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster
 from odradek.storage.log.log_dir import LogDir
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.wire.schemas import Message
@@ -31,6 +33,9 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awa
 
 
 async def _measure_and_describe(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    if not allows_cluster(context.access, Operation.DESCRIBE):
+        # Versions before 3 have no field for the error.
+        return _response(context, ErrorCode.cluster_authorization_failed, ())
     # In a thread: a hanging filesystem must not block the event loop.
     directories = list(broker.log_dirs.online)
     measured = await asyncio.gather(*(_usage(directory, broker) for directory in directories))
@@ -53,9 +58,11 @@ def _respond(request: Message, usages: _Usages, context: RequestContext, broker:
     results: list[Message] = []
     for directory in dict.fromkeys(broker.config.log_dirs):
         results.append((yield from _describe(directory, usages, is_requested, context, broker)))
-    return context.new(
-        "DescribeLogDirsResponse", throttle_time=timedelta(0), error_code=ErrorCode.none, results=tuple(results)
-    )
+    return _response(context, ErrorCode.none, tuple(results))
+
+
+def _response(context: RequestContext, error: ErrorCode, results: tuple[Message, ...]) -> Message:
+    return context.new("DescribeLogDirsResponse", throttle_time=timedelta(0), error_code=error, results=results)
 
 
 async def _usage(directory: str, broker: BrokerPort) -> DiskUsage | None:

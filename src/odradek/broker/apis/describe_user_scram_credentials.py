@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import timedelta
+from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.broker.ports import BrokerPort
@@ -10,6 +11,9 @@ from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceTyp
 from odradek.core.security.scram_credentials import ScramMechanism
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
+
+_NO_ERROR: Final = ""
+"""As in Kafka; an authorization error has no message at all."""
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
@@ -46,7 +50,7 @@ def _describe(context: RequestContext, image: ClusterImage, user: str) -> Messag
         if (credential := image.scram_credentials.get((user, mechanism))) is not None
     )
     if credentials:
-        return _result(context, user, ErrorCode.none, None, credentials)
+        return _result(context, user, ErrorCode.none, _NO_ERROR, credentials)
     return _result(
         context,
         user,
@@ -72,6 +76,6 @@ def _response(context: RequestContext, results: tuple[Message, ...], error: Erro
         "DescribeUserScramCredentialsResponse",
         throttle_time=timedelta(0),
         error_code=error,
-        error_message=None,
+        error_message=_NO_ERROR if error is ErrorCode.none else None,
         results=results,
     )

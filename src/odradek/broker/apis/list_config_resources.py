@@ -6,7 +6,9 @@ from odradek.base.errors import ErrorCode
 from odradek.broker.apis.cluster_view import reachable_brokers
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster
 from odradek.wire.schemas import Message
 
 _RESOURCE_BROKER_LOGGER = 8
@@ -15,6 +17,8 @@ _TYPES = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, _RESOURCE_BROKER_LOGGER, RESO
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    if not allows_cluster(context.access, Operation.DESCRIBE_CONFIGS):
+        return _response(context, ErrorCode.cluster_authorization_failed, ())
     served = (RESOURCE_CLIENT_METRICS,) if context.version == 0 else _TYPES
     requested = getattr(request, "resource_types", ()) or served
     if any(kind not in served for kind in requested):

@@ -52,7 +52,8 @@ class ImageDelta:
     client_quotas_changed: bool = False
     credentials_changed: bool = False
     """SCRAM credentials or delegation tokens."""
-    access_control_changed: bool = False
+    access_control_changed: tuple[UUID, ...] = ()
+    """IDs of created and deleted ACLs."""
 
 
 def apply(
@@ -388,7 +389,7 @@ class _Changes:
             features_changed=self._features.keys,
             client_quotas_changed=bool(self._quotas.keys),
             credentials_changed=bool(self._scram.keys or self._tokens.keys),
-            access_control_changed=bool(self._access.keys),
+            access_control_changed=self._access.keys,
         )
         return image, delta
 

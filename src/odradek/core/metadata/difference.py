@@ -41,7 +41,7 @@ def difference(old: ClusterImage, new: ClusterImage) -> ImageDelta:
             _changed_keys(old.scram_credentials, new.scram_credentials)
             or _changed_keys(old.delegation_tokens, new.delegation_tokens)
         ),
-        access_control_changed=bool(_changed_keys(old.access_control_entries, new.access_control_entries)),
+        access_control_changed=_changed_keys(old.access_control_entries, new.access_control_entries),
     )
 
 

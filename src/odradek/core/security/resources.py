@@ -51,3 +51,8 @@ class Permission(IntEnum):
     ANY = 1
     DENY = 2
     ALLOW = 3
+
+
+def name_of(kind: type[ResourceType | PatternType | Operation | Permission], code: int) -> str:
+    """UNKNOWN for the codes of later versions."""
+    return next((one.name for one in kind if one == code), "UNKNOWN")

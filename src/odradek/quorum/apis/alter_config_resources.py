@@ -17,9 +17,12 @@ from odradek.core.metadata.image import (
     RESOURCE_TOPIC,
     ConfigResource,
 )
+from odradek.core.security.resources import Operation
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort, Execute
+from odradek.server.config_access import find_denial
 from odradek.server.context import RequestContext
+from odradek.wire.forwarding import is_from_wrong_node
 from odradek.wire.schemas import Message, Schema
 
 RESOURCE_BROKER_LOGGER: Final = 8
@@ -51,6 +54,8 @@ async def alter_resources(
             loggers.append((name, alter_loggers(resource)))
         elif counts[name] > 1:
             rejected[name] = KafkaError(ErrorCode.invalid_request, "Duplicate resource.")
+        elif (denial := find_denial(resource, Operation.ALTER_CONFIGS, context.access)) is not None:
+            rejected[name] = denial
         else:
             remaining.append(resource)
     messages = context.schema
@@ -59,6 +64,9 @@ async def alter_resources(
         remaining_request = replace(request, resources=tuple(remaining))
         response = await node.controller.handle(remaining_request, messages, execute, build_error_response)
         altered = response.responses
+        if is_from_wrong_node(context.api_key, response):
+            # As in Kafka, the whole request fails, so that a broker sends all of it to the active controller.
+            return build_error_response(request, messages, KafkaError(altered[0].error_code, altered[0].error_message))
     return _response(messages, (*_responses(messages, rejected.items()), *altered, *_responses(messages, loggers)))
 
 

@@ -5,6 +5,8 @@ from collections.abc import Awaitable
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import NO_BROKER_EPOCH, ControllerCommands, ControllerResult, IsrChange
 from odradek.core.metadata.image import RECOVERED, PartitionImage
+from odradek.core.security.resources import Operation
+from odradek.quorum.apis.authorized_commands import handle_authorized
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -12,7 +14,7 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    return handle_authorized(Operation.CLUSTER_ACTION, request, context, node, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:

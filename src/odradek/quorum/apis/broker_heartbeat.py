@@ -5,6 +5,8 @@ The controller remembers the connection of an accepted heartbeat: when it closes
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, Heartbeat
+from odradek.core.security.resources import Operation
+from odradek.quorum.apis.authorized_commands import handle_authorized
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import NO_CONNECTION, RequestContext
@@ -15,7 +17,9 @@ async def handle(request: Message, context: RequestContext, node: ControllerNode
     def execute_now(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
         return execute(request, messages, controller, node.clock.monotonic())
 
-    response = await node.controller.handle(request, context.schema, execute_now, build_error_response)
+    response = await handle_authorized(
+        Operation.CLUSTER_ACTION, request, context, node, execute_now, build_error_response
+    )
     if response.error_code is ErrorCode.none and context.connection is not NO_CONNECTION:
         node.on_heartbeat(request.broker_id, request.broker_epoch, context.connection)
     return response

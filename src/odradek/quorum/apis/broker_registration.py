@@ -9,10 +9,12 @@ import logging
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, Registration
+from odradek.core.security.resources import Operation
 from odradek.quorum.apis.registration_parts import endpoints_of, features_of
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import NO_CONNECTION, RequestContext
+from odradek.server.denials import find_cluster_denial
 from odradek.wire.schemas import Message, Schema
 
 logger = logging.getLogger(__name__)
@@ -21,6 +23,9 @@ _FIRST_VERSION_WITH_PREVIOUS_EPOCH = 3
 
 
 async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    denial = find_cluster_denial(context, Operation.CLUSTER_ACTION)
+    if denial is not None:
+        return build_error_response(request, context.schema, denial)
     registration = registration_of(request, context.schema)
     peer_host = None if context.connection is NO_CONNECTION else context.peer_host
     dead_process = await node.find_dead_process(registration, peer_host)

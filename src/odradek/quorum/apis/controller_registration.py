@@ -1,19 +1,23 @@
 """ControllerRegistration, version 0."""
 
-from collections.abc import Awaitable
-
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.core.controller.commands import ControllerCommands, ControllerRegistration, ControllerResult
+from odradek.core.security.resources import Operation
 from odradek.quorum.apis.registration_parts import endpoints_of, features_of
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.denials import default_message, find_cluster_denial
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    denial = find_cluster_denial(context, Operation.CLUSTER_ACTION)
+    if denial is not None:
+        # Of this API, Kafka sends only default messages.
+        return _response(context.schema, denial.code, default_message(denial.code))
+    return await node.controller.handle(request, context.schema, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:

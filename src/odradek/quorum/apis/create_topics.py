@@ -1,27 +1,46 @@
 """CreateTopics, versions 2 to 7."""
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import METADATA_TOPIC
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewTopic, TopicCreated
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.core.security.access import UNRESTRICTED, Access
+from odradek.core.security.resources import Operation, ResourceType
+from odradek.quorum.apis.mutation_quota import handle_within_quota
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster
 from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    execute_as = partial(execute, context.access)
+    if not node.client_quotas.is_enabled:
+        return node.controller.handle(request, context.schema, execute_as, build_error_response)
+    return handle_within_quota(
+        request, context, node, execute=execute_as, build_error_response=build_error_response, strict_from=6
+    )
 
 
-def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+def execute(
+    access: Access,
+    request: Message,
+    messages: Schema,
+    controller: ControllerCommands,
+    quota: MutationQuota = NO_MUTATION_QUOTA,
+) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
-    creatable = [
-        _new_topic(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC
-    ]
-    result = controller.create_topics(creatable, validate_only=request.validate_only)
+    valid = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
+    may_create = _allowed_topics(access)
+    allowed = {topic.name: topic for topic in valid if may_create(topic.name)}
+    result = controller.create_topics(
+        [_new_topic(topic) for topic in allowed.values()], validate_only=request.validate_only, quota=quota
+    )
     results: dict[str, TopicCreated | KafkaError] = dict(result.response)
     for name, count in counts.items():
         if count > 1:
@@ -30,15 +49,24 @@ def execute(request: Message, messages: Schema, controller: ControllerCommands) 
             results[name] = KafkaError(
                 ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             )
+        elif name not in allowed:
+            results[name] = KafkaError(ErrorCode.topic_authorization_failed, "Authorization failed.")
     built: dict[int, tuple[Message, ...]] = {}
-    topics = tuple(_result(messages, name, created, built) for name, created in results.items())
+    topics = tuple(_result(messages, name, created, built, access) for name, created in results.items())
     response = messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
     return result.with_response(response)
 
 
 def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
-    topics = tuple(_result(messages, topic.name, error, {}) for topic in request.topics)
+    topics = tuple(_result(messages, topic.name, error, {}, UNRESTRICTED) for topic in request.topics)
     return messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
+
+
+def _allowed_topics(access: Access) -> Callable[[str], bool]:
+    """Which topics the principal may create: every one if it may create resources of the cluster."""
+    if not access.is_restricted or allows_cluster(access, Operation.CREATE, logs_denial=False):
+        return lambda _: True
+    return lambda name: access.allows(Operation.CREATE, ResourceType.TOPIC, name)
 
 
 def _new_topic(topic: Message) -> NewTopic:
@@ -52,7 +80,11 @@ def _new_topic(topic: Message) -> NewTopic:
 
 
 def _result(
-    messages: Schema, name: str, result: TopicCreated | KafkaError, built: dict[int, tuple[Message, ...]]
+    messages: Schema,
+    name: str,
+    result: TopicCreated | KafkaError,
+    built: dict[int, tuple[Message, ...]],
+    access: Access,
 ) -> Message:
     """`built` caches the configs that several topics share, which are the longest part of the response."""
     if isinstance(result, KafkaError):
@@ -63,6 +95,20 @@ def _result(
             error_code=result.code,
             error_message=result.message,
             topic_config_error_code=0,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=(),
+        )
+    if access.is_restricted and not access.allows(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, logs_denial=False
+    ):
+        return messages.new(
+            "CreatableTopicResult",
+            name=name,
+            topic_id=result.topic_id,
+            error_code=ErrorCode.none,
+            error_message=None,
+            topic_config_error_code=ErrorCode.topic_authorization_failed,
             num_partitions=-1,
             replication_factor=-1,
             configs=(),

@@ -10,6 +10,8 @@ from odradek.core.controller.commands import (
     PartitionElection,
     TopicElections,
 )
+from odradek.core.security.resources import Operation
+from odradek.quorum.apis.authorized_commands import handle_authorized
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -17,7 +19,7 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+    return handle_authorized(Operation.ALTER, request, context, node, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:

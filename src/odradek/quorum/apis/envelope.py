@@ -5,17 +5,19 @@ than this node) and NOT_CONTROLLER, so that the broker looks for the active cont
 """
 
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import Final
 
 from kio.schema.index import api_key_map
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.principal import Principal
+from odradek.core.security.resources import Operation
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.denials import find_cluster_denial
 from odradek.server.dispatch import HANDLED_AT_ONCE_ELEMENTS_MAX
 from odradek.wire.apis import CONTROLLER_APIS, FORWARDABLE_APIS, load_handler
+from odradek.wire.client_address import unpack_address
 from odradek.wire.forwarding import (
     forwarded_request_slices,
     is_from_wrong_node,
@@ -30,10 +32,12 @@ from odradek.wire.sliced_writing import response_slices
 
 # A larger request is decoded in slices, like a request without an envelope.
 READ_AT_ONCE_BYTES_MAX: Final = 32_768
-_ADDRESS_SIZES: Final = (4, 16)
 
 
 async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    denial = find_cluster_denial(context, Operation.CLUSTER_ACTION)
+    if denial is not None:
+        return context.new("EnvelopeResponse", response_data=None, error_code=denial.code)
     try:
         data = await _handle_inner(request, context, node)
     except KafkaError as error:
@@ -90,9 +94,10 @@ def _principal(data: bytes | None) -> Principal:
 
 
 def _client_host(address: bytes) -> str:
-    if len(address) not in _ADDRESS_SIZES:
-        raise KafkaError(ErrorCode.invalid_request, f"client address has {len(address)} bytes")
-    return str(ip_address(address))
+    try:
+        return unpack_address(address)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.invalid_request, str(error)) from error
 
 
 def _header(data: bytes) -> RequestHeader:

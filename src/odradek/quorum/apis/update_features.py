@@ -1,19 +1,22 @@
 """UpdateFeatures, versions 0 to 2. The features of a request change all together or not at all."""
 
-from collections.abc import Awaitable
-
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, UpgradeType
+from odradek.core.security.resources import Operation
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.denials import find_cluster_denial
 from odradek.wire.schemas import Message, Schema
 
 _LAST_VERSION_WITH_RESULTS = 1
 
 
-def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    denial = find_cluster_denial(context, Operation.ALTER)
+    if denial is not None:
+        return _error_response(context.schema, denial.code, denial.message)
+    return await node.controller.handle(request, context.schema, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
@@ -40,12 +43,12 @@ def execute(request: Message, messages: Schema, controller: ControllerCommands) 
 
 def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     reason = f"The update failed for all features since the following feature had an error: {error.message}"
+    return _error_response(messages, error.code, reason)
+
+
+def _error_response(messages: Schema, code: ErrorCode, message: str | None) -> Message:
     return messages.new(
-        "UpdateFeaturesResponse",
-        throttle_time=NO_THROTTLE,
-        error_code=error.code,
-        error_message=reason,
-        results=(),
+        "UpdateFeaturesResponse", throttle_time=NO_THROTTLE, error_code=code, error_message=message, results=()
     )
 
 

@@ -28,6 +28,7 @@ from odradek.core.raft.messages import (
 from odradek.quorum.wire import description, elections, refusals, replication, snapshots, voters
 from odradek.quorum.wire.batches import UnknownControl, read_batches
 from odradek.quorum.wire.refusals import RefusedRequest, UnsupportedRequest
+from odradek.quorum.wire.replication import refuse_fetch
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -41,6 +42,7 @@ __all__ = [
     "read_request",
     "read_response",
     "refuse",
+    "refuse_fetch",
     "write_request",
     "write_response",
 ]

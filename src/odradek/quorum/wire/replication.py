@@ -110,6 +110,39 @@ def _only_partition(topics: Sequence[Message] | None) -> Message | None:
     return only(topic.partitions)
 
 
+def refuse_fetch(schema: Schema, request: Message, error: ErrorCode) -> Message:
+    """As in Kafka, every partition has the error in the versions before clients knew a top-level error."""
+    topics = () if schema.version >= FIRST_WITH_TOPIC_ID else request.topics
+    return schema.new(
+        "FetchResponse",
+        throttle_time=timedelta(0),
+        error_code=error,
+        session_id=getattr(request, "session_id", 0),
+        responses=tuple(
+            schema.new(
+                "FetchableTopicResponse",
+                topic=topic.topic,
+                partitions=tuple(_refused_partition(schema, one.partition, error) for one in topic.partitions),
+            )
+            for topic in topics
+        ),
+    )
+
+
+def _refused_partition(schema: Schema, index: int, error: ErrorCode) -> Message:
+    return schema.new(
+        "PartitionData",
+        partition_index=index,
+        error_code=error,
+        high_watermark=NONE,
+        last_stable_offset=NONE,
+        log_start_offset=NONE,
+        aborted_transactions=(),
+        preferred_read_replica=NONE,
+        records=b"",
+    )
+
+
 def write_fetch_response(schema: Schema, response: FetchResponse, listener_name: str, records: bytes) -> Message:
     diverging = response.diverging_epoch or OffsetAndEpoch(NONE, NONE)
     snapshot_id = response.snapshot_id or SnapshotId(NONE, NONE)

@@ -23,8 +23,10 @@ from odradek.config.levels import (
 from odradek.config.values import ConfigType
 from odradek.core.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.core.metadata.topic_names import why_invalid
+from odradek.core.security.resources import Operation
 from odradek.server.apis import logger_levels
 from odradek.server.apis.unserved_configs import describe_client_metrics, describe_group
+from odradek.server.config_access import find_denial
 from odradek.server.context import ConfiguredNode, RequestContext
 from odradek.wire.schemas import Message
 
@@ -49,11 +51,17 @@ async def handle(request: Message, context: RequestContext, node: ConfiguredNode
         results = [_result(resource, error, (), context) for resource in request.resources]
     else:
         results = []
+        denied = []
         for number, resource in enumerate(request.resources):
-            results.append(_describe(resource, request, context, node))
+            denial = find_denial(resource, Operation.DESCRIBE_CONFIGS, context.access)
+            if denial is None:
+                results.append(_describe(resource, request, context, node))
+            else:
+                denied.append(_result(resource, denial, (), context))
             if number % _RESOURCES_PER_STEP == _RESOURCES_PER_STEP - 1:
                 # Every resource has dozens of configs: other connections take turns.
                 await asyncio.sleep(0)
+        results += denied
     return context.new("DescribeConfigsResponse", throttle_time=timedelta(0), results=tuple(results))
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from odradek.server.authorized_operations import NOT_REQUESTED, cluster_operations
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -28,11 +28,15 @@ def wrong_endpoint_response(request: Message, context: RequestContext, own_type:
         )
     else:
         error, message = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {wanted}"
+    # Version 0 knows neither error.
+    return error_response(context, ErrorCode.invalid_request if context.version == 0 else error, message)
+
+
+def error_response(context: RequestContext, error: ErrorCode, message: str | None) -> Message:
     return context.new(
         "DescribeClusterResponse",
         throttle_time=timedelta(0),
-        # Version 0 knows neither error.
-        error_code=ErrorCode.invalid_request if context.version == 0 else error,
+        error_code=error,
         error_message=message,
         endpoint_type=BROKERS,
         cluster_id="",
@@ -61,7 +65,7 @@ def describe_cluster_response(
         cluster_id=cluster_id,
         controller_id=controller_id if known else _NO_CONTROLLER,
         brokers=tuple(nodes),
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        cluster_authorized_operations=cluster_operations(
+            context.access, is_requested=request.include_cluster_authorized_operations
         ),
     )

@@ -1,8 +1,11 @@
 """The requests, one file per family of APIs."""
 
 from tests.kafka.side_by_side.scenarios import (
+    acls,
+    client_quotas,
     configs,
     consumer_groups,
+    credentials,
     disks_and_features,
     fetch,
     group_offsets,
@@ -19,8 +22,11 @@ from tests.kafka.side_by_side.scenarios import (
 )
 
 __all__ = [
+    "acls",
+    "client_quotas",
     "configs",
     "consumer_groups",
+    "credentials",
     "disks_and_features",
     "fetch",
     "group_offsets",

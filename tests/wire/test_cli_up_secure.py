@@ -1,0 +1,93 @@
+"""`odradek up --secure` as a process: what it prints works, only authenticated clients are served, no secret leaks."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+from odradek.local.security_files import SecurityFiles
+from tests.wire.up_process import ODRADEK, START_TIMEOUT_S, call, error_line, free_row, node_pid, up
+
+
+def hints(process: "subprocess.Popen[str]") -> list[str]:
+    """The three commands that `up` prints."""
+    assert process.stdout is not None
+    return [process.stdout.readline() for _ in range(4)][1:]
+
+
+def password_of(data_dir: Path) -> str:
+    return SecurityFiles(data_dir).administrator().password
+
+
+def command_lines(pids: list[int]) -> str:
+    return "".join(Path(f"/proc/{pid}/{file}").read_text() for pid in pids for file in ("cmdline", "environ"))
+
+
+def written_files(data_dir: Path) -> bytes:
+    """Everything on disk except the file that holds the password."""
+    files = (file for file in data_dir.rglob("*") if file.is_file() and file.name != "client.properties")
+    return b"".join(file.read_bytes() for file in files)
+
+
+def test_a_secure_cluster_serves_its_administrator_only(tmp_path: Path) -> None:
+    data_dir, port = tmp_path / "my cluster", free_row()
+    bootstrap = ("-b", f"127.0.0.1:{port}")
+    with up(data_dir, port, "--secure") as process:
+        printed = hints(process)
+        secured = ("--command-config", str(data_dir / "client.properties"))
+        assert all(shlex.split(one)[-2:] == list(secured) for one in printed)
+        results = [
+            subprocess.run(one, shell=True, check=True, capture_output=True, text=True, timeout=60) for one in printed
+        ]
+        assert results[-1].stdout == "hello\n"
+        modes = {file.name: file.stat().st_mode & 0o777 for file in SecurityFiles(data_dir).directory.iterdir()}
+        assert set(modes.values()) == {(data_dir / "client.properties").stat().st_mode & 0o777} == {0o600}
+
+        anonymous = tmp_path / "anonymous.properties"
+        authority = SecurityFiles(data_dir).authority
+        trust = f"ssl.truststore.type=PEM\nssl.truststore.location={authority}\n".replace(" ", "\\ ")
+        anonymous.write_text(f"security.protocol=SSL\n{trust}")
+        wrong = tmp_path / "wrong.properties"
+        password = password_of(data_dir)
+        wrong.write_text((data_dir / "client.properties").read_text().replace(password, "swordfish"))
+        for file, advice in (
+            (None, "If the listener requires TLS or a login, add --command-config"),
+            (anonymous, "If the listener requires TLS or a login"),
+            (wrong, "invalid credentials with SASL mechanism SCRAM-SHA-512"),
+        ):
+            options = () if file is None else ("--command-config", str(file))
+            rejected = call("topic", "list", *bootstrap, "--timeout", "3", *options)
+            assert (rejected.returncode, rejected.stdout) == (2, "")
+            assert advice in rejected.stderr
+            assert password not in rejected.stderr and "swordfish" not in rejected.stderr
+        pids = [process.pid, node_pid(data_dir)]
+        assert password not in command_lines(pids)
+        assert password.encode() not in written_files(data_dir)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(START_TIMEOUT_S) == 0
+        assert process.stderr is not None and password not in process.stderr.read()
+
+    assert "Add --secure" in error_line("up", "--data-dir", str(data_dir))
+    with up(data_dir, port, "--secure"):
+        assert password_of(data_dir) == password
+        environment = {**os.environ, "ODRADEK_COMMAND_CONFIG": secured[1]}
+        listed = subprocess.run(
+            [*ODRADEK, "topic", "list", *bootstrap, "--format", "json"],
+            check=True, capture_output=True, text=True, timeout=60, env=environment,
+        )  # fmt: skip
+        assert [one["topic"] for one in json.loads(listed.stdout)] == ["greetings"]
+
+
+def test_three_secure_brokers_replicate(tmp_path: Path) -> None:
+    data_dir, port = tmp_path / "cluster", free_row(4)
+    secured = ("-b", f"127.0.0.1:{port}", "--command-config", str(data_dir / "client.properties"))
+    with up(data_dir, port, "--secure", "--brokers", "3", brokers=3) as process:
+        for one in hints(process)[:2]:
+            subprocess.run(one, shell=True, check=True, capture_output=True, timeout=60)
+        (described,) = json.loads(call("topic", "describe", "greetings", "--format", "json", *secured).stdout)
+        assert [sorted(one["isr"]) for one in described["partitions"]] == [[1, 2, 3]]
+        # With acks=all and min.insync.replicas=2, the record was replicated between brokers.
+        shown = call("consume", "greetings", "--no-follow", *secured)
+        assert (shown.returncode, shown.stdout) == (0, "hello\n")
