@@ -37,12 +37,6 @@ WITHOUT_CHECKS = {
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
 }
-    ApiKey.API_VERSIONS,
-    ApiKey.SASL_HANDSHAKE,
-    ApiKey.SASL_AUTHENTICATE,
-    ApiKey.RENEW_DELEGATION_TOKEN,
-    ApiKey.EXPIRE_DELEGATION_TOKEN,
-}
 
 
 def test_keys_and_names_are_those_of_kafka() -> None:
