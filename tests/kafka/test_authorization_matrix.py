@@ -15,9 +15,10 @@ from kio.schema.errors import ErrorCode
 from odradek.core.security.resources import Operation, ResourceType
 from tests.components import ROOT
 from tests.kafka.apache_kafka import ApacheKafka
-from tests.kafka.authorization_matrix import CASES, READ_U, Matrix, SecuredNode, fetch_fields, title_of
+from tests.kafka.authorization_matrix import CASES, READ_U, Matrix, fetch_fields, title_of
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
+from tests.secured_node import SecuredNode
 from tests.unit.broker.apis.authorization_cases import DESCRIBE_T, NONE, READ_T, TOPIC_DENIED, WRITE_T, Denial
 from tests.unit.fake_access import Grant
 

@@ -2,6 +2,7 @@
 
 from tests.kafka.side_by_side.scenarios import (
     acls,
+    client_quotas,
     configs,
     consumer_groups,
     credentials,
@@ -22,6 +23,7 @@ from tests.kafka.side_by_side.scenarios import (
 
 __all__ = [
     "acls",
+    "client_quotas",
     "configs",
     "consumer_groups",
     "credentials",
