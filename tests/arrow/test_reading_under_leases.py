@@ -137,7 +137,7 @@ def test_files_and_brokers_return_the_same_rows_also_with_transactions(
         expected = rows(broker, "mixed", read_committed=read_committed)
         under_lease = begin(broker, "mixed", read_committed=read_committed, lease=SPARK)
         (lease,) = broker.leases()
-        assert lease["principal"] == "spark" and lease["segments"] == len(broker.links()) > 3
+        assert lease["principal"] == "User:ANONYMOUS" and lease["segments"] == len(broker.links()) > 3
         assert under_lease.read_all().to_pylist() == expected
         wait_until_no_leases_left(broker)
     middle = rows(broker, "mixed", start=1_234, end=5_678)

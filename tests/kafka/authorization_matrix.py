@@ -1,8 +1,4 @@
-"""Sends each request of the authorization tables with and without each permission to a node that has an authorizer.
-
-The client is User:client on a listener with SASL/PLAIN. The administrator is User:ANONYMOUS on the PLAINTEXT listener,
-a super user. Both listeners and the configs mean the same to Odradek and to Apache Kafka.
-"""
+"""Sends each request of the authorization tables with and without each permission to a node that has an authorizer."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,9 +10,9 @@ from kio.schema.errors import ErrorCode
 
 from odradek.core.security.resources import Operation
 from tests.kafka.side_by_side.transcript import Names, render
-from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess, free_ports
 from tests.raw_wire import ConnectionClosed, RawConnection
 from tests.record_batches import TRANSACTIONAL, TestRecord, batch
+from tests.secured_node import Permissions, SecuredNode
 from tests.unit.broker.apis.authorization_cases import (
     GROUP_CASES,
     GROUP_DENIED,
@@ -37,49 +33,12 @@ from tests.unit.broker.apis.authorization_cases import (
 )
 from tests.unit.fake_access import Grant
 
-USER, PASSWORD = "client", "client-secret"
-SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
-DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
-ANY, LITERAL, ALLOW = 1, 3, 3
+API_VERSIONS = 18
 SETTLE_TIMEOUT_S = 30.0
-PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 CLOSED = "(connection closed)"
 # Needs unstable API versions in Apache Kafka.
 _UNSTABLE = "two-phase commit"
-
-
-class SecuredNode:
-    """Adds a SASL listener and an authorizer to a node that has not been started."""
-
-    def __init__(self, node: NodeProcess) -> None:
-        self.node = node
-        (self.port,) = free_ports(1)
-        listeners = {"PLAINTEXT": node.port, "CLIENT": self.port, "CONTROLLER": node.controller_port}
-        node.properties |= KEEPS_OLD_RECORDS | {
-            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items()),
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.client.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";',
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-            # Members of the fixtures stay without heartbeats.
-            "group.consumer.max.session.timeout.ms": "600000",
-            "group.consumer.session.timeout.ms": "600000",
-        }
-
-    def connect(self) -> RawConnection:
-        """A connection of User:client."""
-        return log_in(RawConnection(self.port), USER, PASSWORD)
-
-
-def log_in(connection: RawConnection, user: str, password: str) -> RawConnection:
-    response = connection.request(SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"})
-    assert response.error_code is ErrorCode.none, response
-    response = connection.request(SASL_AUTHENTICATE, 2, {"auth_bytes": f"\0{user}\0{password}".encode()})
-    assert response.error_code is ErrorCode.none, response
-    return connection
 
 
 @dataclass
@@ -106,7 +65,7 @@ class Matrix:
         self.state = State()
         self.names = Names()
         self.names.text(f"{secured.port}", "<port>")
-        self._granted: frozenset[Grant] = frozenset()
+        self._permissions = Permissions(secured.node)
         self._create_fixtures()
 
     def __enter__(self) -> Self:
@@ -115,6 +74,15 @@ class Matrix:
     def __exit__(self, *_: object) -> None:
         self._admin.close()
         self._client.close()
+        self._permissions.close()
+
+    @property
+    def client(self) -> RawConnection:
+        """Of User:client. It is another one after a case in which the broker closed it."""
+        return self._client
+
+    def grant(self, grants: Iterable[Grant]) -> None:
+        self._permissions.grant(grants)
 
     # ---- cases
 
@@ -171,54 +139,6 @@ class Matrix:
             if filled.get(f"{prefix}producer_id") == PRODUCER_ID:
                 filled[f"{prefix}producer_id"], filled[f"{prefix}producer_epoch"] = self.state.producers["x"]
         return filled
-
-    # ---- permissions
-
-    def grant(self, grants: Iterable[Grant]) -> None:
-        """Exactly these permissions of User:client, as soon as the broker's authorizer has them."""
-        wanted = frozenset(grants)
-        if gone := self._granted - wanted:
-            filters = [
-                {
-                    "resource_type_filter": kind,
-                    "resource_name_filter": name,
-                    "pattern_type_filter": LITERAL,
-                    "principal_filter": f"User:{USER}",
-                    "host_filter": "*",
-                    "operation": operation,
-                    "permission_type": ALLOW,
-                }
-                for operation, kind, name in gone
-            ]
-            response = self._admin.request(DELETE_ACLS, 3, {"filters": filters})
-            assert all(one.error_code is ErrorCode.none for one in response.filter_results), response
-        if new := wanted - self._granted:
-            creations = [
-                {
-                    "resource_type": kind,
-                    "resource_name": name,
-                    "resource_pattern_type": LITERAL,
-                    "principal": f"User:{USER}",
-                    "host": "*",
-                    "operation": operation,
-                    "permission_type": ALLOW,
-                }
-                for operation, kind, name in new
-            ]
-            response = self._admin.request(CREATE_ACLS, 3, {"creations": creations})
-            assert all(one.error_code is ErrorCode.none for one in response.results), response
-        self._granted = wanted
-        self._until(lambda: self._acls() == wanted)
-
-    def _acls(self) -> set[tuple[int, int, str]]:
-        fields = {"resource_type_filter": ANY, "pattern_type_filter": ANY, "operation": ANY, "permission_type": ANY}
-        response = self._admin.request(DESCRIBE_ACLS, 3, fields)
-        assert response.error_code is ErrorCode.none, response
-        return {
-            (acl.operation, resource.resource_type, resource.resource_name)
-            for resource in response.resources
-            for acl in resource.acls
-        }
 
     # ---- fixtures: topics t and u; group g with offsets, group members with a member; transactions x, p and open
 
@@ -322,9 +242,9 @@ def produce_fields(
     return {"transactional_id": transactional_id, "acks": acks, "timeout": 10_000, "topic_data": topics}
 
 
-def fetch_fields(state: State, *topics: str, **others: Any) -> dict[str, Any]:
+def fetch_fields(state: State, *topics: str, offset: int = 0, **others: Any) -> dict[str, Any]:
     wanted = {"partition": 0, "current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
-    wanted["partition_max_bytes"] = 1 << 20
+    wanted |= {"fetch_offset": offset, "partition_max_bytes": 1 << 20}
     defaults = {"replica_id": -1, "max_wait": 100, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1}
     return (
         defaults

@@ -17,6 +17,7 @@ from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
 from odradek.core.security.authorizer import Authorizer
 from odradek.core.security.resources import Operation, ResourceType
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.requests import RequestMeters
@@ -139,6 +140,9 @@ class Observation:
 
     def connections(self) -> Mapping[str, int]:
         return self._listeners.connection_counts()
+
+    def authentications(self) -> Mapping[str, AuthenticationCounts]:
+        return self._listeners.authentication_counts()
 
     def certificate_expiries_ms(self) -> Mapping[str, int]:
         return self._certificate_expiries_ms()

@@ -17,6 +17,7 @@ from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.quotas.connections import UNLIMITED, ConnectionRates
 from odradek.core.quotas.entities import CONNECTION_CREATION_RATE, IP, limits_of
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.server.connection import Dispatcher
 from odradek.server.limits import NodeConnectionLimits, limits_by_address, limits_by_name
 from odradek.server.periodic import Periodic
@@ -109,6 +110,11 @@ class NodeListeners:
 
     def advertised_controller_listeners(self) -> list[Address]:
         return _with_ports(self._config.advertised_controller_listeners, self._quorum)
+
+    def authentication_counts(self) -> dict[str, AuthenticationCounts]:
+        """By listener name, of those with SASL."""
+        found = {one.name: one.authentication_counts for one in (*self._clients, *self._quorum)}
+        return {name: counts for name, counts in found.items() if counts is not None}
 
     def connection_counts(self) -> dict[str, int]:
         """By listener name."""

@@ -34,6 +34,11 @@ def start(node: ControllerNode) -> None:
     node.start(UnreachableController(), endpoints=(), incarnation_id=UUID(int=1), random=Random(1))
 
 
+async def until_ready(node: ControllerNode) -> None:
+    assert node._loading_acls is not None
+    await node._loading_acls
+
+
 def may_read(node: ControllerNode, principal: Principal) -> bool:
     return node.access_of(principal, HOST).allows(Operation.READ, ResourceType.TOPIC, "a")
 
@@ -63,7 +68,7 @@ def test_controller_authorizes_by_the_committed_acls(tmp_path: Path) -> None:
         with pytest.raises(AuthorizerNotReady):
             may_read(node, alice)
         assert may_read(node, Principal(USER, "root"))
-        await asyncio.sleep(0.01)
+        await until_ready(node)
         assert not may_read(node, alice)
         await create_acl(quorum, alice)
         assert may_read(node, alice)
@@ -74,7 +79,7 @@ def test_controller_authorizes_by_the_committed_acls(tmp_path: Path) -> None:
     async def after_restart(quorum: Quorum) -> None:
         node = controller_node(host, quorum)
         start(node)
-        await asyncio.sleep(0.01)
+        await until_ready(node)
         assert may_read(node, alice)
         node.stop()
         await quorum.stop()

@@ -167,13 +167,16 @@ def test_certificates_of_nodes_are_verified(play: Play, kind: str) -> None:
     play(scenario)
 
 
-def test_missing_client_certificate_names_the_reason(play: Play) -> None:
+def test_missing_client_certificate_is_reported_once(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with stage_of(server_context(client_auth="required")) as stage:
-            with pytest.raises(Disconnected, match="certificate required"):
-                await stage.peer(peer_security()).connect()
+            peer = stage.peer(peer_security())
+            for _ in range(3):
+                with pytest.raises(Disconnected, match="certificate required"):
+                    await peer.connect()
 
     play(scenario)
+    assert [one.levelno for one in caplog.records if "Cannot connect" in one.message] == [logging.WARNING]
 
 
 def test_node_without_tls_is_reported(play: Play) -> None:

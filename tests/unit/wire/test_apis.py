@@ -29,9 +29,14 @@ OPERATIONS = {
     "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
 }  # fmt: skip
 RESOURCES = {"TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"}
-# Kafka checks no ACL for these: some are open to everyone, the others to the token's owner and renewers.
-OPEN_TO_EVERYONE = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
-WITHOUT_CHECKS = OPEN_TO_EVERYONE | {ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN}
+# Kafka checks no ACL for these: the first is open to everyone, the others to the token's owner and renewers.
+WITHOUT_CHECKS = {
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
 
 
 def test_keys_and_names_are_those_of_kafka() -> None:

@@ -108,7 +108,7 @@ def _result(
             topic_id=result.topic_id,
             error_code=ErrorCode.none,
             error_message=None,
-            topic_config_error_code=ErrorCode.topic_authorization_failed,
+            topic_config_error_code=ErrorCode.topic_authorization_failed.value,
             num_partitions=-1,
             replication_factor=-1,
             configs=(),
