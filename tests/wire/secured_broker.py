@@ -24,7 +24,9 @@ ISSUER, AUDIENCE = "https://issuer.example", "kafka"
 class SecuredBroker(OdradekProcess):
     """User alice has the same password for every mechanism, or a token."""
 
-    def __init__(self, directory: Path, *, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, protocol: str = "SASL_PLAINTEXT", properties: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(directory)
         self.sasl_port, self.http_port = free_ports(2)
         self.key = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
@@ -39,7 +41,7 @@ class SecuredBroker(OdradekProcess):
         prefix = "listener.name.clients"
         self.properties |= {
             "listeners": ",".join(listeners),
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:{protocol}",
             f"{prefix}.sasl.enabled.mechanisms": ",".join(MECHANISMS),
             f"{prefix}.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="{PASSWORD}" user_bob="b";',
             f"{prefix}.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",

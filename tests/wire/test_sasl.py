@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kio.schema.errors import ErrorCode
 
 from odradek.wire.sasl.scram_client import ScramClient
+from tests.certificates import Authority
 from tests.kafka.apache_kafka import SHORT_LIVED_FLAGS, KafkaTools, ToolFailed
 from tests.metrics_scrape import scrape
 from tests.raw_wire import ConnectionClosed, RawConnection, decode_response, framed
@@ -36,6 +37,21 @@ CONNECTIONS = 500
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     node = SecuredBroker(tmp_path_factory.mktemp("secured"))
+    try:
+        node.start()
+        yield node
+    finally:
+        node.remove()
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    directory = tmp_path_factory.mktemp("encrypted")
+    authority = Authority()
+    (directory / "ca.pem").write_bytes(authority.pem)
+    key_store = authority.issue().save(directory / "node.pem")
+    properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(key_store)}
+    node = SecuredBroker(directory, protocol="SASL_SSL", properties=properties)
     try:
         node.start()
         yield node
@@ -118,6 +134,16 @@ def test_kafkas_tools_authenticate(
         config.write_text(f"{properties}sasl.jaas.config={login.replace(PASSWORD, 'wrong')}\n")
         with pytest.raises(ToolFailed, match="Authentication failed"):
             tools.run(command, *arguments, "--list", flags=flags)
+
+
+@pytest.mark.parametrize("mechanism", ("PLAIN", "SCRAM-SHA-512"))
+def test_confluent_kafka_authenticates_over_tls(encrypted: SecuredBroker, mechanism: str) -> None:
+    trusted = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(encrypted.directory / "ca.pem")}
+    producer = Producer({**settings(encrypted, mechanism), **trusted})
+    delivered: list[KafkaError | None] = []
+    producer.produce(f"tls-{mechanism}", b"value", on_delivery=lambda error, _: delivered.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    assert delivered == [None]
 
 
 # Single requests
