@@ -32,7 +32,7 @@ def written_files(data_dir: Path) -> bytes:
 
 
 def test_a_secure_cluster_serves_its_administrator_only(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "my cluster", free_row()
+    data_dir, port = tmp_path / "my cluster", free_row(3)
     bootstrap = ("-b", f"127.0.0.1:{port}")
     with up(data_dir, port, "--secure") as process:
         printed = hints(process)
@@ -70,7 +70,8 @@ def test_a_secure_cluster_serves_its_administrator_only(tmp_path: Path) -> None:
         assert process.stderr is not None and password not in process.stderr.read()
 
     assert "Add --secure" in error_line("up", "--data-dir", str(data_dir))
-    with up(data_dir, port, "--secure"):
+    # A broker is added at the second start.
+    with up(data_dir, port, "--secure", "--brokers", "2", brokers=2):
         assert password_of(data_dir) == password
         environment = {**os.environ, "ODRADEK_COMMAND_CONFIG": secured[1]}
         listed = subprocess.run(

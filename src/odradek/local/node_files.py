@@ -20,7 +20,8 @@ PLAINTEXT_VALUES = {
 REPLICAS_MAX = 3
 
 _PREAMBLE = """\
-# Written by `odradek up`. You may edit this file: later runs change only log.dirs and, with --port, the listeners.
+# Written by `odradek up`. You may edit this file: later runs change only paths into the data directory, if it was moved,
+# and, with --port, the listeners.
 """
 
 
@@ -60,9 +61,13 @@ class NodeFiles:
     def read_properties(self) -> str:
         return self.properties.read_text(encoding="utf-8", errors="replace")
 
-    def write_properties(self, text: str) -> None:
-        """Write the file before all others, because it marks the directory as created by `up`."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+    def write_properties(self, text: str, *, is_private: bool = False) -> None:
+        """Write the file before all others, because it marks the directory as created by `up`.
+
+        If it is private, only the owner of a new directory can read the records in it.
+        """
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700 if is_private else 0o777, exist_ok=True)
         if not self.properties.exists() or text != self.read_properties():
             self.properties.write_text(text, encoding="utf-8")
         self.data.mkdir(exist_ok=True)

@@ -154,4 +154,5 @@ def test_secure_nodes_keep_their_ports_and_added_brokers_get_their_own(tmp_path:
     values = {one.key: one.value for one in properties}
     assert values["listener.security.protocol.map"] == "CLIENT:SASL_SSL,BROKER:SSL,CONTROLLER:SSL"
     assert "http.address" not in values
+    assert (tmp_path / "node-1").stat().st_mode & 0o777 == 0o700
     assert password.password not in str(values)
