@@ -5,8 +5,6 @@ a tenth of the records.
 """
 
 import sys
-import tempfile
-from pathlib import Path
 
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
@@ -40,27 +38,21 @@ VARIANTS = (
 
 def main() -> int:
     scale = parse_scale("bench.spark_rows", __doc__, rows=RECORDS, quick_rows=QUICK_RECORDS, noun="records")
-    with tempfile.NamedTemporaryFile("w", prefix="bench-leases-") as credentials:
-        credentials.write(f"{PRINCIPAL} {SECRET} *\n")
-        credentials.flush()
-        (http_port,) = free_ports(1)
-        return compare(
-            Comparison(
-                name="spark-rows",
-                noun="records",
-                scale=scale,
-                variants=VARIANTS,
-                properties={"log.segment.bytes": str(SEGMENT_BYTES)},
-                odradek_properties={
-                    "http.address": str(http_port),
-                    "segment.lease.credentials.file": str(Path(credentials.name)),
-                },
-                prepare=lambda bootstrap: produce(bootstrap, scale.rows),
-                run=lambda spark, bootstrap, variant: read(spark, bootstrap, variant, scale.rows),
-                section=SPARK_READS_SECTION,
-                text=_SECTION,
-            )
+    (http_port,) = free_ports(1)
+    return compare(
+        Comparison(
+            name="spark-rows",
+            noun="records",
+            scale=scale,
+            variants=VARIANTS,
+            properties={"log.segment.bytes": str(SEGMENT_BYTES)},
+            odradek_properties={"http.address": str(http_port)},
+            prepare=lambda bootstrap: produce(bootstrap, scale.rows),
+            run=lambda spark, bootstrap, variant: read(spark, bootstrap, variant, scale.rows),
+            section=SPARK_READS_SECTION,
+            text=_SECTION,
         )
+    )
 
 
 def produce(bootstrap: str, records: int) -> None:

@@ -28,6 +28,9 @@ class Api(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
@@ -87,6 +90,9 @@ _VERSIONS = {
     Api.END_TXN: (0, 5),
     Api.WRITE_TXN_MARKERS: (1, 2),
     Api.TXN_OFFSET_COMMIT: (0, 5),
+    Api.DESCRIBE_ACLS: (1, 3),
+    Api.CREATE_ACLS: (1, 3),
+    Api.DELETE_ACLS: (1, 3),
     Api.DESCRIBE_CONFIGS: (1, 4),
     Api.ALTER_CONFIGS: (0, 2),
     Api.ALTER_REPLICA_LOG_DIRS: (1, 2),

@@ -9,22 +9,17 @@ from tests.node_process import free_ports
 from tests.odradek_process import OdradekProcess
 
 SPARK: Final = ("spark", "a-secret-of-spark")
-"""Credentials for all topics."""
-OTHER: Final = ("other", "another-secret-of-all")
-"""Credentials for some topics."""
+"""Credentials. A broker without users does not check them."""
 
 
 class LeasingProcess(OdradekProcess):
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        credentials = directory / "credentials"
-        credentials.write_text(f"# who secret topics\n{' '.join(SPARK)} *\n{' '.join(OTHER)} orders,pay*\n")
         (self.http_port,) = free_ports(1)
         super().__init__(
             directory / "node",
             properties={
                 "http.address": str(self.http_port),
-                "segment.lease.credentials.file": str(credentials),
                 "log.segment.bytes": str(1 << 20),
                 "log.retention.check.interval.ms": "200",
                 "log.initial.task.delay.ms": "100",

@@ -194,15 +194,12 @@ def rows(batch: Any) -> list[Row]:
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     directory = tmp_path_factory.mktemp("leases")
-    credentials = directory / "credentials"
-    credentials.write_text(f"{' '.join(SPARK)} *\n")
     ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
     with real_cluster(
         directory,
         roles_of(combined=ports),
         properties={
             **REPLICATED_COORDINATORS,
-            "segment.lease.credentials.file": str(credentials),
             "log.segment.bytes": str(1 << 20),
         },
         properties_of={node_id: {"http.address": str(port)} for node_id, port in ports.items()},

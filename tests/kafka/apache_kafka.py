@@ -85,6 +85,10 @@ class KafkaTools:
     def configs(self, *arguments: str) -> str:
         return self.run("kafka.admin.ConfigCommand", *self._server(), *arguments)
 
+    def acls(self, *arguments: str, configuration: Path | None = None) -> str:
+        file = ("--command-config", str(configuration)) if configuration else ()
+        return self.run("org.apache.kafka.tools.AclCommand", *self._server(), *file, *arguments)
+
     def console_producer(self, *arguments: str, lines: Sequence[str]) -> str:
         text = "".join(f"{line}\n" for line in lines)
         return self.run("org.apache.kafka.tools.ConsoleProducer", *self._server(), *arguments, standard_input=text)

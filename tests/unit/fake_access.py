@@ -3,9 +3,17 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.core.security.resources import Operation, ResourceType
+from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 
 Grant = tuple[Operation, ResourceType, str]
+
+
+def on_cluster(operation: Operation) -> Grant:
+    return (operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def on_topic(operation: Operation, name: str) -> Grant:
+    return (operation, ResourceType.TOPIC, name)
 
 
 class Request(NamedTuple):

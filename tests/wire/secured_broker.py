@@ -26,7 +26,7 @@ class SecuredBroker(OdradekProcess):
 
     def __init__(self, directory: Path, *, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(directory)
-        (self.sasl_port,) = free_ports(1)
+        self.sasl_port, self.http_port = free_ports(2)
         self.key = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
         directory.mkdir(parents=True, exist_ok=True)
         keys = directory / "keys.json"
@@ -49,6 +49,7 @@ class SecuredBroker(OdradekProcess):
             f"{prefix}.oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
             f"{prefix}.oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
             "group.initial.rebalance.delay.ms": "0",
+            "http.address": str(self.http_port),
             **(properties or {}),
         }
 

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from odradek.wire.sasl.scram_client import ScramClient
 from tests.kafka.apache_kafka import SHORT_LIVED_FLAGS, KafkaTools, ToolFailed
+from tests.metrics_scrape import scrape
 from tests.raw_wire import ConnectionClosed, RawConnection, decode_response, framed
 from tests.wire.plain_requests import until
 from tests.wire.secured_broker import (
@@ -228,6 +229,20 @@ def test_recorded_login_of_scram_cannot_be_repeated(secured: SecuredBroker) -> N
         assert response.error_message == (
             "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
         )
+
+
+def test_metrics_count_authentications(secured: SecuredBroker) -> None:
+    def read() -> tuple[float, float]:
+        scraped = scrape(secured.http_port)
+        name = "kafka_server_socket_server_metrics_{}_authentication_total"
+        successful, failed = (scraped(name.format(kind), listener="CLIENTS") for kind in ("successful", "failed"))
+        return successful, failed
+
+    successful, failed = read()
+    with RawConnection(secured.sasl_port) as right, RawConnection(secured.sasl_port) as wrong:
+        log_in(right)
+        log_in(wrong, password="wrong")
+    assert read() == (successful + 1, failed + 1)
 
 
 def test_log_has_no_secrets(secured: SecuredBroker) -> None:

@@ -125,21 +125,24 @@ def test_large_records(node: TlsNode) -> None:
     produce_and_consume(node.client(), count=30, size=900_000)
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_both_versions(node: TlsNode, version: ssl.TLSVersion) -> None:
+@pytest.mark.parametrize(
+    ("version", "name"), [(ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")]
+)
+def test_both_versions(node: TlsNode, version: ssl.TLSVersion, name: str) -> None:
     context = ssl.create_default_context(cafile=str(node.files.ca))
     context.minimum_version = context.maximum_version = version
-    with socket.create_connection(("127.0.0.1", node.port)) as plain:
-        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
-            assert (
-                connection.version() == {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}[version]
-            )
-            # A request in records of one byte, and its response.
-            for byte in bytes.fromhex("0000000f 0012 0000 00000007 0005") + b"hello":
-                connection.sendall(bytes((byte,)))
-            assert connection.recv(8)[4:] == (7).to_bytes(4, "big")
+    with (
+        socket.create_connection(("127.0.0.1", node.port)) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        assert connection.version() == name
+        # A request in records of one byte, and its response.
+        for byte in bytes.fromhex("0000000f 0012 0000 00000007 0005") + b"hello":
+            connection.sendall(bytes((byte,)))
+        assert connection.recv(8)[4:] == (7).to_bytes(4, "big")
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 def test_old_versions_are_refused(node: TlsNode) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -197,9 +200,11 @@ def test_announced_client_hello_is_bounded(node: TlsNode) -> None:
 
 def served_serial(node: TlsNode) -> int:
     context = ssl.create_default_context(cafile=str(node.files.ca))
-    with socket.create_connection(("127.0.0.1", node.port)) as plain:
-        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
-            certificate = connection.getpeercert()
+    with (
+        socket.create_connection(("127.0.0.1", node.port)) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        certificate = connection.getpeercert()
     assert certificate is not None
     return int(str(certificate["serialNumber"]), 16)
 

@@ -4,7 +4,7 @@ A session keeps its partitions in order, with the offsets of the last response; 
 partitions with records, errors or changed offsets. The cache has a fixed number of slots.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -84,6 +84,9 @@ class FetchSession:
 
 class FetchContext:
     """The partitions of one Fetch: full or incremental, with or without a session."""
+
+    denied: Sequence[FetchTarget] = ()
+    """Those that the client may not read. They stay in the session, and are checked again with the next Fetch."""
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ MODULES: Final = {
     "cert": "odradek.cli.cert",
     "user": "odradek.cli.user",
     "token": "odradek.cli.token",
+    "quota": "odradek.cli.quota",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",

@@ -74,7 +74,6 @@ ONLY_IN_ODRADEK = {
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
     "record.validation": ["STRING", "header", "MEDIUM", "[header, full]", "cluster-wide"],
     "sasl.oauthbearer.unsecured.tokens.enable": ["BOOLEAN", "false", "LOW", "", "internal"],
-    "segment.lease.credentials.file": ["STRING", "", "LOW", "", "internal"],
 }
 """Configs that Apache Kafka does not have. Kafka's tools show them once they are set."""
 

@@ -160,7 +160,7 @@ def _broker_levels(config: NodeConfig, name: str, synonyms: Iterable[str], sensi
 
 
 def _default_texts(names: Iterable[str]) -> dict[str, str]:
-    definitions = (BROKER_CONFIGS[name] for name in names if name in BROKER_CONFIGS)
+    definitions = (BROKER_CONFIGS[name] for name in names if name in BROKER_CONFIGS and name not in OF_AUTHORIZER)
     return {
         definition.name: definition.default_text
         for definition in definitions

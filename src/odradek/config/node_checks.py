@@ -55,14 +55,7 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
     _check_replica_selector(given)
     _check_offsets_codec(given)
     check_consumer_groups(given)
-    _check_leases(given)
     return fields
-
-
-def _check_leases(given: Given) -> None:
-    credentials = "segment.lease.credentials.file"
-    if given.typed[credentials] and not given.typed["http.address"]:
-        given.problems.warn(credentials, f"{credentials} has no effect without http.address; set it too")
 
 
 def _roles(given: Given) -> frozenset[str]:

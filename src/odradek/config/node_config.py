@@ -62,7 +62,6 @@ class NodeConfig:
     broker_session_timeout_ms: int
     connections_max_idle_ms: int
     hot_keys_enable: bool
-    segment_lease_credentials_file: str
     controlled_shutdown_enable: bool
     controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
@@ -98,6 +97,7 @@ class NodeConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]

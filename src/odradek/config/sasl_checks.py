@@ -34,6 +34,8 @@ def check_sasl(
         _attempt(given, partial(_check_listener, given, name, logins.get(name)))
     for name, key in logins.items():
         mechanism = given.typed[key]
+        if given.problems.has_error(key):
+            continue
         _attempt(given, partial(read_login, given.texts, name, mechanism, key))
     idle_ms = given.typed["connections.max.idle.ms"]
     if not given.problems.has_error(_DELAY, "connections.max.idle.ms") and 0 <= idle_ms <= given.typed[_DELAY]:

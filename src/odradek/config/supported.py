@@ -24,15 +24,13 @@ _BROKER = {
     "controller.quorum.bootstrap.servers": "Controllers that are used to discover the quorum.",
     "controller.quorum.voters": "The static voter set, as id@host:port.",
     "hot.keys.enable": "Whether a broker that serves metrics samples the hot keys of its partitions.",
-    "http.address": "HTTP address of metrics and health: HOST:PORT, or a PORT on the loopback interface. "
-    "Empty disables it.",
+    "http.address": "HTTP address of metrics, health and segment leases: HOST:PORT, or a PORT on the loopback "
+    "interface. Empty disables it.",
     "inter.broker.listener.name": "Listener for connections between brokers.",
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses that the node binds, as NAME://host:port.",
     "node.id": "ID of this node, unique in the cluster.",
     "process.roles": "Roles of the node: broker, controller, or both.",
-    "segment.lease.credentials.file": "File with the principals that may lease closed segments at http.address: lines "
-    "with a principal, its secret and its topics. Empty disables leases.",
     "security.inter.broker.protocol": "Security protocol between brokers, without inter.broker.listener.name.",
     # TLS
     "ssl.allow.dn.changes": "Whether a key store that changes at run time may have another distinguished name.",
@@ -76,6 +74,7 @@ _BROKER = {
     # Connections and requests
     "connections.max.idle.ms": "Time after which an idle connection is closed.",
     "fetch.max.bytes": "Maximum bytes of one Fetch response.",
+    "max.connection.creation.rate": "Maximum number of new connections per second, also of one listener with a prefix.",
     "max.connections": "Maximum number of connections.",
     "max.connections.per.ip": "Maximum number of connections from one address.",
     "max.connections.per.ip.overrides": "Limits of single addresses, as address:limit.",

@@ -16,6 +16,7 @@ from odradek.host.key_stores.store import KeyStoreError, Store
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _ROUNDS_MAX: Final = 10
+_MISMATCHES: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ def _load_keys(context: ssl.SSLContext, keys: Store) -> None:
             context.load_cert_chain(f"/proc/self/fd/{file}", password=b"")
         except ssl.SSLError as error:
             reason = "the private key does not belong to the certificate"
-            if error.reason != "KEY_VALUES_MISMATCH":
+            if error.reason not in _MISMATCHES:
                 reason = f"OpenSSL rejects the key or its certificates ({error.reason or 'invalid'})"
             raise KeyStoreError(reason) from None
         finally:

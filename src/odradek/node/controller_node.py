@@ -90,7 +90,7 @@ class ControllerNode:
     async def _load_acls(self) -> None:
         """Until the committed ACLs are known, only super users may do anything."""
         assert self.authorizer is not None
-        await self._quorum.wait_until_caught_up()
+        await self._quorum.wait_until_committed_is_applied()
         self.authorizer.set_ready()
 
     async def _update_acls(self, image: ClusterImage, delta: ImageDelta) -> None:

@@ -93,7 +93,14 @@ class Node:
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self._observation: Final = Observation(
-            config, self._listeners, self.failed, clock=clock, executor=executor, periodic=self._periodic, random=random
+            config,
+            self._listeners,
+            self.failed,
+            clock=clock,
+            executor=executor,
+            periodic=self._periodic,
+            random=random,
+            certificate_expiries_ms=self._security.expiries_ms,
         )
 
     @property
@@ -166,12 +173,15 @@ class Node:
         self._controller_node = node = ControllerNode(
             self._config, quorum, cluster_id=cluster_id, clock=self._clock, executor=self._executor
         )
+        self._observation.add_authorizer("controller", node.authorizer)
         node.start(
             self._new_channel(quorum),
             endpoints=self._listeners.advertised_controller_listeners(),
             incarnation_id=self._new_id(),
             random=self._random,
         )
+        if not self._config.is_broker:
+            self._observation.endpoint.security.access_of = node.access_of
         await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_APIS, node, self._observation.meters))
 
     async def _start_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
@@ -198,8 +208,10 @@ class Node:
             check_security=self._security.check,
         )
         self._observation.broker = broker
+        self._observation.add_authorizer("broker", broker.authorizer)
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
+        self._observation.endpoint.security.access_of = broker.access_of
         await quorum.loader.join(broker.on_image, since=image)
         # Clients connect last, when this broker leads its partitions.
         await lifecycle.unfence()
@@ -207,7 +219,7 @@ class Node:
         Maintenance(broker, self._periodic).begin()
         self._periodic.once("log cleaner", Cleaning(broker, self._disk).run())
         if self._config.http_address is not None:
-            self._leases = SegmentLeases(broker, self._disk, self._config.segment_lease_credentials_file)
+            self._leases = SegmentLeases(broker, self._disk)
             await self._leases.start(self._observation.endpoint, self._periodic)
 
     def _new_channel(self, quorum: Quorum, retry_seconds_max: float = FORWARDING_SECONDS_MAX) -> ControllerChannel:
@@ -247,6 +259,8 @@ class Node:
             raise StartError(describe_metadata_failure(config.metadata_log_dir, error)) from error
         self._observation.set_quorum(quorum, directories.cluster_id)
         self._security.sasl.use_image(lambda: quorum.image)
+        self._listeners.set_client_quotas(quorum.image)
+        quorum.subscribe(self._listeners.on_image)
         quorum.failed.add_done_callback(lambda failed: self._on_metadata_failure(failed.result()))
         return quorum
 

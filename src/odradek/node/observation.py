@@ -5,24 +5,30 @@ Without an HTTP address nothing of it runs.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from odradek.base.background import log_fault
+from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, Random
 from odradek.broker.broker import Broker
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
+from odradek.core.security.authorizer import Authorizer
+from odradek.core.security.resources import Operation, ResourceType
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.requests import RequestMeters
 from odradek.instruments.traffic import RATED, TrafficRates
 from odradek.observe import hot_keys
+from odradek.observe.authorizer_readings import AuthorizerReadings
 from odradek.observe.cluster_readings import count_elections
 from odradek.observe.endpoint import HttpEndpoint
 from odradek.observe.families import Family
 from odradek.observe.hot_keys import HotKeys
+from odradek.observe.http_access import HttpClient, HttpSecurity
 from odradek.quorum.driver import QuorumDriver
 from odradek.quorum.quorum import Quorum
 from odradek.server.listeners import NodeListeners
@@ -51,11 +57,13 @@ class Observation:
         executor: Executor,
         periodic: Periodic,
         random: Random,
+        certificate_expiries_ms: Callable[[], Mapping[str, int]],
     ) -> None:
         self._address: Final = config.http_address
         self._roles: Final = config.process_roles
         self._listeners: Final = listeners
         self._failed: Final = failed
+        self._certificate_expiries_ms: Final = certificate_expiries_ms
         self._clock: Final = clock
         self._periodic: Final = periodic
         self._rates: Final = TrafficRates()
@@ -73,10 +81,14 @@ class Observation:
         self.broker: Broker | None = None
         self.progress: str | None = STARTING
         """None: the node is running."""
-        self.endpoint: Final = HttpEndpoint(self, executor)
+        self.endpoint: Final = HttpEndpoint(
+            self, executor, HttpSecurity(has_authorizer=bool(config.authorizer_class_name))
+        )
         self.endpoint.publish("traffic", self._traffic)
         self.endpoint.publish("rebalances", self._rebalances)
         self.endpoint.add_metrics(self._coordinators)
+        self._authorizers: Final = AuthorizerReadings(clock.monotonic)
+        self.endpoint.add_metrics(self._authorizers.families)
 
     async def start(self) -> None:
         """Raises ListenError."""
@@ -104,6 +116,10 @@ class Observation:
         if self._address is not None:
             quorum.subscribe(self._on_image)
 
+    def add_authorizer(self, role: str, authorizer: Authorizer | None) -> None:
+        if authorizer is not None:
+            self._authorizers.add(role, authorizer)
+
     # NodeView
 
     @property
@@ -125,6 +141,12 @@ class Observation:
     def connections(self) -> Mapping[str, int]:
         return self._listeners.connection_counts()
 
+    def authentications(self) -> Mapping[str, AuthenticationCounts]:
+        return self._listeners.authentication_counts()
+
+    def certificate_expiries_ms(self) -> Mapping[str, int]:
+        return self._certificate_expiries_ms()
+
     def why_failed(self) -> str | None:
         return self._failed.result() if self._failed.done() else None
 
@@ -144,7 +166,7 @@ class Observation:
 
         return await coordination_families(self.broker.coordinators)
 
-    async def _rebalances(self) -> dict[str, Any]:
+    async def _rebalances(self, _: HttpClient) -> dict[str, Any]:
         groups = []
         if self.broker is not None and self.broker.coordinators.existing_services[0] is not None:
             from odradek.observe.coordinator_readings import last_rebalances
@@ -152,8 +174,9 @@ class Observation:
             groups = await last_rebalances(self.broker.coordinators)
         return {"node": self.node_id, "cluster": self.cluster_id, "groups": groups}
 
-    async def _traffic(self) -> dict[str, Any]:
-        """Of every partition with traffic."""
+    async def _traffic(self, client: HttpClient) -> dict[str, Any]:
+        """Of every partition with traffic. Hot keys are part of the records: the client must be allowed to describe the
+        topic."""
         rates = ((partition, self._rates.of(partition.traffic)) for partition in list(self._partitions()))
         return {
             "node": self.node_id,
@@ -164,12 +187,19 @@ class Observation:
                     "partition": partition.name.partition,
                     "is_leader": partition.is_leader,
                     **{f"{name}_per_second": round(rate, 1) for name, rate in zip(RATED, found, strict=True)},
-                    **({} if self._hot_keys is None else self._hot_keys.describe(partition.name)),
+                    **self._describe_hot_keys(partition.name, client),
                 }
                 for partition, found in rates
                 if any(found)
             ],
         }
+
+    def _describe_hot_keys(self, name: TopicPartition, client: HttpClient) -> dict[str, Any]:
+        if self._hot_keys is None or not client.may(
+            Operation.DESCRIBE, ResourceType.TOPIC, name.topic, logs_denial=False
+        ):
+            return {}
+        return self._hot_keys.describe(name)
 
     # Periodic
 
@@ -177,6 +207,7 @@ class Observation:
         count_elections(delta, self.elections)
 
     async def _tick(self) -> None:
+        self._authorizers.mark()
         now = self._clock.monotonic()
         seconds, self._rates_at = now - self._rates_at, now
         if self.broker is not None and seconds > 0:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.base.ports import Executor, Pool
 from odradek.config.listeners import Address
+from odradek.core.security.resources import Operation
+from odradek.observe.http_access import HttpClient, HttpDenied, HttpSecurity, access_of_request
 from odradek.observe.scrape import Scrape, Source
 from odradek.observe.view import NodeView
 
@@ -34,8 +36,7 @@ class Call(NamedTuple):
     below: str
     """The rest of the path, which names one resource of the service; empty: the service itself."""
     query: Mapping[str, str]
-    basic: tuple[str, str] | None
-    """Name and secret of basic authentication, if given."""
+    client: HttpClient
 
 
 class Reply(NamedTuple):
@@ -44,14 +45,17 @@ class Reply(NamedTuple):
 
 
 Service = Callable[[Call], Awaitable[Reply]]
+"""It may raise HttpDenied."""
+JsonSource = Callable[[HttpClient], Awaitable[Any]]
 
 
 class HttpEndpoint:
-    def __init__(self, node: NodeView, executor: Executor) -> None:
+    def __init__(self, node: NodeView, executor: Executor, security: HttpSecurity) -> None:
         self._node: Final = node
+        self.security: Final = security
         self._executor: Final = executor
         self._sources: Final[list[Source]] = []
-        self._json: Final[dict[str, Callable[[], Awaitable[Any]]]] = {}
+        self._json: Final[dict[str, JsonSource]] = {}
         self._services: Final[dict[str, Service]] = {}
         self._scrape: Final = Scrape(node, executor, self._sources)
         self._server: asyncio.Server | None = None
@@ -60,12 +64,13 @@ class HttpEndpoint:
         self._new_exchange: type[HttpExchange] | None = None
         self.port = 0
 
-    def publish(self, name: str, source: Callable[[], Awaitable[Any]]) -> None:
-        """GET /v1/<name> returns the result of `source`, called on the event loop, as JSON."""
+    def publish(self, name: str, source: JsonSource) -> None:
+        """GET /v1/<name> returns the result of `source`, called on the event loop, as JSON. It needs DESCRIBE on the
+        cluster."""
         self._json[JSON_PREFIX + name] = source
 
     def serve(self, name: str, service: Service) -> None:
-        """`service` handles every request to /v1/<name> and the paths below it."""
+        """`service` handles every request to /v1/<name> and the paths below it, and authorizes it."""
         self._services[JSON_PREFIX + name] = service
 
     def add_metrics(self, source: Source) -> None:
@@ -127,25 +132,46 @@ class HttpEndpoint:
     async def respond(self, request: "Request") -> "Response":
         from odradek.observe.http_exchange import Response, text_response
 
+        if request.method in ("GET", "HEAD") and request.path in _OPEN_PATHS:
+            return self._respond_health(request.path)
+        try:
+            client = await access_of_request(
+                _basic(request.authorization), request.peer_host, self.security, self._executor
+            )
+            return await self._respond_to(client, request)
+        except HttpDenied as denied:
+            headers = _CHALLENGE if denied.status == 401 else ()
+            if request.path.startswith(JSON_PREFIX):
+                return Response(denied.status, _JSON, json.dumps({"error": str(denied)}).encode(), headers)
+            return text_response(denied.status, str(denied), *headers)
+
+    def _respond_health(self, path: str) -> "Response":
+        from odradek.observe.http_exchange import text_response
+
+        if path == "/healthz":
+            failure = self._node.why_failed()
+            return text_response(200, "ok") if failure is None else text_response(503, failure)
+        missing = self._node.why_failed() or self._node.why_not_ready()
+        return text_response(200, "ready") if missing is None else text_response(503, missing)
+
+    async def _respond_to(self, client: HttpClient, request: "Request") -> "Response":
+        """Raises HttpDenied."""
+        from odradek.observe.http_exchange import Response, text_response
+
         path = request.path
         prefix = "/".join(path.split("/", 3)[:3])
         service = self._services.get(prefix)
         if service is not None:
-            status, body = await service(_call(request, path[len(prefix) + 1 :]))
+            status, body = await service(_call(request, path[len(prefix) + 1 :], client))
             return Response(status, _JSON, await self._executor.run(lambda: json.dumps(body).encode(), pool=Pool.CODEC))
+        client.check_cluster(Operation.DESCRIBE)
         if request.method not in ("GET", "HEAD"):
             return text_response(405, "only GET and HEAD are supported", ("Allow", "GET, HEAD"))
         if path == "/metrics":
             return Response(200, _TEXT_FORMAT, await self._scrape.text())
-        if path == "/healthz":
-            failure = self._node.why_failed()
-            return text_response(200, "ok") if failure is None else text_response(503, failure)
-        if path == "/readyz":
-            missing = self._node.why_failed() or self._node.why_not_ready()
-            return text_response(200, "ready") if missing is None else text_response(503, missing)
         source = self._json.get(path)
         if source is not None:
-            found = await source()
+            found = await source(client)
             # In a thread: a response with thousands of partitions would block the event loop.
             return Response(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode(), pool=Pool.CODEC))
         return text_response(
@@ -154,17 +180,19 @@ class HttpEndpoint:
         )
 
 
+_OPEN_PATHS: Final = ("/healthz", "/readyz")
+_CHALLENGE: Final = (("WWW-Authenticate", 'Basic realm="odradek", charset="UTF-8"'),)
 _TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def _call(request: "Request", below: str) -> Call:
+def _call(request: "Request", below: str, client: HttpClient) -> Call:
     from urllib.parse import parse_qsl
 
     try:
         query = dict(parse_qsl(request.query, max_num_fields=_QUERY_FIELDS_MAX))
     except ValueError:
         query = {}
-    return Call("GET" if request.method == "HEAD" else request.method, below, query, _basic(request.authorization))
+    return Call("GET" if request.method == "HEAD" else request.method, below, query, client)
 
 
 def _basic(authorization: str | None) -> tuple[str, str] | None:

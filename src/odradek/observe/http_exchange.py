@@ -39,6 +39,8 @@ class Request(NamedTuple):
     path: str
     query: str = ""
     authorization: str | None = None
+    peer_host: str = ""
+    """The client's IP address."""
 
 
 Respond = Callable[[Request], Awaitable[Response]]
@@ -49,6 +51,8 @@ class HttpExchange:
         self._reader: Final = reader
         self._writer: Final = writer
         self._respond: Final = respond
+        peer = writer.get_extra_info("peername")
+        self._peer_host: Final[str] = peer[0] if peer else ""
         self._http: Final = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         self.is_responding = False
         """Whether a complete request waits for its response: otherwise the connection can be closed."""
@@ -111,6 +115,7 @@ class HttpExchange:
             path,
             query,
             None if authorization is None else authorization.decode("latin-1"),
+            self._peer_host,
         )
         try:
             return await self._respond(parsed)

@@ -7,6 +7,7 @@ from typing import Final
 from odradek.base.ports import Executor
 from odradek.core.metadata.image import ClusterImage
 from odradek.instruments.traffic import TrafficSums
+from odradek.observe.authentication_readings import authentication_families
 from odradek.observe.broker_readings import (
     PartitionReading,
     log_dir_families,
@@ -107,6 +108,13 @@ class Scrape:
                 "socket-server-metrics",
                 "connection-count",
                 (({"listener": name}, count) for name, count in node.connections().items()),
+            ),
+            *authentication_families(node.authentications()),
+            own(
+                "certificate_expiry_timestamp_seconds",
+                "When the first certificate of a listener's chain expires",
+                Kind.GAUGE,
+                (({"listener": name}, expiry_ms / 1000) for name, expiry_ms in node.certificate_expiries_ms().items()),
             ),
             own(
                 "ready",

@@ -14,14 +14,9 @@ from typing import Any, Final
 from odradek.base.ids import NO_EPOCH, TopicPartition, uuid_to_text
 from odradek.base.ports import Disk
 from odradek.broker.broker import Broker
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.observe.endpoint import Call, HttpEndpoint, Reply
-from odradek.observe.lease_credentials import (
-    FILE_BYTES_MAX,
-    Credentials,
-    Principal,
-    WrongCredentials,
-    parse_credentials,
-)
+from odradek.observe.http_access import HttpClient, HttpDenied
 from odradek.server.periodic import Periodic
 from odradek.storage.log.leases import (
     DURATION_MS_MAX,
@@ -40,7 +35,6 @@ from odradek.storage.partition.partition import Partition
 logger = logging.getLogger(__name__)
 
 NAME: Final = "leases"
-CONFIG: Final = "segment.lease.credentials.file"
 EXPIRY_INTERVAL_MS: Final = 1_000
 ABORTED_MAX: Final = 200_000
 _ID_BYTES: Final = 12
@@ -53,21 +47,13 @@ class _Refusal(Exception):
 
 
 class SegmentLeases:
-    def __init__(self, broker: Broker, disk: Disk, credentials_file: str) -> None:
+    def __init__(self, broker: Broker, disk: Disk) -> None:
         self._broker: Final = broker
         self._disk: Final = disk
-        self._file: Final = credentials_file
-        self._known: tuple[int, Credentials] | None = None
         self._leases: Final = Leases()
 
     async def start(self, endpoint: HttpEndpoint, periodic: Periodic) -> None:
         await self._broker.executor.run(self._remove_stale_links)
-        if not self._file:
-            return
-        try:
-            await self._credentials()
-        except _Refusal as wrong:
-            logger.warning("Segment leases are unavailable: %s", wrong)
         endpoint.serve(NAME, self._respond)
         periodic.every("lease expiry", lambda: EXPIRY_INTERVAL_MS, self._expire)
 
@@ -77,21 +63,24 @@ class SegmentLeases:
     # ---- requests
 
     async def _respond(self, call: Call) -> Reply:
+        """Raises HttpDenied."""
+        client = call.client
+        principal = str(client.principal)
         try:
             if call.method == "GET" and not call.below:
+                client.check_cluster(Operation.DESCRIBE)
                 return Reply(200, self._reply_body({"leases": [self._describe(one) for one in self._leases]}))
-            principal = await self._principal(call)
             if call.method == "POST" and not call.below:
                 # Shielded: links that were created must belong to a lease, even if the client disconnects.
-                granted = await asyncio.shield(asyncio.ensure_future(self._grant(call, principal)))
+                granted = await asyncio.shield(asyncio.ensure_future(self._grant(call, client)))
                 return Reply(200, self._reply_body(granted))
             if call.method == "POST":
                 duration_ms = _number(call, "duration_ms", DURATION_MS_MAX)
-                lease = self._leases.renew(call.below, principal.name, duration_ms, self._now_ms())
+                lease = self._leases.renew(call.below, principal, duration_ms, self._now_ms())
                 return Reply(200, self._reply_body({"expires_in_ms": lease.expires_ms - self._now_ms()}))
             if call.method == "DELETE" and call.below:
                 # Shielded: no other code removes the links of an ended lease.
-                ended = self._leases.release(call.below, principal.name)
+                ended = self._leases.release(call.below, principal)
                 await asyncio.shield(asyncio.ensure_future(self._remove([ended])))
                 return Reply(200, self._reply_body({}))
         except _Refusal as refusal:
@@ -100,36 +89,14 @@ class SegmentLeases:
             return Reply(404 if call.below else 429, {"error": str(refused)})
         return Reply(405, {"error": "use GET to list leases, POST to acquire or renew one, DELETE to release one"})
 
-    async def _principal(self, call: Call) -> Principal:
-        credentials = await self._credentials()
-        found = None if call.basic is None else credentials.find(*call.basic)
-        if found is None:
-            raise _Refusal(401, f"unknown principal or wrong secret: see this broker's {CONFIG}")
-        return found
-
-    async def _credentials(self) -> Credentials:
-        def read() -> tuple[int, Credentials]:
-            changed_ms = self._disk.modified_ms(self._file)
-            if self._known is not None and self._known[0] == changed_ms:
-                return self._known
-            if self._disk.size(self._file) > FILE_BYTES_MAX:
-                raise WrongCredentials(f"the file is larger than {FILE_BYTES_MAX} bytes")
-            return changed_ms, parse_credentials(self._disk.read_bytes(self._file).decode())
-
-        try:
-            self._known = await self._broker.executor.run(read)
-        except OSError as error:
-            raise _Refusal(503, f"{CONFIG}: {self._file}: {error.strerror}") from None
-        except ValueError as error:
-            raise _Refusal(503, f"{CONFIG}: {self._file}: {error}") from None
-        return self._known[1]
-
     # ---- granting
 
-    async def _grant(self, call: Call, principal: Principal) -> dict[str, Any]:
+    async def _grant(self, call: Call, client: HttpClient) -> dict[str, Any]:
         topic = call.query.get("topic", "")
-        if not principal.may_read(topic):
-            raise _Refusal(403, f"{principal.name} is not authorized to read topic {topic!r}: see {CONFIG}")
+        if not client.access.is_restricted and not client.is_local:
+            # A lease keeps disk space in use: a client that no ACL concerns must at least be on this computer.
+            raise HttpDenied(403, "without authorizer.class.name, leases are for clients on the broker's computer")
+        client.check(Operation.READ, ResourceType.TOPIC, topic)
         partition = self._partition(topic, _number(call, "partition"), call.query.get("topic_id"))
         committed_only = call.query.get("isolation") != "read_uncommitted"
         start, end = _number(call, "start", 0), _number(call, "end", 2**63 - 1)
@@ -147,7 +114,7 @@ class SegmentLeases:
         now_ms = self._now_ms()
         lease = Lease(
             id=lease_id,
-            principal=principal.name,
+            principal=str(client.principal),
             partition=partition.name,
             log_dir=log_dir,
             segments=segments,

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.core.metadata.image import ClusterImage
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.replication import IsrCounts
@@ -81,6 +82,12 @@ class NodeView(Protocol):
 
     def connections(self) -> Mapping[str, int]:
         """The number of connections, by listener."""
+
+    def authentications(self) -> Mapping[str, AuthenticationCounts]:
+        """By listener with SASL."""
+
+    def certificate_expiries_ms(self) -> Mapping[str, int]:
+        """When the first certificate of each listener with TLS expires."""
 
     def why_failed(self) -> str | None:
         """Why this process has failed; None: it has not."""

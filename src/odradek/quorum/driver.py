@@ -130,6 +130,11 @@ class QuorumDriver:
         return self._state_machine.high_watermark
 
     @property
+    def has_caught_up(self) -> bool:
+        """Whether the log once reached the high watermark of a leader, since this node started."""
+        return self._state_machine.has_caught_up
+
+    @property
     def leader_id(self) -> int:
         """-1 while no leader is known."""
         leader_id = self._state_machine.leader_id

@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 HAND_OVER_SECONDS_MAX: Final = 1.0
 """Another node becomes leader after two round trips; without one, waiting longer does not help."""
 MAINTENANCE_INTERVAL_MS: Final = 60_000
+CAUGHT_UP_POLL_SECONDS: Final = 0.01
 
 
 class QuorumError(Exception):
@@ -196,6 +197,15 @@ class Quorum:
         self.driver.on_leader_change(on_leader_change)
         on_leader_change()
         await has_leader
+        await self.loader.wait_until_applied(self.driver.high_watermark - 1)
+
+    async def wait_until_committed_is_applied(self) -> None:
+        """Returns once everything is applied that a leader has committed before this replica fetched from it.
+
+        Unlike `wait_until_caught_up`, it never returns with the state of the last snapshot only.
+        """
+        while not self.driver.has_caught_up:
+            await asyncio.sleep(CAUGHT_UP_POLL_SECONDS)
         await self.loader.wait_until_applied(self.driver.high_watermark - 1)
 
     async def maintain(self) -> None:

@@ -198,6 +198,14 @@ def parse_batches(buffer: Buffer, *, allow_partial_tail: bool = False) -> list[B
     return headers
 
 
+def is_transactional(buffer: Buffer) -> bool:
+    """Whether the buffer begins with a transactional batch. False for bytes that are not a whole batch."""
+    if memoryview(buffer).nbytes < HEADER_SIZE:
+        return False
+    header = BatchHeader(0, *_HEADER.unpack_from(buffer, 0))
+    return header.magic == MAGIC_V2 and header.is_transactional and header.size <= memoryview(buffer).nbytes
+
+
 def _check_tail(buffer: Buffer, position: int, end: int, allow_partial_tail: bool) -> None:
     """Checks that the remaining bytes are the beginning of a batch, as far as they show."""
     if end - position > _MAGIC_AT:

@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.base.errors import KafkaError
 from odradek.core.metadata.image import RESOURCE_GROUP, RESOURCE_TOPIC
-from odradek.core.security.access import Access
+from odradek.core.security.access import Access, AuthorizerNotReady
 from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.denials import denial_of
 from odradek.wire.schemas import Message
@@ -19,4 +19,7 @@ def find_denial(resource: Message, operation: Operation, access: Access) -> Kafk
         return None
     resource_type = _TYPES.get(resource.resource_type, ResourceType.CLUSTER)
     name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else resource.resource_name
-    return None if access.allows(operation, resource_type, name) else denial_of(resource_type)
+    try:
+        return None if access.allows(operation, resource_type, name) else denial_of(resource_type)
+    except AuthorizerNotReady as error:
+        return error

@@ -21,7 +21,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.principal import ANONYMOUS, Principal
 from odradek.core.quotas.node_quotas import ClientUsage, NodeQuotas
-from odradek.core.security.access import UNRESTRICTED, Access
+from odradek.core.security.access import UNRESTRICTED, Access, AuthorizerNotReady
 from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
 from odradek.server.connection_authentication import ConnectionAuthentication
@@ -476,6 +476,9 @@ class ClientConnection(asyncio.Protocol):
         except SerialError as error:
             self.close_after_responses(_undecodable(error))
             return
+        except AuthorizerNotReady as error:
+            self.close_after_responses(str(error))
+            return
         except Exception:
             # An internal error closes this connection only.
             logger.exception("Request with header %s from %s failed", frame[:8].hex(), self.peer)
@@ -622,6 +625,9 @@ class ClientConnection(asyncio.Protocol):
             return
         except SerialError as error:
             self.close_after_responses(_undecodable(error))
+            return
+        except AuthorizerNotReady as error:
+            self.close_after_responses(str(error))
             return
         except Exception:
             logger.exception(

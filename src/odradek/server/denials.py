@@ -3,7 +3,7 @@
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.security.access import Access
+from odradek.core.security.access import Access, AuthorizerNotReady
 from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.context import RequestContext
 
@@ -13,9 +13,10 @@ _CODES: Final = {
     ResourceType.GROUP: ErrorCode.group_authorization_failed,
 }
 _MESSAGES: Final = {
-    ResourceType.CLUSTER: "Cluster authorization failed.",
-    ResourceType.TOPIC: "Topic authorization failed.",
-    ResourceType.GROUP: "Group authorization failed.",
+    ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
+    ErrorCode.topic_authorization_failed: "Topic authorization failed.",
+    ErrorCode.group_authorization_failed: "Group authorization failed.",
+    ErrorCode.unknown_server_error: "The server experienced an unexpected error when processing the request.",
 }
 
 
@@ -27,7 +28,13 @@ def allows_cluster(access: Access, operation: Operation, *, logs_denial: bool = 
 
 def denial_of(resource_type: ResourceType) -> KafkaError:
     """For a resource of a cluster, topic or group."""
-    return KafkaError(_CODES[resource_type], _MESSAGES[resource_type])
+    code = _CODES[resource_type]
+    return KafkaError(code, _MESSAGES[code])
+
+
+def default_message(code: ErrorCode) -> str:
+    """Of a denial, or of an authorizer that is not ready."""
+    return _MESSAGES[code]
 
 
 def find_cluster_denial(context: RequestContext, operation: Operation) -> KafkaError | None:
@@ -35,7 +42,10 @@ def find_cluster_denial(context: RequestContext, operation: Operation) -> KafkaE
 
     Kafka's message contains addresses and IDs of the server's connection: here it names the API only.
     """
-    if allows_cluster(context.access, operation):
-        return None
+    try:
+        if allows_cluster(context.access, operation):
+            return None
+    except AuthorizerNotReady as error:
+        return error
     message = f"Request {context.schema.api_name} needs {operation.name} permission."
     return KafkaError(ErrorCode.cluster_authorization_failed, message)

@@ -15,6 +15,8 @@ from operator import attrgetter
 from typing import Final
 
 from odradek.base.ports import Clock
+from odradek.core.quotas.connections import ConnectionRates
+from odradek.server.accepting import PacedAdmission
 from odradek.server.connection import Admission, ClientConnection
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ class NodeConnectionLimits:
         idle_ms_max: int,
         waiting_max: int = DEFAULT_WAITING_MAX,
         privileged_listener: str | None = None,
+        rates: ConnectionRates | None = None,
     ) -> None:
         self.monotonic: Final = clock.monotonic
         self._waiting_max: Final = waiting_max
@@ -48,8 +51,15 @@ class NodeConnectionLimits:
         self._closing: Final[set[ClientConnection]] = set()
         self._waiting: Final[dict[ClientConnection, None]] = {}
         self._per_address: Final[Counter[str]] = Counter()
+        self.rates: Final = rates or ConnectionRates(11, 1000)
+        self._paced: Final = PacedAdmission(
+            self.rates, clock.monotonic, admit=self._admit_counted, waiting_max=waiting_max
+        )
 
     def admit(self, connection: ClientConnection) -> Admission:
+        return self._paced.admit(connection) if self.rates.is_limited else self._admit_counted(connection)
+
+    def _admit_counted(self, connection: ClientConnection) -> Admission:
         if self._has_room_for(connection):
             return Admission.ADMITTED if self._take(connection) else Admission.REJECTED
         if len(self._waiting) >= self._waiting_max:
@@ -87,6 +97,7 @@ class NodeConnectionLimits:
 
     def release(self, connection: ClientConnection) -> None:
         self._waiting.pop(connection, None)
+        self._paced.release(connection)
         if connection in self._open:
             del self._open[connection]
         elif connection in self._closing:
@@ -146,7 +157,7 @@ class NodeConnectionLimits:
         connection.abort()
 
     def connections(self) -> list[ClientConnection]:
-        return [*self._open, *self._waiting]
+        return [*self._open, *self._waiting, *self._paced.connections()]
 
 
 def limits_by_address(overrides: Mapping[str, int]) -> dict[str, int]:
@@ -158,7 +169,9 @@ def limits_by_address(overrides: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-async def limits_by_name(overrides: Mapping[str, int]) -> dict[str, int]:
+async def limits_by_name(
+    overrides: Mapping[str, int], setting: str = "max.connections.per.ip.overrides"
+) -> dict[str, int]:
     """The overrides given for a host name, by the host's addresses. Names that do not resolve are left out."""
     found: dict[str, int] = {}
     for host, limit in overrides.items():
@@ -166,7 +179,7 @@ async def limits_by_name(overrides: Mapping[str, int]) -> dict[str, int]:
             try:
                 entries = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
             except OSError as error:
-                logger.warning("max.connections.per.ip.overrides: cannot resolve %s: %s", host, error.strerror or error)
+                logger.warning("%s: cannot resolve %s: %s", setting, host, error.strerror or error)
                 continue
             found.update({str(entry[4][0]): limit for entry in entries})
     return found

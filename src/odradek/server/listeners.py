@@ -9,8 +9,15 @@ from typing import Final
 
 from odradek.base.background import log_fault
 from odradek.base.ports import Clock, Executor
+from odradek.config.definitions import BROKER_CONFIGS
+from odradek.config.listener_overrides import listener_value
 from odradek.config.listeners import Listener as Address
 from odradek.config.node_config import NodeConfig
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.image import ClusterImage
+from odradek.core.quotas.connections import UNLIMITED, ConnectionRates
+from odradek.core.quotas.entities import CONNECTION_CREATION_RATE, IP, limits_of
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.server.connection import Dispatcher
 from odradek.server.limits import NodeConnectionLimits, limits_by_address, limits_by_name
 from odradek.server.periodic import Periodic
@@ -21,6 +28,7 @@ from odradek.server.server import Listener
 from odradek.server.tls_connection import Handshakes
 
 CLOSE_IDLE_INTERVAL_MS: Final = 10_000
+_RATE: Final = "max.connection.creation.rate"
 
 
 class NodeListeners:
@@ -44,6 +52,8 @@ class NodeListeners:
         self._clients: Final[list[Listener]] = []
         self._quorum: Final[list[Listener]] = []
         self._overrides: Mapping[str, int] = {}
+        self._address_rates: Mapping[str, int] = {}
+        self._set_rates(config)
 
     async def bind(self) -> None:
         """Binds the addresses; connections are refused until `serve_quorum` and `serve_clients`. Raises ListenError."""
@@ -101,6 +111,11 @@ class NodeListeners:
     def advertised_controller_listeners(self) -> list[Address]:
         return _with_ports(self._config.advertised_controller_listeners, self._quorum)
 
+    def authentication_counts(self) -> dict[str, AuthenticationCounts]:
+        """By listener name, of those with SASL."""
+        found = {one.name: one.authentication_counts for one in (*self._clients, *self._quorum)}
+        return {name: counts for name, counts in found.items() if counts is not None}
+
     def connection_counts(self) -> dict[str, int]:
         """By listener name."""
         counts = {listener.name: 0 for listener in (*self._clients, *self._quorum)}
@@ -111,6 +126,42 @@ class NodeListeners:
 
     # Limits
 
+    async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        if delta.client_quotas_changed:
+            self.set_client_quotas(image)
+
+    def set_client_quotas(self, image: ClusterImage) -> None:
+        """Applies `connection_creation_rate` of addresses."""
+        rates = {
+            dict(entity).get(IP): int(min(limit, UNLIMITED))
+            for entity, limit in limits_of(image.client_quotas, CONNECTION_CREATION_RATE).items()
+        }
+        other_max = rates.get(None, UNLIMITED)
+        self._address_rates = named = {host: limit for host, limit in rates.items() if host is not None}
+        known = limits_by_address(named)
+        self._set_address_rates(known, other_max)
+        if len(known) < len(named):
+            self._periodic.once("connection rates", self._resolve_rates(named, other_max), log_fault)
+
+    async def _resolve_rates(self, named: Mapping[str, int], other_max: int) -> None:
+        resolved = await limits_by_name(named, CONNECTION_CREATION_RATE)
+        if self._address_rates is named:
+            self._set_address_rates({**resolved, **limits_by_address(named)}, other_max)
+
+    def _set_address_rates(self, rates: Mapping[str, int], other_max: int) -> None:
+        for limits in (self._client_limits, self._quorum_limits):
+            limits.rates.change_addresses(rates, other_max)
+
+    def _set_rates(self, config: NodeConfig) -> None:
+        for limits, addresses in (
+            (self._client_limits, config.broker_listeners),
+            (self._quorum_limits, config.controller_listeners),
+        ):
+            limits.rates.change(
+                node_max=config.max_connection_creation_rate,
+                listener_max={one.name: _connection_rate(config, one.name) for one in addresses},
+            )
+
     def on_config(self, config: NodeConfig) -> None:
         self._overrides = overrides = config.max_connections_per_ip_overrides
         known = limits_by_address(overrides)
@@ -119,6 +170,7 @@ class NodeListeners:
             per_address_max=config.max_connections_per_ip,
             per_address_overrides=known,
         )
+        self._set_rates(config)
         if len(known) < len(overrides):
             self._periodic.once("connection limits", self._resolve_limits(overrides), log_fault)
 
@@ -152,7 +204,19 @@ def _limits(config: NodeConfig, clock: Clock, privileged_listener: str | None) -
         idle_ms_max=config.connections_max_idle_ms,
         waiting_max=config.socket_listen_backlog_size,
         privileged_listener=privileged_listener,
+        rates=ConnectionRates(
+            config.quota_window_num,
+            config.quota_window_size_seconds * 1000,
+            privileged_listener=privileged_listener,
+        ),
     )
+
+
+def _connection_rate(config: NodeConfig, listener_name: str) -> int:
+    text = listener_value(config.effective_values, listener_name, _RATE)
+    value = config.max_connection_creation_rate if text is None else BROKER_CONFIGS[_RATE].parse(text)
+    assert isinstance(value, int)
+    return value
 
 
 def _with_ports(addresses: Sequence[Address], listeners: Sequence[Listener]) -> list[Address]:

@@ -5,6 +5,7 @@ retries: only the caller knows whether its request may be repeated, and where.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -14,6 +15,8 @@ from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.server.tls_peer import HandshakeFailed, open_tls_connection
 from odradek.wire.client_session import UnsupportedApi, VersionRange
 from odradek.wire.schemas import Message, Schema
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "Disconnected",
@@ -61,6 +64,8 @@ class Peer:
         self._on_disconnect: Final = on_disconnect
         self._security: Final = security
         self._link: PeerLink | None = None
+        # The last failure in the log.
+        self._reported: str | None = None
         # The current attempt to connect, shared by all callers. It ends with the task.
         self._attempt: asyncio.Future[PeerLink] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -151,12 +156,21 @@ class Peer:
                 self._attempt = self._task = None
                 is_cancelled = isinstance(error, asyncio.CancelledError)
                 attempt.set_exception(Disconnected(self._address, "cancelled") if is_cancelled else error)
+            if isinstance(error, HandshakeFailed) or (isinstance(error, Disconnected) and "alert" in error.reason):
+                self._report(error)
             if not isinstance(error, PeerError):
                 raise
         else:
             self._attempt = self._task = None
+            self._reported = None
             self._link = link
             attempt.set_result(link)
+
+    def _report(self, error: PeerError) -> None:
+        """Callers retry, and only debug messages mention it: the operator has to correct certificates or configs."""
+        if error.reason != self._reported:
+            self._reported = error.reason
+            logger.warning("Cannot connect: client=%s, %s", self._client_id, error)
 
     async def _establish(self) -> PeerLink:
         loop = asyncio.get_running_loop()

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
+from odradek.instruments.authentication import AuthenticationCounts
 from odradek.server.connection import ClientConnection, ConnectionLimits, Dispatcher
 from odradek.server.response_sender import Streaming
 from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
@@ -48,6 +49,11 @@ class Listener:
         )
         self._on_client: Callable[[str], None] | None = None
         self._server: asyncio.Server | None = None
+
+    @property
+    def authentication_counts(self) -> AuthenticationCounts | None:
+        """None without SASL."""
+        return None if self._security.sasl is None else self._security.sasl.counts
 
     async def bind(self) -> None:
         """Binds the address; connections are refused until `serve`. Raises ListenError."""

@@ -25,8 +25,12 @@ HANDSHAKE_BYTES_MAX: Final = 128 << 10
 # OpenSSL reserves the announced size of a ClientHello at once. Those of clients have a few hundred bytes.
 CLIENT_HELLO_BYTES_MAX: Final = 16 << 10
 RECEIVE_BUFFER_BYTES: Final = 64 << 10
-# Also the size of the largest record, without its header.
-SLICE_BYTES: Final = 16 << 10
+# Larger objects would be new memory each time, which costs more than the decryption.
+DECRYPT_BUFFER_BYTES: Final = 64 << 10
+# OpenSSL gets so many bytes at a time.
+SLICE_BYTES: Final = 32 << 10
+# The content of the largest record.
+RECORD_BYTES: Final = 16 << 10
 # OpenSSL itself responds to some records. A client that does not read these responses is disconnected.
 UNREAD_RESPONSE_BYTES_MAX: Final = 256 << 10
 
@@ -35,6 +39,7 @@ WINDOW_SECONDS: Final = 0.01
 LOOP_SHARE_MAX: Final = 0.2
 
 _HANDSHAKE_RECORD: Final = 22
+_NOTHING: Final = memoryview(b"")
 
 
 class TlsBuffers:
@@ -42,7 +47,7 @@ class TlsBuffers:
 
     def __init__(self) -> None:
         self.received: Final = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
-        self.decrypted: Final = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        self.decrypted: Final = memoryview(bytearray(DECRYPT_BUFFER_BYTES))
 
 
 class Handshakes:
@@ -133,7 +138,8 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._cancel_deadline()
         self._on_secured(self._tls)
         if self._transport is not None:
-            self._receive()
+            # Requests may have arrived together with the end of the handshake.
+            self._receive(_NOTHING)
 
     def _fail_handshake(self, reason: str) -> None:
         self._has_ended = True
@@ -182,21 +188,14 @@ class TlsConnection(asyncio.BufferedProtocol):
         return self._buffers.received
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._has_ended:
-            return
-        received = self._buffers.received
-        for start in range(0, nbytes, SLICE_BYTES):
-            self._feed(received[start : min(start + SLICE_BYTES, nbytes)])
-            if self._has_ended or self._transport is None:
-                return
+        if not self._has_ended:
+            self._feed(self._buffers.received[:nbytes])
 
     def _feed(self, data: memoryview) -> None:
-        if not self._is_secured:
+        if self._is_secured:
+            self._receive(data)
+        else:
             self._feed_handshake(data)
-            return
-        assert self._incoming is not None
-        self._incoming.write(data)
-        self._receive()
 
     def _feed_handshake(self, data: memoryview) -> None:
         self._handshake_bytes += len(data)
@@ -224,58 +223,74 @@ class TlsConnection(asyncio.BufferedProtocol):
 
     # Decryption
 
-    def _receive(self) -> None:
+    def _receive(self, data: memoryview) -> None:
         """Decrypts what has arrived, and passes it on."""
         try:
             if self._receives_into_buffer:
-                self._receive_into_buffers()
+                self._receive_into_buffers(data)
             else:
-                self._receive_data()
-        except ssl.SSLWantReadError:
-            pass
+                self._receive_data(data)
         except ssl.SSLZeroReturnError:
             self._on_close_notify()
         except ssl.SSLError as error:
             self._end(describe_tls_failure(error))
-        else:
-            return
         if self._outgoing is not None and self._outgoing.pending:
             self._flush_responses()
 
-    def _receive_data(self) -> None:
+    def _receive_data(self, data: memoryview) -> None:
         tls, incoming, decrypted = self._tls, self._incoming, self._buffers.decrypted
-        assert incoming is not None
-        filled = 0
+        assert tls is not None and incoming is not None
+        filled = position = 0
         try:
-            while tls is not None and (incoming.pending or tls.pending()):
-                count = _read_into(tls, decrypted[filled:])
-                if not count:
-                    raise ssl.SSLZeroReturnError
-                filled += count
-                if filled > RECEIVE_BUFFER_BYTES - SLICE_BYTES:
-                    data, filled = bytes(decrypted[:filled]), 0
-                    self._pass_on(data)
-                    # The protocol above may have closed the connection.
-                    tls = None if self._has_ended else self._tls
+            while position < len(data) or incoming.pending or tls.pending():
+                if position < len(data):
+                    position += incoming.write(data[position : position + SLICE_BYTES])
+                with suppress(ssl.SSLWantReadError):
+                    while incoming.pending or tls.pending():
+                        if filled > DECRYPT_BUFFER_BYTES - RECORD_BYTES:
+                            filled = self._pass_on(decrypted, filled)
+                            if self._has_ended:
+                                # The protocol above has closed the connection.
+                                return
+                        count = _read_into(tls, decrypted[filled:])
+                        if not count:
+                            raise ssl.SSLZeroReturnError
+                        filled += count
+                    continue
+                if position == len(data):
+                    return
         finally:
-            if filled:
-                self._pass_on(bytes(decrypted[:filled]))
+            self._pass_on(decrypted, filled)
 
-    def _pass_on(self, data: bytes) -> None:
-        if self._is_paused:
-            self._held.append(data)
-        elif self._data_received is not None:
-            self._data_received(data)
+    def _pass_on(self, decrypted: memoryview, size: int) -> int:
+        """Returns 0, the number of bytes that are left in the buffer."""
+        if size and not self._has_ended:
+            data = bytes(decrypted[:size])
+            if self._is_paused:
+                self._held.append(data)
+            elif self._data_received is not None:
+                self._data_received(data)
+        return 0
 
-    def _receive_into_buffers(self) -> None:
+    def _receive_into_buffers(self, data: memoryview) -> None:
         protocol: Any = self._protocol
         incoming = self._incoming
         assert incoming is not None
-        while not self._has_ended and (tls := self._tls) is not None and (incoming.pending or tls.pending()):
-            count = _read_into(tls, protocol.get_buffer(-1))
-            if not count:
-                raise ssl.SSLZeroReturnError
-            protocol.buffer_updated(count)
+        position = 0
+        while position < len(data) or incoming.pending:
+            if position < len(data):
+                position += incoming.write(data[position : position + SLICE_BYTES])
+            try:
+                while not self._has_ended and (tls := self._tls) is not None and (incoming.pending or tls.pending()):
+                    count = _read_into(tls, protocol.get_buffer(-1))
+                    if not count:
+                        raise ssl.SSLZeroReturnError
+                    protocol.buffer_updated(count)
+            except ssl.SSLWantReadError:
+                if position == len(data):
+                    return
+            if self._has_ended:
+                return
 
     def _flush_responses(self) -> None:
         self._flush()
@@ -291,7 +306,9 @@ class TlsConnection(asyncio.BufferedProtocol):
     def _end(self, reason: str) -> None:
         """The other side broke the protocol."""
         self._failure = reason
-        logger.info("Closing TLS connection: peer=%s, reason=%s", self._peer(), reason)
+        # A peer reports its own failures, once.
+        level = logging.INFO if self._is_server else logging.DEBUG
+        logger.log(level, "Closing TLS connection: peer=%s, reason=%s", self._peer(), reason)
         self._flush()
         self.abort()
 
@@ -311,7 +328,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             return
         try:
             size = len(data)
-            if size <= SLICE_BYTES:
+            if size <= RECORD_BYTES:
                 tls.write(data)
                 transport.write(outgoing.read())
                 return
@@ -319,7 +336,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             position = 0
             records: list[bytes] = []
             while position < size:
-                position += tls.write(view[position : position + SLICE_BYTES])
+                position += tls.write(view[position : position + RECORD_BYTES])
                 records.append(outgoing.read())
             transport.writelines(records)
         except ssl.SSLError as error:
@@ -499,7 +516,7 @@ class TlsFailed(Exception):
 def _read_into(tls: ssl.SSLObject, buffer: memoryview) -> int:
     """Decrypts at most one record."""
     read: Any = tls.read
-    return int(read(SLICE_BYTES, buffer))
+    return int(read(RECORD_BYTES, buffer))
 
 
 def _do_handshake(tls: ssl.SSLObject) -> Exception | None:

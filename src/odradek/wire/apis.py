@@ -241,8 +241,16 @@ APIS: Final[Mapping[int, Api]] = {
         _broker_api(ApiKey.END_TXN, 0, 5, "WRITE TRANSACTIONAL_ID"),
         _broker_api(ApiKey.WRITE_TXN_MARKERS, 1, 2, "ALTER CLUSTER", "CLUSTER_ACTION CLUSTER"),
         _broker_api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "WRITE TRANSACTIONAL_ID", "READ GROUP", "READ TOPIC"),
-        _unserved_api(ApiKey.CREATE_ACLS, "ALTER CLUSTER"),
-        _unserved_api(ApiKey.DELETE_ACLS, "ALTER CLUSTER"),
+        _shared_api(
+            ApiKey.DESCRIBE_ACLS,
+            1,
+            3,
+            "DESCRIBE CLUSTER",
+            broker="server.apis.describe_acls",
+            controller="server.apis.describe_acls",
+        ),
+        _forwarded_api(ApiKey.CREATE_ACLS, 1, 3, "ALTER CLUSTER", broker="broker.apis.acl_changes"),
+        _forwarded_api(ApiKey.DELETE_ACLS, 1, 3, "ALTER CLUSTER", broker="broker.apis.acl_changes"),
         _shared_api(
             ApiKey.DESCRIBE_CONFIGS,
             1,

@@ -21,12 +21,23 @@ Fields = Mapping[str, Any]
 Scenario = Callable[["Conversation"], None]
 
 scenarios: dict[str, Scenario] = {}
+scenarios_with_authorizer: dict[str, Scenario] = {}
+"""The client is a super user."""
 
 
 def scenario(function: Scenario) -> Scenario:
     """Registers a scenario under its name, which is also the name of its golden transcript."""
-    assert function.__name__ not in scenarios, f"two scenarios are called {function.__name__}"
-    scenarios[function.__name__] = function
+    return _register(function, scenarios)
+
+
+def scenario_with_authorizer(function: Scenario) -> Scenario:
+    return _register(function, scenarios_with_authorizer)
+
+
+def _register(function: Scenario, where: dict[str, Scenario]) -> Scenario:
+    name = function.__name__
+    assert name not in scenarios | scenarios_with_authorizer, f"two scenarios are called {name}"
+    where[name] = function
     return function
 
 

@@ -79,7 +79,10 @@ TLS = st.builds(
     key_password=st.none() | st.text(),
     checks_host=st.booleans(),
 )
-SASL = st.builds(Sasl, mechanism=st.sampled_from(MECHANISMS), username=st.text(), password=st.text())
+SCRAM = [name for name in MECHANISMS if name.startswith("SCRAM")]
+SASL = st.builds(Sasl, mechanism=st.sampled_from(MECHANISMS), username=st.text(), password=st.text()) | st.builds(
+    Sasl, mechanism=st.sampled_from(SCRAM), username=st.text(), password=st.text(), has_token=st.booleans()
+)
 
 
 # Not about time.
@@ -87,3 +90,16 @@ SASL = st.builds(Sasl, mechanism=st.sampled_from(MECHANISMS), username=st.text()
 @given(st.builds(Security, tls=st.none() | TLS, sasl=st.none() | SASL))
 def test_configs_are_converted_back_and_forth(security: Security) -> None:
     assert security_of(configs_of(security)) == security
+
+
+@pytest.mark.parametrize(("option", "has_token"), [("true", True), ('"TRUE"', True), ("false", False), ("", False)])
+def test_login_with_a_delegation_token(option: str, has_token: bool) -> None:
+    token = f" tokenauth={option}" if option else ""
+    configs = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": f'ScramLoginModule required username="id" password="hmac"{token};',
+    }
+    assert security_of(configs).sasl == Sasl(
+        mechanism="SCRAM-SHA-256", username="id", password="hmac", has_token=has_token
+    )

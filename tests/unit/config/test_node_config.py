@@ -391,13 +391,6 @@ def test_http_address_is_host_and_port() -> None:
         assert "http.address" in error
 
 
-def test_leases_need_the_http_endpoint() -> None:
-    config = load("segment.lease.credentials.file=/leases")
-    assert config.segment_lease_credentials_file == "/leases"
-    assert any("set it too" in warning for warning in config.warnings)
-    assert load("segment.lease.credentials.file=/leases\nhttp.address=9644").warnings == ()
-
-
 def test_consequential_errors_are_not_reported() -> None:
     assert errors_of(MINIMAL.replace("controller.listener.names", "# ")) == [
         "server.properties: controller.listener.names is missing: add controller.listener.names=CONTROLLER "

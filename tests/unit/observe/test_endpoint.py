@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from odradek.base.ports import Pool
+from odradek.base.principal import Principal
 from odradek.observe.endpoint import Call, HttpEndpoint, Reply
+from odradek.observe.http_access import Authenticate, HttpSecurity
 from odradek.observe.http_exchange import Request, Response
 
 T = TypeVar("T")
@@ -20,19 +22,22 @@ class Inline:
         return work()
 
 
-def respond(request: Request) -> Response:
+def respond(request: Request, authenticate: Authenticate | None = None) -> Response:
     node: Any = None
-    endpoint = HttpEndpoint(node, Inline())
+    security = HttpSecurity(has_authorizer=False)
+    if authenticate is not None:
+        security.authenticate = authenticate
+    endpoint = HttpEndpoint(node, Inline(), security)
 
     async def reply(call: Call) -> Reply:
-        return Reply(202, call._asdict())
+        return Reply(202, {**call._asdict(), "client": str(call.client.principal)})
 
     endpoint.serve("leases", reply)
     return asyncio.run(endpoint.respond(request))
 
 
-def call(request: Request) -> dict[str, Any]:
-    found = respond(request)
+def call(request: Request, authenticate: Authenticate | None = None) -> dict[str, Any]:
+    found = respond(request, authenticate)
     assert found.status == 202
     body: dict[str, Any] = json.loads(found.body)
     return body
@@ -43,7 +48,7 @@ def test_http_paths_and_queries() -> None:
         "method": "POST",
         "below": "",
         "query": {"topic": "a b", "start": "2"},
-        "basic": None,
+        "client": "User:ANONYMOUS",
     }
     assert call(Request("DELETE", "/v1/leases/abc/d"))["below"] == "abc/d"
     assert call(Request("HEAD", "/v1/leases/", "&" * 10_000))["query"] == {}
@@ -63,5 +68,14 @@ def test_http_paths_and_queries() -> None:
     ],
 )
 def test_basic_credentials(authorization: str, basic: list[str] | None) -> None:
-    assert call(Request("GET", "/v1/leases", "", f"basic {authorization}"))["basic"] == basic
-    assert call(Request("GET", "/v1/leases", "", f"Bearer {authorization}"))["basic"] is None
+    found: list[list[str]] = []
+
+    def authenticate(user: str, password: str) -> Principal:
+        found.append([user, password])
+        return Principal("User", user)
+
+    name = "ANONYMOUS" if basic is None else basic[0]
+    assert call(Request("GET", "/v1/leases", "", f"basic {authorization}"), authenticate)["client"] == f"User:{name}"
+    assert found == ([] if basic is None else [basic])
+    call(Request("GET", "/v1/leases", "", f"Bearer {authorization}"), authenticate)
+    assert found == ([] if basic is None else [basic])

@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
+from odradek.base.principal import ANONYMOUS, Principal
+from odradek.core.security.access import UNRESTRICTED
+from odradek.core.security.resources import Operation
 from odradek.host.disk import HostDisk
 from odradek.observe.endpoint import Call, Reply
+from odradek.observe.http_access import HttpClient, HttpDenied
 from odradek.observe.segment_leases import SegmentLeases
 from odradek.storage.log import leases
 from odradek.storage.partition.partition import Partition
 from tests.record_batches import TestRecord
 from tests.unit.broker.fake_broker import FakeBroker, run
+from tests.unit.fake_access import FakeAccess, on_cluster, on_topic
 
-SPARK = ("spark", "0123456789abcdef")
+SPARK = HttpClient(Principal("User", "spark"), "127.0.0.1", UNRESTRICTED, can_authenticate=False)
 
 
 class Stage:
@@ -27,10 +32,9 @@ class Stage:
         for number in range(3):
             self.broker.append("t", TestRecord())
             self.partition.log.roll(number)
-        self.credentials = directory / "credentials"
-        self.credentials.write_text(" ".join((*SPARK, "*")))
         broker: Any = self.broker
-        self.leases = SegmentLeases(broker, disk or HostDisk(), str(self.credentials))
+        self.leases = SegmentLeases(broker, disk or HostDisk())
+        self.client = SPARK
 
     @property
     def partition(self) -> Partition:
@@ -40,7 +44,7 @@ class Stage:
 
     def call(self, method: str = "POST", below: str = "", **query: str) -> Reply:
         wanted = query if below else {"topic": "t", "partition": "0", **query}
-        reply: Reply = run(self.leases._respond(Call(method, below, wanted, SPARK)))
+        reply: Reply = run(self.leases._respond(Call(method, below, wanted, self.client)))
         return reply
 
     def links(self) -> list[str]:
@@ -54,7 +58,7 @@ def test_lease_is_granted_listed_renewed_and_released(tmp_path: Path) -> None:
     assert [one["base_offset"] for one in granted.body["segments"]] == [0, 1, 2]
     assert all(os.path.getsize(one["file"]) == one["size"] > 0 for one in granted.body["segments"])
     (shown,) = stage.call("GET").body["leases"]
-    assert (shown["principal"], shown["topic"], shown["segments"]) == ("spark", "t", 3)
+    assert (shown["principal"], shown["topic"], shown["segments"]) == ("User:spark", "t", 3)
     assert granted.body["lease"] not in str(shown)
 
     assert stage.call(below=granted.body["lease"], duration_ms="5").status == 200
@@ -114,14 +118,49 @@ def test_invalid_lease_requests_are_rejected(tmp_path: Path) -> None:
     assert not stage.links()
 
 
-def test_lease_credentials_file_is_reloaded(tmp_path: Path) -> None:
+def test_lease_needs_read_on_the_topic(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    # A client on another computer, and operations that are not enough.
+    others = FakeAccess(on_topic(Operation.DESCRIBE, "t"), on_topic(Operation.READ, "u"), on_cluster(Operation.READ))
+    stage.client = SPARK._replace(host="10.1.2.3", access=others)
+    with pytest.raises(HttpDenied, match="User:spark needs READ permission on topic 't'") as denied:
+        stage.call()
+    assert denied.value.status == 403
+    assert not stage.links()
+    # The same for a partition that does not exist.
+    with pytest.raises(HttpDenied):
+        stage.call(partition="7")
+    stage.client = stage.client._replace(access=FakeAccess(on_topic(Operation.READ, "t")))
+    assert stage.call().status == 200
+
+
+def test_list_of_leases_needs_describe_on_the_cluster(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     assert stage.call().status == 200
-    for text, status in (("spark another-of-its-secrets *", 401), ("nonsense", 503), (" ".join((*SPARK, "u*")), 403)):
-        stage.credentials.write_text(text)
-        changed = stage.credentials.stat().st_mtime_ns + status * 10**9
-        os.utime(stage.credentials, ns=(changed, changed))
-        assert stage.call().status == status
-    stage.credentials.unlink()
-    gone = stage.call()
-    assert gone.status == 503 and "No such file" in gone.body["error"]
+    stage.client = SPARK._replace(access=FakeAccess(on_topic(Operation.READ, "t")))
+    with pytest.raises(HttpDenied, match="User:spark needs DESCRIBE permission on the cluster"):
+        stage.call("GET")
+    stage.client = SPARK._replace(access=FakeAccess(on_cluster(Operation.DESCRIBE)))
+    assert len(stage.call("GET").body["leases"]) == 1
+
+
+def test_only_its_principal_renews_and_releases_a_lease(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    lease = stage.call().body["lease"]
+    for principal in (ANONYMOUS, Principal("User", "other"), Principal("Service", "spark")):
+        stage.client = SPARK._replace(principal=principal)
+        assert stage.call(below=lease, duration_ms="5").status == 404
+        assert stage.call("DELETE", lease).status == 404
+    stage.client = SPARK
+    assert stage.call("DELETE", lease).status == 200
+
+
+def test_leases_without_an_authorizer_are_for_local_clients(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    for host in ("10.1.2.3", "2001:db8::1", ""):
+        stage.client = SPARK._replace(host=host)
+        with pytest.raises(HttpDenied, match="leases are for clients on the broker's computer"):
+            stage.call()
+    for host in ("127.0.0.1", "::1"):
+        stage.client = SPARK._replace(host=host, principal=ANONYMOUS)
+        assert stage.call().status == 200

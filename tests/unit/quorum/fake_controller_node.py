@@ -19,6 +19,7 @@ from odradek.core.controller.commands import (
     Registration,
 )
 from odradek.core.metadata.image import ClusterImage, ConfigResource
+from odradek.core.quotas.mutations import MutationQuota
 from odradek.core.quotas.node_quotas import unlimited_quotas
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.quorum.ports import BuildErrorResponse, Execute
@@ -79,7 +80,9 @@ class AcceptingCommands:
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]:
         return ControllerResult((), BrokerHeartbeatReply(True, False, False, False))
 
-    def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> ControllerResult[Any]:
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota
+    ) -> ControllerResult[Any]:
         return ControllerResult((), {topic.name: KafkaError(ErrorCode.topic_already_exists) for topic in topics})
 
     def replace_configs(self, configs: Mapping[ConfigResource, Any], *, validate_only: bool) -> ControllerResult[Any]:
@@ -156,11 +159,20 @@ class FakeControllerNode:
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         self.heartbeats.append((broker_id, broker_epoch, connection))
 
-    def request(self, api_key: int, version: int, *, connection: ConnectionPort = NO_CONNECTION, **fields: Any) -> Any:
-        """The response as a client reads it: written with this version's schema and read again."""
+    def request(
+        self,
+        api_key: int,
+        version: int,
+        *,
+        connection: ConnectionPort = NO_CONNECTION,
+        access: Access | None = None,
+        **fields: Any,
+    ) -> Any:
+        """The response as a client reads it: written with this version's schema and read again. `access` is that of the
+        connection; `access_of` returns another one."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
-        context = context_of(api_key, version)._replace(connection=connection, access=self.access)
+        context = context_of(api_key, version)._replace(connection=connection, access=access or self.access)
         response = self.handle(request, context)
         return messages.read_foreign_response(messages.write(response), 0)
 

@@ -16,7 +16,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.ports import Pool
 from odradek.base.principal import Principal
 from odradek.core.quotas.node_quotas import unlimited_quotas
-from odradek.core.security.access import UNRESTRICTED, Access
+from odradek.core.security.access import UNRESTRICTED, Access, AuthorizerNotReady
 from odradek.host.executor import ThreadExecutor
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.server.connection import (
@@ -78,7 +78,8 @@ class Unreadable:
 class Scripted:
     """Responds by API key: 0 and 8 as to a producer, or at once if the body says so; 1 at once, 2 when released,
     3 fails, 4 fails later, 5 closes the connection, 6 sends no response, 7 with the next request, 9 responds later with
-    nothing that can be encoded, 10 with a stream of which the end cannot be read."""
+    nothing that can be encoded, 10 with a stream of which the end cannot be read, 11 and 12 are not authorized yet, at
+    once and when released."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
@@ -126,6 +127,10 @@ class Scripted:
             case 10:
                 beginning, end = bytes(STREAM_BYTES), Unreadable()
                 return StreamedResponse([beginning, end])  # type: ignore[list-item]
+            case 11:
+                raise AuthorizerNotReady
+            case 12:
+                return self._later(AuthorizerNotReady())
             case _:
                 return None
 
@@ -422,6 +427,24 @@ def test_exception_in_a_coroutine_handler_closes_the_connection(run: Callable[[S
         writer.close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize("api_key", [11, 12])
+def test_connection_is_closed_while_the_acls_are_not_loaded(
+    run: Callable[[Scenario], None], api_key: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        harness.dispatcher.release.set()
+        writer.write(request(api_key, 1))
+        assert await reader.read() == b""
+        writer.close()
+
+    caplog.set_level("INFO")
+    run(scenario)
+    (record,) = (one for one in caplog.records if "Closing connection" in one.getMessage())
+    assert "the ACLs are not loaded yet" in record.getMessage()
+    assert not any(one.exc_info for one in caplog.records)
 
 
 def test_response_that_cannot_be_encoded_closes_its_own_connection_only(run: Callable[[Scenario], None]) -> None:

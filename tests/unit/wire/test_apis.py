@@ -30,7 +30,13 @@ OPERATIONS = {
 }  # fmt: skip
 RESOURCES = {"TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"}
 # Kafka checks no ACL for these: the first is open to everyone, the others to the token's owner and renewers.
-WITHOUT_CHECKS = {ApiKey.API_VERSIONS, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN}
+WITHOUT_CHECKS = {
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
 
 
 def test_keys_and_names_are_those_of_kafka() -> None:

@@ -7,7 +7,9 @@ adds it instead.
 from typing import Final
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.broker.apis.authorization import may_read_group, may_write_transaction
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.transaction_errors import error_for_version
 from odradek.broker.ports import BrokerPort
@@ -20,6 +22,11 @@ FENCED_SINCE: Final = 2
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
+    if context.access.is_restricted:
+        if not may_write_transaction(context.access, request.transactional_id):
+            return _response(AddPartitionsResponse(ErrorCode.transactional_id_authorization_failed), context)
+        if not may_read_group(context.access, request.group_id):
+            return _response(AddPartitionsResponse(ErrorCode.group_authorization_failed), context)
     offsets = TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_of(request.group_id))
     command = AddPartitions(
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset((offsets,)), 0

@@ -10,6 +10,7 @@ from typing import Any, Final
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition, partitions_by_topic
+from odradek.broker.apis.authorization import AllowedTopics, allowed_topics, may_write_transaction
 from odradek.broker.apis.coordinator_response import (
     ENTRIES_PER_TURN_MAX,
     NOT_THROTTLED,
@@ -20,6 +21,7 @@ from odradek.broker.apis.hosted_partition import is_known
 from odradek.broker.apis.transaction_errors import error_for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS
+from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.core.transactions.commands import (
     EPOCH_INCREMENTS_SINCE,
     AddPartitions,
@@ -39,14 +41,21 @@ _Errors = Mapping[TopicPartition, ErrorCode]
 def handle(
     request: Message, context: RequestContext, broker: BrokerPort
 ) -> Message | DeferredResponse | Awaitable[Message]:
-    commands = (
-        _commands_of_brokers(request)
-        if context.version >= FIRST_VERSION_FOR_BROKERS
-        else [_command_of_producer(request)]
-    )
+    is_from_broker = context.version >= FIRST_VERSION_FOR_BROKERS
+    commands = _commands_of_brokers(request) if is_from_broker else [_command_of_producer(request)]
+    topics: AllowedTopics | None = None
+    if context.access.is_restricted:
+        if is_from_broker:
+            if not context.access.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+                return _reject_all(context)
+        elif not may_write_transaction(context.access, commands[0].transactional_id):
+            error = ErrorCode.transactional_id_authorization_failed
+            return _response(commands, [dict.fromkeys(commands[0].partitions, error)], context)
+        else:
+            topics = allowed_topics(context.access, Operation.WRITE)
 
     def submit() -> list[DeferredResponse]:
-        return [_submit(command, context, broker) for command in commands]
+        return [_submit(command, topics, context, broker) for command in commands]
 
     def respond(results: list[Any]) -> Message:
         return _response(commands, results, context)
@@ -54,6 +63,15 @@ def handle(
     if sum(len(command.partitions) for command in commands) > ENTRIES_PER_TURN_MAX:
         return respond_in_turns(submit, respond)
     return respond_with_all(submit(), respond)
+
+
+def _reject_all(context: RequestContext) -> Message:
+    return context.new(
+        "AddPartitionsToTxnResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=ErrorCode.cluster_authorization_failed,
+        results_by_transaction=(),
+    )
 
 
 def _command_of_producer(request: Message) -> _Command:
@@ -81,12 +99,15 @@ def _partitions(topics: tuple[Message, ...]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
 
 
-def _submit(command: _Command, context: RequestContext, broker: BrokerPort) -> DeferredResponse:
+def _submit(
+    command: _Command, topics: AllowedTopics | None, context: RequestContext, broker: BrokerPort
+) -> DeferredResponse:
     """The coordinator's response; or the error of each partition, where some are invalid."""
     is_from_broker = context.version >= FIRST_VERSION_FOR_BROKERS
     rejected: dict[TopicPartition, ErrorCode] = {}
     for name in command.partitions:
-        if not is_from_broker and name.topic in INTERNAL_TOPICS:
+        is_internal = not is_from_broker and name.topic in INTERNAL_TOPICS
+        if is_internal or (topics is not None and name.topic not in topics):
             rejected[name] = ErrorCode.topic_authorization_failed
         elif not is_known(*name, broker):
             rejected[name] = ErrorCode.unknown_topic_or_partition

@@ -5,10 +5,12 @@ from datetime import timedelta
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
+from odradek.broker.apis.authorization import allowed_topics, may_read_group
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, java_address, milliseconds, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResponse, TopicIdPartitions
 from odradek.core.metadata.features import GROUP_VERSION
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -16,6 +18,10 @@ from odradek.wire.schemas import Message
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     if not broker.image.features.level(GROUP_VERSION):
         return _response(ConsumerGroupHeartbeatResponse(ErrorCode.unsupported_version), context)
+    if context.access.is_restricted:
+        denied = _why_denied(request, context)
+        if denied is not None:
+            return _response(ConsumerGroupHeartbeatResponse(denied), context)
     names, owned = request.subscribed_topic_names, request.topic_partitions
     command = ConsumerGroupHeartbeat(
         context.version,
@@ -31,10 +37,20 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         getattr(request, "subscribed_topic_regex", None),
         request.server_assignor,
         None if owned is None else tuple(TopicIdPartitions(one.topic_id or ZERO_UUID, one.partitions) for one in owned),
+        context.access,
     )
     return respond_with(
         broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)
     )
+
+
+def _why_denied(request: Message, context: RequestContext) -> ErrorCode | None:
+    if not may_read_group(context.access, request.group_id):
+        return ErrorCode.group_authorization_failed
+    topics = allowed_topics(context.access, Operation.DESCRIBE)
+    # All topics are checked, so that the log names each denied one.
+    denied = [name for name in request.subscribed_topic_names or () if topics is not None and name not in topics]
+    return ErrorCode.topic_authorization_failed if denied else None
 
 
 def _response(response: ConsumerGroupHeartbeatResponse, context: RequestContext) -> Message:

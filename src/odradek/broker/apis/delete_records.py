@@ -9,9 +9,11 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.apis.authorization import AllowedTopics, allowed_topics
 from odradek.broker.apis.hosted_partition import find_partition, is_known
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -33,8 +35,9 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awa
 async def _delete(
     requested: dict[tuple[str, int], int], timeout_seconds: float, context: RequestContext, broker: BrokerPort
 ) -> Message:
+    allowed = allowed_topics(context.access, Operation.DELETE)
     outcomes = await asyncio.gather(
-        *(_delete_in(*key, offset, timeout_seconds, broker) for key, offset in requested.items())
+        *(_delete_in(*key, offset, timeout_seconds, allowed, broker) for key, offset in requested.items())
     )
     topics: dict[str, list[Message]] = {}
     for (topic, index), outcome in zip(requested, outcomes, strict=True):
@@ -56,7 +59,11 @@ async def _delete(
     )
 
 
-async def _delete_in(topic: str, index: int, offset: int, timeout_seconds: float, broker: BrokerPort) -> _Outcome:
+async def _delete_in(
+    topic: str, index: int, offset: int, timeout_seconds: float, allowed: AllowedTopics | None, broker: BrokerPort
+) -> _Outcome:
+    if allowed is not None and topic not in allowed:
+        return _Outcome(ErrorCode.topic_authorization_failed)
     if topic in INTERNAL_TOPICS and is_known(topic, index, broker):
         return _Outcome(ErrorCode.invalid_topic_exception)
     try:

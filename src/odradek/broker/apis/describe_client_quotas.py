@@ -101,7 +101,8 @@ def _response(context: RequestContext, entries: tuple[Message, ...] | None, erro
         "DescribeClientQuotasResponse",
         throttle_time=timedelta(0),
         error_code=ErrorCode.none if error is None else error.code,
-        error_message=None if error is None else error.message,
+        # Kafka's message of a success is empty, not null.
+        error_message="" if error is None else error.message,
         entries=entries,
     )
 

@@ -7,10 +7,12 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.message_walk import ANY_NUMBER
 from odradek.base.slices import Slices
+from odradek.broker.apis.authorization import AllowedTopics, allowed_topics
 from odradek.broker.apis.hosted_partition import find_partition
 from odradek.broker.apis.sliced_response import describe_topics
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import why_invalid
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
 from odradek.storage.log.producer_entry import ProducerEntry
 from odradek.wire.schemas import Message
@@ -23,19 +25,24 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
 
 
 def _respond(request: Message, context: RequestContext, broker: BrokerPort) -> Slices[Message]:
+    allowed = allowed_topics(context.access, Operation.READ)
     topics = yield from describe_topics(
         ((topic.name, topic.partition_indexes) for topic in request.topics),
-        lambda topic, index: _describe_partition(topic, index, context, broker),
+        lambda topic, index: _describe_partition(topic, index, allowed, context, broker),
         lambda topic, partitions: context.new("TopicResponse", name=topic, partitions=partitions),
     )
     return context.new("DescribeProducersResponse", throttle_time=timedelta(0), topics=topics)
 
 
-def _describe_partition(topic: str, index: int, context: RequestContext, broker: BrokerPort) -> Message:
+def _describe_partition(
+    topic: str, index: int, allowed: AllowedTopics | None, context: RequestContext, broker: BrokerPort
+) -> Message:
     try:
         invalid = why_invalid(topic)
         if invalid is not None:
             raise KafkaError(ErrorCode.invalid_topic_exception, invalid)
+        if allowed is not None and topic not in allowed:
+            raise KafkaError(ErrorCode.topic_authorization_failed, "Topic authorization failed.")
         if topic not in broker.image.topics_by_name:
             raise KafkaError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
         producers = find_partition(topic, index, broker).log.producers.producers

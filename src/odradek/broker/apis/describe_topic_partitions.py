@@ -1,6 +1,7 @@
 """DescribeTopicPartitions, version 0: topics sorted by name, one page of partitions at a time."""
 
 from collections.abc import Awaitable, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from heapq import merge
 from itertools import islice
@@ -13,7 +14,9 @@ from odradek.broker.apis.cluster_view import NO_BROKER, leader_endpoint, offline
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
-from odradek.server.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
+from odradek.core.security.access import Access
+from odradek.core.security.resources import Operation, ResourceType
+from odradek.server.authorized_operations import NOT_REQUESTED, authorized_operations
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -22,6 +25,10 @@ ELEMENTS_MAX: Final = ANY_NUMBER
 # Names that are sorted, and partitions that are described, before other connections are served.
 _SLICE_NAMES: Final = 2000
 _SLICE_PARTITIONS: Final = 200
+# Names that are authorized before other connections are served.
+_SLICE_CHECKS: Final = 100
+# Authorizing every operation on a topic takes as long as describing so many partitions.
+_RESTRICTED_TOPIC_COST: Final = 20
 
 
 class _Page(NamedTuple):
@@ -50,24 +57,44 @@ def _respond(request: Message, context: RequestContext, broker: BrokerPort) -> S
         return _error_response(context, request, ErrorCode.invalid_request)
     limit = max(min(broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     page = _Page("", 0, limit) if cursor is None else _Page(cursor.topic_name, cursor.partition_index, limit)
-    names = yield from _sort(requested or image.topics_by_name, page.from_topic)
-    return (yield from _describe_page(names, page, context, image))
+    names, denied = yield from _sort(requested or image.topics_by_name, page.from_topic, context.access)
+    response = yield from _describe_page(names, page, context, image)
+    if requested and denied:
+        # As in Kafka, each page ends with all of them. If all topics are requested, they are left out.
+        return replace(response, topics=(*response.topics, *(_deny_topic(context, name) for name in denied)))
+    return response
 
 
-def _sort(names: Iterable[str], from_topic: str) -> Slices[Iterator[str]]:
-    """The names from `from_topic` on. Most of them are only sorted as far as the page needs them."""
+def _sort(names: Iterable[str], from_topic: str, access: Access) -> Slices[tuple[Iterator[str], list[str]]]:
+    """The names from `from_topic` on that the client may describe, only sorted as far as the page needs them; and the
+    others from there on, sorted."""
     runs: list[list[str]] = []
+    denied: list[str] = []
     remaining = iter(names)
-    while some := list(islice(remaining, _SLICE_NAMES)):
-        runs.append(sorted(name for name in some if name >= from_topic))
-        if len(some) == _SLICE_NAMES:
+    size = _SLICE_CHECKS if access.is_restricted else _SLICE_NAMES
+    while some := list(islice(remaining, size)):
+        run = [name for name in some if name >= from_topic]
+        if access.is_restricted:
+            run, others = _authorize(run, access)
+            denied += others
+        runs.append(sorted(run))
+        if len(some) == size:
             yield
-    return merge(*runs)
+    return merge(*runs), sorted(denied)
+
+
+def _authorize(names: Iterable[str], access: Access) -> tuple[list[str], list[str]]:
+    allowed: list[str] = []
+    denied: list[str] = []
+    for name in names:
+        (allowed if access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) else denied).append(name)
+    return allowed, denied
 
 
 def _describe_page(names: Iterator[str], page: _Page, context: RequestContext, image: ClusterImage) -> Slices[Message]:
     topics: list[Message] = []
     limit, in_slice = page.limit, 0
+    topic_cost = _RESTRICTED_TOPIC_COST if context.access.is_restricted else 1
     for name in names:
         if limit == 0:
             return _response(context, topics, _cursor(context, name, 0))
@@ -75,7 +102,7 @@ def _describe_page(names: Iterator[str], page: _Page, context: RequestContext, i
         if topic is None:
             # Only requested names can be unknown.
             topics.append(_reject_topic(context, name))
-            in_slice += 1
+            in_slice += topic_cost
         else:
             start = page.from_partition if name == page.from_topic else 0
             end = min(len(topic.partitions), start + limit)
@@ -84,7 +111,7 @@ def _describe_page(names: Iterator[str], page: _Page, context: RequestContext, i
             if end < len(topic.partitions):
                 return _response(context, topics, _cursor(context, name, end))
             limit -= len(indexes)
-            in_slice += 1 + len(indexes) % _SLICE_PARTITIONS
+            in_slice += topic_cost + len(indexes) % _SLICE_PARTITIONS
         if in_slice >= _SLICE_PARTITIONS:
             in_slice = 0
             yield
@@ -107,7 +134,7 @@ def _describe_topic(
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(partitions),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=authorized_operations(context.access, ResourceType.TOPIC, topic.name),
     )
 
 
@@ -135,24 +162,28 @@ def _reject_topic(context: RequestContext, name: str) -> Message:
         topic_id=None,
         is_internal=name in INTERNAL_TOPICS,
         partitions=(),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=authorized_operations(context.access, ResourceType.TOPIC, name),
     )
 
 
+def _deny_topic(context: RequestContext, name: str) -> Message:
+    return _topic_with_error(context, name, ErrorCode.topic_authorization_failed)
+
+
 def _error_response(context: RequestContext, request: Message, error: ErrorCode) -> Message:
-    topics = [
-        context.new(
-            "DescribeTopicPartitionsResponseTopic",
-            error_code=error,
-            name=topic.name,
-            topic_id=None,
-            is_internal=False,
-            partitions=(),
-            topic_authorized_operations=NOT_REQUESTED,
-        )
-        for topic in request.topics
-    ]
-    return _response(context, topics, None)
+    return _response(context, [_topic_with_error(context, topic.name, error) for topic in request.topics], None)
+
+
+def _topic_with_error(context: RequestContext, name: str, error: ErrorCode) -> Message:
+    return context.new(
+        "DescribeTopicPartitionsResponseTopic",
+        error_code=error,
+        name=name,
+        topic_id=None,
+        is_internal=False,
+        partitions=(),
+        topic_authorized_operations=NOT_REQUESTED,
+    )
 
 
 def _cursor(context: RequestContext, topic: str, partition: int) -> Message:

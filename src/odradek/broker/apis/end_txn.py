@@ -7,6 +7,8 @@ the producer's epoch (transaction version 2), and the response has the next id a
 from typing import Final
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.errors import ErrorCode
+from odradek.broker.apis.authorization import may_write_transaction
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.transaction_errors import error_for_version
 from odradek.broker.ports import BrokerPort
@@ -19,6 +21,8 @@ FIRST_WITH_EPOCH_INCREMENT: Final = 5
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
+    if context.access.is_restricted and not may_write_transaction(context.access, request.transactional_id):
+        return _response(EndTransactionResponse(ErrorCode.transactional_id_authorization_failed), context)
     command = EndTransaction(
         request.transactional_id,
         request.producer_id,

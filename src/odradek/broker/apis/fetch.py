@@ -15,6 +15,7 @@ from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.base.ports import Pool
+from odradek.broker.apis.fetch_authorization import withhold_denied
 from odradek.broker.apis.fetch_reading import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -85,6 +86,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
         fetch = _open_session(request, reader, context, broker)
     except KafkaError as error:
         return _reject(error.code, context)
+    if context.access.is_restricted:
+        withhold_denied(fetch, reader, context.access, broker)
     unread = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
     found = read_all(fetch, reader, context, broker, find_cached, unread)
     if found.uncached_in is None and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
@@ -205,6 +208,7 @@ class _LongPoll(DeferredResponse):
             if wait.revision == found.revision:
                 is_simple = (
                     len(partitions) == len(targets) == 1
+                    and not self._fetch.denied
                     and self._context.version >= FIRST_WITH_TOPIC_ID
                     and not follows
                     and not self._reader.rack
@@ -359,7 +363,10 @@ def _respond(
     returned: list[PartitionKey] = []
     topics: list[FetchedTopic] = []
     follows = reader.follower is not None
-    for target, fetched in found.results:
+    results = found.results
+    if fetch.denied:
+        results = [*results, *((target, _denied(target)) for target in fetch.denied)]
+    for target, fetched in results:
         if fetch.incremental and not _is_changed(target, fetched):
             continue
         if fetched.records:
@@ -377,7 +384,7 @@ def _respond(
         delay_ms = _delay_ms(response, context, broker)
         if delay_ms:
             return _throttle(delay_ms, fetch, context, broker)
-    for target, fetched in found.results:
+    for target, fetched in results:
         _count(target, fetched, follows, context, broker)
         if fetched.diverging is None:
             # A reader whose log diverges ignores the offsets: it needs them again once it has truncated its log.
@@ -420,11 +427,17 @@ def _throttle(delay_ms: int, fetch: FetchContext, context: RequestContext, broke
     return Throttled(write_fetch_response([], context.version, session_id=session_id, throttle_ms=delay_ms), delay_ms)
 
 
+def _denied(target: FetchTarget) -> FetchedPartition:
+    return FetchedPartition(target.key.partition, ErrorCode.topic_authorization_failed, aborted=())
+
+
 def _count(
     target: FetchTarget, fetched: FetchedPartition, follows: bool, context: RequestContext, broker: BrokerPort
 ) -> None:
     if fetched.error is not ErrorCode.none:
         context.meter.count_errors((fetched.error,))
+        if fetched.error is ErrorCode.topic_authorization_failed:
+            return
     partition = target.caught_up or broker.partition(target.topic, target.key.partition)
     if partition is None:
         return

@@ -17,6 +17,8 @@ from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.records import Endpoint
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.core.security.access import Access
+from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -31,6 +33,15 @@ _MESSAGES: Final = {
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
     ErrorCode.invalid_request: "This most likely occurs because of a request being malformed by the client library or "
     "the message was sent to an incompatible broker. See the broker logs for more details.",
+    ErrorCode.group_authorization_failed: "Group authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
+    ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
+}
+_SHARE: Final = 2
+_FIRST_WITH_SHARE: Final = 6
+_DESCRIBED: Final = {
+    0: (ResourceType.GROUP, ErrorCode.group_authorization_failed),
+    1: (ResourceType.TRANSACTIONAL_ID, ErrorCode.transactional_id_authorization_failed),
 }
 
 _Found = tuple[ErrorCode, int, str, int]
@@ -40,6 +51,8 @@ _INVALID: Final[_Found] = (ErrorCode.invalid_request, NO_BROKER, "", -1)
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     key_type = getattr(request, "key_type", 0)
+    if context.access.is_restricted and key_type == _SHARE and not _may_find_share_coordinators(request, context):
+        return _response([_denied_share(key, context) for key in request.coordinator_keys], context)
     if context.version < _FIRST_BATCHED:
         error, node_id, host, port = _find(key_type, request.key, context, broker)
         return context.new(
@@ -77,7 +90,35 @@ def _coordinator(key: str, key_type: int, context: RequestContext, broker: Broke
     )
 
 
+def _may_find_share_coordinators(request: Message, context: RequestContext) -> bool:
+    """Checked once for all keys. Older versions get INVALID_REQUEST."""
+    return (
+        context.version < _FIRST_WITH_SHARE
+        or not request.coordinator_keys
+        or context.access.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    )
+
+
+def _denied_share(key: str, context: RequestContext) -> Message:
+    error = ErrorCode.cluster_authorization_failed
+    return context.new(
+        "Coordinator", key=key, node_id=NO_BROKER, host="", port=-1, error_code=error, error_message=_MESSAGES[error]
+    )
+
+
+def _why_denied(key_type: int, key: str, access: Access) -> ErrorCode | None:
+    described = _DESCRIBED.get(key_type)
+    if described is None:
+        return None
+    resource_type, error = described
+    return None if access.allows(Operation.DESCRIBE, resource_type, key) else error
+
+
 def _find(key_type: int, key: str, context: RequestContext, broker: BrokerPort) -> _Found:
+    if context.access.is_restricted:
+        denied = _why_denied(key_type, key, context.access)
+        if denied is not None:
+            return denied, NO_BROKER, "", -1
     name = _TOPICS.get(key_type)
     if name is None:
         return _INVALID

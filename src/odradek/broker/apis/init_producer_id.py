@@ -8,9 +8,12 @@ from collections.abc import Awaitable
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.apis.authorization import may_write_transaction
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, milliseconds
 from odradek.broker.apis.transaction_errors import error_for_version
 from odradek.broker.ports import BrokerPort
+from odradek.core.security.access import Access
+from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.core.transactions.commands import (
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
@@ -26,6 +29,10 @@ FENCED_SINCE: Final = 4
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    if context.access.is_restricted:
+        denied = _why_denied(request, context.access)
+        if denied is not None:
+            return _response(InitProducerIdResponse(denied), context)
     current = ProducerIdentity(
         getattr(request, "producer_id", NO_PRODUCER_ID), getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     )
@@ -35,6 +42,21 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         # Only transactional producers keep their id; an idempotent one always gets a new id.
         return _allocate(context, broker)
     return _init(request, None if current == NO_PRODUCER else current, context, broker)
+
+
+def _why_denied(request: Message, access: Access) -> ErrorCode | None:
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        is_allowed = access.allows(
+            Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False
+        ) or access.allows_any(Operation.WRITE, ResourceType.TOPIC)
+        return None if is_allowed else ErrorCode.cluster_authorization_failed
+    is_two_phase = getattr(request, "enable2_pc", False)
+    if not may_write_transaction(access, transactional_id) or (
+        is_two_phase and not access.allows(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    ):
+        return ErrorCode.transactional_id_authorization_failed
+    return None
 
 
 async def _allocate(context: RequestContext, broker: BrokerPort) -> Message:

@@ -1,6 +1,8 @@
 """JoinGroup, versions 0 to 9: a member joins a classic group; the response waits for the other members."""
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.errors import ErrorCode
+from odradek.broker.apis.authorization import may_read_group
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, java_address, milliseconds, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import JoinedMember, JoinGroup, JoinResponse, MemberProtocol
@@ -12,6 +14,8 @@ _FIRST_WITHOUT_PROTOCOL = 7
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
+    if context.access.is_restricted and not may_read_group(context.access, request.group_id):
+        return _response(JoinResponse(ErrorCode.group_authorization_failed, ""), context)
     command = JoinGroup(
         context.version,
         request.group_id,
@@ -24,6 +28,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         request.protocol_type,
         tuple(MemberProtocol(one.name, one.metadata) for one in request.protocols),
         getattr(request, "reason", None),
+        context.access,
     )
     return respond_with(
         broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable
 
 from odradek.base.deferred import DeferredResponse
+from odradek.base.errors import ErrorCode
+from odradek.broker.apis.authorization import may_read_group
 from odradek.broker.apis.coordinator_response import ENTRIES_PER_TURN_MAX, NOT_THROTTLED, respond_in_turns, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import LeaveGroup, LeaveResponse, LeavingMember, LeftMember
@@ -15,6 +17,8 @@ _FIRST_WITH_SEVERAL_MEMBERS = 3
 def handle(
     request: Message, context: RequestContext, broker: BrokerPort
 ) -> Message | DeferredResponse | Awaitable[Message]:
+    if context.access.is_restricted and not may_read_group(context.access, request.group_id):
+        return _response(LeaveResponse(ErrorCode.group_authorization_failed), context)
     command = LeaveGroup(request.group_id, _leaving_members(request, context.version))
     if len(command.members) > ENTRIES_PER_TURN_MAX:
         return respond_in_turns(

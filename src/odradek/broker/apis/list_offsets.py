@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from itertools import chain
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -15,9 +16,11 @@ from odradek.base.ids import NO_EPOCH
 from odradek.base.message_walk import ANY_NUMBER
 from odradek.base.ports import Pool
 from odradek.base.slices import Slices
+from odradek.broker.apis.authorization import AllowedTopics, allowed_topics
 from odradek.broker.apis.hosted_partition import find_partition
 from odradek.broker.apis.sliced_response import describe_topics
 from odradek.broker.ports import BrokerPort
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
 from odradek.storage.log.segment import TimestampedOffset
 from odradek.storage.partition.partition import Partition
@@ -90,27 +93,36 @@ class _LookedUp(NamedTuple):
     results: dict[_Key, _Result]
     """With a placeholder for each search."""
     searches: dict[_Key, _Search]
+    denied: list[Message]
+    """The topics of the request that the client may not describe."""
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     isolation_level = getattr(request, "isolation_level", _READ_UNCOMMITTED)
     requester = _Requester(request.replica_id, isolation_level, context.version)
-    looked_up = broker.slice_turns.start(_look_up_all(request, requester, broker))
+    allowed = allowed_topics(context.access, Operation.DESCRIBE)
+    looked_up = broker.slice_turns.start(_look_up_all(request, allowed, requester, broker))
     if not isinstance(looked_up, _LookedUp):
         return _search_and_respond(looked_up, requester, context, broker)
     if looked_up.searches:
         return _search_and_respond(_as_awaitable(looked_up), requester, context, broker)
-    return broker.slice_turns.start(_response(looked_up.results, context))
+    return broker.slice_turns.start(_response(looked_up, context))
 
 
 async def _as_awaitable(looked_up: _LookedUp) -> _LookedUp:
     return looked_up
 
 
-def _look_up_all(request: Message, requester: _Requester, broker: BrokerPort) -> Slices[_LookedUp]:
+def _look_up_all(
+    request: Message, allowed: AllowedTopics | None, requester: _Requester, broker: BrokerPort
+) -> Slices[_LookedUp]:
     queries: list[_Query] = []
     counts: Counter[_Key] = Counter()
+    looked_up = _LookedUp({}, {}, [])
     for topic in request.topics:
+        if allowed is not None and topic.name not in allowed:
+            looked_up.denied.append(topic)
+            continue
         for one in topic.partitions:
             leader_epoch = getattr(one, "current_leader_epoch", NO_EPOCH)
             queries.append(_Query(topic.name, one.partition_index, leader_epoch, one.timestamp))
@@ -118,7 +130,6 @@ def _look_up_all(request: Message, requester: _Requester, broker: BrokerPort) ->
             if len(queries) % _SLICE_PARTITIONS_MAX == 0:
                 yield
     is_valid = requester.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
-    looked_up = _LookedUp({}, {})
     for number, query in enumerate(queries, 1):
         key = _key(query)
         try:
@@ -183,13 +194,13 @@ def _check_watermark_known(partition: Partition, requester: _Requester) -> None:
 async def _search_and_respond(
     looking_up: Awaitable[_LookedUp], requester: _Requester, context: RequestContext, broker: BrokerPort
 ) -> Message:
-    results, searches = await looking_up
+    looked_up = await looking_up
     by_dir: dict[str, dict[_Key, _Search]] = {}
-    for key, search in searches.items():
+    for key, search in looked_up.searches.items():
         by_dir.setdefault(search.log_dir, {})[key] = search
     for found in await asyncio.gather(*(_search_in(*one, requester, broker) for one in by_dir.items())):
-        results |= found
-    return await broker.slice_turns.run(_response(results, context))
+        looked_up.results.update(found)
+    return await broker.slice_turns.run(_response(looked_up, context))
 
 
 async def _search_in(
@@ -225,14 +236,16 @@ def _run(search: _Search, requester: _Requester) -> _Result | OSError:
         return error
 
 
-def _response(results: dict[_Key, _Result], context: RequestContext) -> Slices[Message]:
+def _response(looked_up: _LookedUp, context: RequestContext) -> Slices[Message]:
     by_topic: dict[str, list[tuple[int, _Result]]] = {}
-    for number, ((topic, index), result) in enumerate(results.items(), 1):
+    for number, ((topic, index), result) in enumerate(looked_up.results.items(), 1):
         by_topic.setdefault(topic, []).append((index, result))
         if number % _SLICE_PARTITIONS_MAX == 0:
             yield
+    error = _Result(ErrorCode.topic_authorization_failed)
+    denied = ((topic.name, [(one.partition_index, error) for one in topic.partitions]) for topic in looked_up.denied)
     topics = yield from describe_topics(
-        by_topic.items(),
+        chain(by_topic.items(), denied),
         lambda _, one: _partition(one[0], one[1], context),
         lambda topic, partitions: context.new("ListOffsetsTopicResponse", name=topic, partitions=partitions),
     )

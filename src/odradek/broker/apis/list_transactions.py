@@ -11,6 +11,7 @@ from odradek.base.message_walk import ANY_NUMBER
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.sliced_response import respond_in_slices
 from odradek.broker.ports import BrokerPort
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.core.transactions.commands import ListedTransaction
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
@@ -30,10 +31,21 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         )
     except KafkaError as rejection:
         return _response(rejection.code, (), (), context)
+    access = context.access
+    is_restricted = access.is_restricted
+
+    def describe(some: Sequence[ListedTransaction]) -> list[Message]:
+        return [
+            _state(one, context)
+            for one in some
+            if not is_restricted
+            or access.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+        ]
+
     return respond_in_slices(
         transactions,
         _PER_TURN_MAX,
-        lambda some: [_state(one, context) for one in some],
+        describe,
         lambda states: _response(error, unknown, states, context),
     )
 

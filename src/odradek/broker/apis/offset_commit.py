@@ -8,6 +8,7 @@ from typing import Final
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
+from odradek.broker.apis.authorization import AllowedTopics, may_read_group
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, milliseconds, respond_with
 from odradek.broker.apis.topic_errors import merge_errors
 from odradek.broker.ports import BrokerPort
@@ -22,6 +23,7 @@ from odradek.core.groups.commands import (
     TopicOffsets,
 )
 from odradek.core.metadata.image import TopicImage
+from odradek.core.security.resources import Operation
 from odradek.server.context import RequestContext
 from odradek.wire.offset_commit_codec import (
     FIRST_BY_TOPIC_ID,
@@ -39,13 +41,24 @@ read_request: Final = read_plain
 def handle(
     request: Message | CommitRequest, context: RequestContext, broker: BrokerPort
 ) -> Message | bytes | DeferredResponse:
+    allowed: AllowedTopics | None = None
+    if context.access.is_restricted:
+        if not may_read_group(context.access, request.group_id):
+            error = ErrorCode.group_authorization_failed
+            denied = [_reject(one, _offsets(one), error, context.version) for one in request.topics]
+            return _response(denied, context)
+        allowed = AllowedTopics(context.access, Operation.READ)
     topics: list[TopicOffsets] = []
     rejected: list[TopicErrors] = []
     for requested in request.topics:
         topic = _topic(requested, context.version, broker)
         offsets = _offsets(requested)
-        if topic is None:
-            rejected.append(_reject_unknown(requested, offsets, context.version))
+        if allowed is not None and _is_denied(requested, topic, context.version, allowed):
+            rejected.append(_reject(requested, offsets, ErrorCode.topic_authorization_failed, context.version))
+        elif topic is None:
+            is_named = context.version < FIRST_BY_TOPIC_ID
+            error = ErrorCode.unknown_topic_or_partition if is_named else ErrorCode.unknown_topic_id
+            rejected.append(_reject(requested, offsets, error, context.version))
         else:
             _split(offsets, topic, topics, rejected)
     if not topics:
@@ -94,11 +107,22 @@ def _offsets(requested: Message | CommitTopic) -> Sequence[PartitionOffset]:
     ]
 
 
-def _reject_unknown(requested: Message, offsets: Sequence[PartitionOffset], version: int) -> TopicErrors:
-    by_id = version >= FIRST_BY_TOPIC_ID
-    error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+def _reject(
+    requested: Message | CommitTopic, offsets: Sequence[PartitionOffset], error: ErrorCode, version: int
+) -> TopicErrors:
     errors = tuple(PartitionError(one.partition, error) for one in offsets)
-    return TopicErrors("", errors, requested.topic_id) if by_id else TopicErrors(requested.name, errors)
+    if version < FIRST_BY_TOPIC_ID:
+        return TopicErrors(requested.name, errors)
+    return TopicErrors("", errors, requested.topic_id)
+
+
+def _is_denied(
+    requested: Message | CommitTopic, topic: TopicImage | None, version: int, allowed: AllowedTopics
+) -> bool:
+    """Unknown names are checked, so that a client cannot find out whether a denied topic exists."""
+    if version < FIRST_BY_TOPIC_ID:
+        return requested.name not in allowed
+    return topic is not None and topic.name not in allowed
 
 
 def _split(

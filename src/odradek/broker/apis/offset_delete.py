@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
+from odradek.broker.apis.authorization import allowed_topics
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.topic_errors import merge_errors
 from odradek.broker.ports import BrokerPort
@@ -14,14 +15,24 @@ from odradek.core.groups.commands import (
     TopicErrors,
     TopicPartitions,
 )
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
+    access = context.access
+    if access.is_restricted and not access.allows(Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return _response(ErrorCode.group_authorization_failed, (), context)
+    allowed = allowed_topics(access, Operation.READ)
     topics: list[TopicPartitions] = []
     rejected: list[TopicErrors] = []
     for requested in request.topics:
+        if allowed is not None and requested.name not in allowed:
+            error = ErrorCode.topic_authorization_failed
+            errors = tuple(PartitionError(one.partition_index, error) for one in requested.partitions)
+            rejected.append(TopicErrors(requested.name, errors))
+            continue
         topic = broker.image.topics_by_name.get(requested.name)
         known: list[int] = []
         missing: list[int] = []

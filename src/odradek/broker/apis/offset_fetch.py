@@ -4,9 +4,11 @@ topics named by their ids."""
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
+from uuid import UUID
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
+from odradek.broker.apis.authorization import allowed_topics
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with, respond_with_all
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
@@ -19,6 +21,7 @@ from odradek.core.groups.commands import (
     FetchOffsetsResponse,
     TopicPartitions,
 )
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -34,6 +37,11 @@ class _GroupRequest:
     def __init__(self, requested: Message, context: RequestContext, broker: BrokerPort, *, stable: bool) -> None:
         self._context: Final = context
         self._broker: Final = broker
+        access = context.access
+        self._is_denied: Final = access.is_restricted and not access.allows(
+            Operation.DESCRIBE, ResourceType.GROUP, requested.group_id
+        )
+        self._allowed: Final = None if self._is_denied else allowed_topics(access, Operation.DESCRIBE)
         self._rejected: Final[list[FetchedTopic]] = []
         topics = None if requested.topics is None else [*self._resolve_topics(requested.topics)]
         member_id, member_epoch = (
@@ -44,26 +52,46 @@ class _GroupRequest:
 
     def _resolve_topics(self, topics: Iterable[Message]) -> Iterable[TopicPartitions]:
         for topic in topics:
-            if self._context.version < _FIRST_BY_TOPIC_ID:
-                yield TopicPartitions(topic.name, topic.partition_indexes)
-                continue
-            known = self._broker.image.topics_by_id.get(topic.topic_id)
-            if known is None:
-                self._rejected.append(
-                    _reject_topic("", topic.partition_indexes, ErrorCode.unknown_topic_id, topic.topic_id)
-                )
+            name, topic_id, error = self._resolve(topic)
+            if error is None:
+                yield TopicPartitions(name, topic.partition_indexes, topic_id)
             else:
-                yield TopicPartitions(known.name, topic.partition_indexes, known.id)
+                self._rejected.append(_reject_topic(name, topic.partition_indexes, error, topic_id))
+
+    def _resolve(self, topic: Message) -> tuple[str, UUID | None, ErrorCode | None]:
+        name, topic_id = "", None
+        if self._context.version < _FIRST_BY_TOPIC_ID:
+            name = topic.name
+        else:
+            topic_id = topic.topic_id
+            known = self._broker.image.topics_by_id.get(topic_id)
+            if known is None:
+                return name, topic_id, ErrorCode.unknown_topic_id
+            name = known.name
+        is_denied = self._allowed is not None and name not in self._allowed
+        return name, topic_id, ErrorCode.topic_authorization_failed if is_denied else None
+
+    def submit(self) -> DeferredResponse:
+        """To the coordinator, unless the client may not describe the group."""
+        group_id = self.command.group_id
+        if self._is_denied:
+            denied = FetchOffsetsResponse(group_id, ErrorCode.group_authorization_failed)
+            return DeferredResponse.from_result(denied)
+        return self._broker.groups.coordinator_of(group_id).submit(self.command)
 
     def topics(self, response: FetchOffsetsResponse) -> tuple[FetchedTopic, ...]:
         if response.error is not ErrorCode.none:
             if self._context.version >= _FIRST_WITH_ERROR:
                 return ()
             requested = self.command.topics or ()
-            return tuple(_reject_topic(topic.topic, topic.partitions, response.error, None) for topic in requested)
+            failed = (_reject_topic(topic.topic, topic.partitions, response.error, None) for topic in requested)
+            return (*failed, *self._rejected)
+        topics: Iterable[FetchedTopic] = response.topics
+        if self.command.topics is None and self._allowed is not None:
+            topics = [topic for topic in topics if topic.topic in self._allowed]
         if self._context.version < _FIRST_BY_TOPIC_ID:
-            return response.topics
-        return (*self._with_ids(response.topics), *self._rejected)
+            return (*topics, *self._rejected)
+        return (*self._with_ids(topics), *self._rejected)
 
     def _with_ids(self, topics: Iterable[FetchedTopic]) -> Iterable[FetchedTopic]:
         for topic in topics:
@@ -78,18 +106,18 @@ def handle(
     request: Message, context: RequestContext, broker: BrokerPort
 ) -> Message | DeferredResponse | Awaitable[Message]:
     stable = getattr(request, "require_stable", False)
-    groups = broker.groups
     if context.version < _FIRST_WITH_SEVERAL_GROUPS:
         group_request = _GroupRequest(request, context, broker, stable=stable)
         return respond_with(
-            groups.coordinator_of(request.group_id).submit(group_request.command),
+            group_request.submit(),
             lambda response: _response(group_request, response, context),
         )
     if len(request.groups) > _PER_TURN_MAX:
         return _fetch_in_slices(request, context, broker)
     requests = [_GroupRequest(group, context, broker, stable=stable) for group in request.groups]
-    all_deferred = [groups.coordinator_of(one.command.group_id).submit(one.command) for one in requests]
-    return respond_with_all(all_deferred, lambda responses: _response_of_many(requests, responses, context))
+    return respond_with_all(
+        [one.submit() for one in requests], lambda responses: _response_of_many(requests, responses, context)
+    )
 
 
 def _response(group_request: _GroupRequest, response: FetchOffsetsResponse, context: RequestContext) -> Message:
@@ -115,7 +143,7 @@ async def _fetch_in_slices(request: Message, context: RequestContext, broker: Br
     for number, group in enumerate(request.groups, 1):
         group_request = _GroupRequest(group, context, broker, stable=request.require_stable)
         requests.append(group_request)
-        deferred.append(broker.groups.coordinator_of(group.group_id).submit(group_request.command))
+        deferred.append(group_request.submit())
         if number % _PER_TURN_MAX == 0:
             await asyncio.sleep(0)
     groups: list[Message] = []

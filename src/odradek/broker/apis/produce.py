@@ -14,7 +14,9 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Pool
+from odradek.base.slices import run_at_once
 from odradek.broker.apis.hosted_partition import why_missing
+from odradek.broker.apis.produce_authorization import WritePermissions, find_transactional_batch
 from odradek.broker.apis.produce_responses import (
     ALL_ACKS,
     NO_ACKS,
@@ -85,14 +87,24 @@ read_request = read_produce_request
 
 def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
     topics = request.topics
+    permissions: WritePermissions | None = None
+    if context.access.is_restricted:
+        if sum(len(topic.partitions) for topic in topics) > IN_ONE_GO_MAX:
+            return _handle_many_restricted(request, context, broker)
+        has_batch = run_at_once(find_transactional_batch(request))
+        permissions = WritePermissions(context.access, request, has_transactional_batch=has_batch)
     verifier = None if request.transactional_id is None else _new_verifier(request.transactional_id, context, broker)
     if len(topics) == 1 and len(topics[0].partitions) == 1:
-        return _handle_one(topics[0], request, context, broker, verifier)
+        return _handle_one(topics[0], request, context, broker, verifier, permissions)
     if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
-        return _handle_in_slices(request, context, broker, verifier)
+        return _handle_in_slices(request, context, broker, verifier, permissions)
     return conclude(
         [
-            (topic.name, topic.topic_id, _produce_topic(topic, topic.partitions, request, context, broker, verifier))
+            (
+                topic.name,
+                topic.topic_id,
+                _produce_topic(topic, topic.partitions, request, context, broker, verifier, permissions),
+            )
             for topic in request.topics
         ],
         request,
@@ -115,13 +127,14 @@ def _handle_one(
     context: RequestContext,
     broker: BrokerPort,
     verifier: TransactionVerifier | None,
+    permissions: WritePermissions | None,
 ) -> Any:
     """A request with one partition, the most frequent kind under load."""
-    if topic.topic_id is None:
+    if topic.topic_id is None and permissions is None:
         ((index, records),) = topic.partitions
         outcome = _produce(topic.name or "", None, index, records, request, context, broker, verifier)
     else:
-        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker, verifier)
+        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker, verifier, permissions)
     if isinstance(outcome, PartitionResult):
         topics = [TopicResult(topic.name, topic.topic_id, [outcome])]
         if outcome.error is SUCCESS and request.acks != NO_ACKS:
@@ -130,8 +143,19 @@ def _handle_one(
     return conclude([(topic.name, topic.topic_id, [outcome])], request, context)
 
 
+async def _handle_many_restricted(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+    has_batch = await broker.slice_turns.run(find_transactional_batch(request))
+    permissions = WritePermissions(context.access, request, has_transactional_batch=has_batch)
+    verifier = None if request.transactional_id is None else _new_verifier(request.transactional_id, context, broker)
+    return await _handle_in_slices(request, context, broker, verifier, permissions)
+
+
 async def _handle_in_slices(
-    request: ProduceRequest, context: RequestContext, broker: BrokerPort, verifier: TransactionVerifier | None
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+    verifier: TransactionVerifier | None,
+    permissions: WritePermissions | None,
 ) -> Any:
     """Thousands of partitions: serves other connections in between."""
     outcomes: list[TopicOutcomes] = []
@@ -141,7 +165,7 @@ async def _handle_in_slices(
         row: list[Outcome] = []
         for start in range(0, len(topic.partitions), IN_ONE_GO_MAX):
             part = topic.partitions[start : start + IN_ONE_GO_MAX]
-            row += _produce_topic(topic, part, request, context, broker, verifier)
+            row += _produce_topic(topic, part, request, context, broker, verifier, permissions)
             committed.add(row, start)
             since_turn += len(part)
             if since_turn >= IN_ONE_GO_MAX:
@@ -158,7 +182,10 @@ def _produce_topic(
     context: RequestContext,
     broker: BrokerPort,
     verifier: TransactionVerifier | None,
+    permissions: WritePermissions | None,
 ) -> list[Outcome]:
+    if permissions is not None and permissions.is_transaction_denied:
+        return _reject_all(partitions, ErrorCode.transactional_id_authorization_failed)
     name = topic.name
     if topic.topic_id is not None:
         known = broker.image.topics_by_id.get(topic.topic_id)
@@ -169,10 +196,18 @@ def _produce_topic(
                 for index, records in partitions
             ]
         name = known.name
+    if permissions is not None:
+        denied = permissions.why_denied(name or "")
+        if denied is not None:
+            return _reject_all(partitions, denied)
     return [
         _produce(name or "", topic.topic_id, index, records, request, context, broker, verifier)
         for index, records in partitions
     ]
+
+
+def _reject_all(partitions: Sequence[PartitionRecords], code: ErrorCode) -> list[Outcome]:
+    return [PartitionResult(index, code) for index, _ in partitions]
 
 
 def _produce(

@@ -2,6 +2,7 @@
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
+from odradek.broker.apis.authorization import may_read_group
 from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import SyncGroup, SyncResponse
@@ -24,6 +25,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     )
     if context.version >= _FIRST_WITH_PROTOCOL and None in (command.protocol_type, command.protocol_name):
         return _response(SyncResponse(ErrorCode.inconsistent_group_protocol), context)
+    if context.access.is_restricted and not may_read_group(context.access, request.group_id):
+        return _response(SyncResponse(ErrorCode.group_authorization_failed), context)
     return respond_with(
         broker.groups.coordinator_of(command.group_id).submit(command), lambda response: _response(response, context)
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.broker.apis.authorization import AllowedTopics, allowed_topics, may_read_group, may_write_transaction
 from odradek.broker.apis.coordinator_response import ENTRIES_PER_TURN_MAX, NOT_THROTTLED
 from odradek.broker.apis.transaction_verification import TransactionVerifier
 from odradek.broker.ports import BrokerPort
@@ -22,6 +23,8 @@ from odradek.core.groups.commands import (
     TopicOffsets,
 )
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS
+from odradek.core.security.access import Access
+from odradek.core.security.resources import Operation
 from odradek.records.batch import NO_SEQUENCE
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
@@ -32,8 +35,12 @@ LOADING_SINCE: Final = 2
 
 
 async def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    if context.access.is_restricted:
+        denied = _why_denied(request, context.access)
+        if denied is not None:
+            return _response([_reject_all(topic, denied) for topic in request.topics], context)
     is_large = sum(len(topic.partitions) for topic in request.topics) > ENTRIES_PER_TURN_MAX
-    topics, rejected = _split(request, broker)
+    topics, rejected = _split(request, allowed_topics(context.access, Operation.READ), broker)
     if is_large:
         await asyncio.sleep(0)
     committed_topics: Sequence[TopicErrors] = ()
@@ -49,11 +56,28 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
     return response
 
 
-def _split(request: Message, broker: BrokerPort) -> tuple[list[TopicOffsets], dict[TopicPartition, ErrorCode]]:
-    """The offsets to commit, and the errors of unknown partitions."""
+def _why_denied(request: Message, access: Access) -> ErrorCode | None:
+    """The transactional id stands for the producer id, which has no permissions of its own."""
+    if not may_write_transaction(access, request.transactional_id):
+        return ErrorCode.transactional_id_authorization_failed
+    return None if may_read_group(access, request.group_id) else ErrorCode.group_authorization_failed
+
+
+def _reject_all(topic: Message, error: ErrorCode) -> TopicErrors:
+    return TopicErrors(topic.name, tuple(PartitionError(one.partition_index, error) for one in topic.partitions))
+
+
+def _split(
+    request: Message, allowed: AllowedTopics | None, broker: BrokerPort
+) -> tuple[list[TopicOffsets], dict[TopicPartition, ErrorCode]]:
+    """The offsets to commit, and the errors of denied and unknown partitions."""
     topics: list[TopicOffsets] = []
     rejected: dict[TopicPartition, ErrorCode] = {}
     for requested in request.topics:
+        if allowed is not None and requested.name not in allowed:
+            for one in requested.partitions:
+                rejected[TopicPartition(requested.name, one.partition_index)] = ErrorCode.topic_authorization_failed
+            continue
         topic = broker.image.topics_by_name.get(requested.name)
         offsets = []
         for one in requested.partitions:

@@ -14,6 +14,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS
+from odradek.core.security.access import Access
+from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.core.transactions.commands import Markers
 from odradek.records.batch import BatchHeader, parse_batches
 from odradek.records.control import EndTransactionMarker, build_end_transaction
@@ -38,11 +40,25 @@ _NOT_READY = frozenset(
 
 async def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
     markers = [_read(marker) for marker in request.markers]
+    if context.access.is_restricted and not _may_write(context.access):
+        error = ErrorCode.cluster_authorization_failed
+        return _response({one.producer_id: dict.fromkeys(one.partitions, error) for one in markers}, context)
     writes = [write_markers(one, broker) for one in markers]
     by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for one, write in zip(markers, writes, strict=True):
         if of_one := await write.wait():
             by_producer.setdefault(one.producer_id, {}).update(of_one)
+    return _response(by_producer, context)
+
+
+def _may_write(access: Access) -> bool:
+    """Allowed to administrators and to brokers."""
+    return access.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False) or access.allows(
+        Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    )
+
+
+def _response(by_producer: Mapping[int, Errors], context: RequestContext) -> Message:
     return context.new(
         "WriteTxnMarkersResponse",
         markers=tuple(

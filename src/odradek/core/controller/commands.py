@@ -13,8 +13,16 @@ from uuid import UUID
 from odradek.base.errors import KafkaError
 from odradek.base.principal import Principal
 from odradek.config.alteration import Change
-from odradek.core.metadata.image import ConfigResource, DelegationToken, PartitionImage, QuotaEntityKey
+from odradek.core.metadata.image import (
+    AccessControlEntry,
+    ConfigResource,
+    DelegationToken,
+    PartitionImage,
+    QuotaEntityKey,
+)
 from odradek.core.metadata.records import Endpoint, MetadataRecord, SupportedFeature
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.core.security.acl_filters import AclFilter
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -236,17 +244,19 @@ class ControllerCommands(Protocol):
     def allows_topic_deletion(self) -> bool: ...
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]: ...
 
     def find_topic_id(self, name: str) -> UUID | None: ...
 
     def find_topic_name(self, topic_id: UUID) -> str | None: ...
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]: ...
+    def delete_topics(
+        self, topic_ids: Collection[UUID], *, quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> ControllerResult[Mapping[UUID, KafkaError | None]]: ...
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool
+        self, topics: Sequence[NewPartitions], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, KafkaError | None]]: ...
 
     def replace_configs(
@@ -316,3 +326,11 @@ class ControllerCommands(Protocol):
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
     ) -> ControllerResult[Sequence[KafkaError | None]]:
         """One result per assignment, in the same order."""
+
+    def create_acls(self, entries: Sequence[AccessControlEntry]) -> ControllerResult[Sequence[KafkaError | None]]:
+        """One result per entry, in the same order."""
+
+    def delete_acls(
+        self, filters: Sequence[AclFilter]
+    ) -> ControllerResult[Sequence[Sequence[AccessControlEntry] | KafkaError]]:
+        """The deleted entries of each filter, in the same order."""

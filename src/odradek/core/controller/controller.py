@@ -12,6 +12,7 @@ from odradek.base.ports import Random
 from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
+from odradek.core.controller.acls import Acls
 from odradek.core.controller.brokers import Brokers
 from odradek.core.controller.client_quotas import ClientQuotas
 from odradek.core.controller.commands import (
@@ -52,8 +53,17 @@ from odradek.core.controller.state import ControllerState
 from odradek.core.controller.topics import Topics
 from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
-from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage, QuotaEntityKey
+from odradek.core.metadata.image import (
+    EMPTY_IMAGE,
+    AccessControlEntry,
+    ClusterImage,
+    ConfigResource,
+    PartitionImage,
+    QuotaEntityKey,
+)
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.core.security.acl_filters import AclFilter
 
 
 class Controller:
@@ -79,6 +89,7 @@ class Controller:
         self._isr_changes = IsrChanges(self._state, elections)
         self._leaders = Leaders(self._state, elections)
         self._reassignments = Reassignments(self._state, elections)
+        self._acls = Acls(self._state)
 
     @property
     def image(self) -> ClusterImage:
@@ -137,9 +148,9 @@ class Controller:
         return self._state.config.delete_topic_enable
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]:
-        return self._topics.create(topics, validate_only=validate_only)
+        return self._topics.create(topics, validate_only=validate_only, quota=quota)
 
     def find_topic_id(self, name: str) -> UUID | None:
         topic = self._state.image.topics_by_name.get(name)
@@ -149,13 +160,15 @@ class Controller:
         topic = self._state.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
-        return self._topics.delete(topic_ids)
+    def delete_topics(
+        self, topic_ids: Collection[UUID], *, quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
+        return self._topics.delete(topic_ids, quota)
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool
+        self, topics: Sequence[NewPartitions], *, validate_only: bool, quota: MutationQuota = NO_MUTATION_QUOTA
     ) -> ControllerResult[Mapping[str, KafkaError | None]]:
-        return self._topics.create_partitions(topics, validate_only=validate_only)
+        return self._topics.create_partitions(topics, validate_only=validate_only, quota=quota)
 
     # Configs and features
 
@@ -264,3 +277,13 @@ class Controller:
 
     def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
         return self._reassignments.list_ongoing(topics)
+
+    # Security
+
+    def create_acls(self, entries: Sequence[AccessControlEntry]) -> ControllerResult[Sequence[KafkaError | None]]:
+        return self._acls.create(entries)
+
+    def delete_acls(
+        self, filters: Sequence[AclFilter]
+    ) -> ControllerResult[Sequence[Sequence[AccessControlEntry] | KafkaError]]:
+        return self._acls.delete(filters)

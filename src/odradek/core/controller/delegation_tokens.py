@@ -32,6 +32,9 @@ class DelegationTokens:
         self._state: Final = state
         self._secret: Final = state.config.delegation_token_secret_key or ""
         self._tokens: Final = TokensByHmac(self._secret)
+        if self._secret:
+            # Computes the HMACs while the controller is built, which does not block its event loop.
+            self._tokens.follow(state.image.delegation_tokens)
 
     def create(self, new: NewToken, now_ms: int) -> ControllerResult[TokenCreated]:
         self._check_enabled()

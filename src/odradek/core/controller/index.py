@@ -11,7 +11,7 @@ from uuid import UUID
 
 from odradek.base.ids import NO_LEADER
 from odradek.core.metadata.apply import ImageDelta
-from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
+from odradek.core.metadata.image import AccessControlEntry, ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import collision_key
 
 
@@ -47,6 +47,8 @@ class ClusterIndex:
         self._reassigned = TopicCounts()
         self._colliding: dict[str, dict[str, None]] = {}
         self._broker_of_directory: dict[UUID, int] = {}
+        self._acl_ids: dict[AccessControlEntry, UUID] | None = None
+        """Built on first use: ACLs rarely change, and activations must be quick."""
         for topic in image.topics_by_id.values():
             self._add_topic(topic)
         for broker in image.brokers.values():
@@ -69,6 +71,8 @@ class ClusterIndex:
                     self._broker_of_directory.pop(directory, None)
             if (broker := image.brokers.get(broker_id)) is not None:
                 self._broker_of_directory |= dict.fromkeys(broker.directories, broker_id)
+        if self._acl_ids is not None:
+            _update_acl_ids(self._acl_ids, image, delta)
 
     def topics_with_broker_in_isr(self, broker_id: int) -> tuple[UUID, ...]:
         return _topics_of(self._in_isr, broker_id)
@@ -92,6 +96,12 @@ class ClusterIndex:
 
     def broker_of_directory(self, directory: UUID) -> int | None:
         return self._broker_of_directory.get(directory)
+
+    def acl_id(self, image: ClusterImage, entry: AccessControlEntry) -> UUID | None:
+        """None: there is no such ACL. `image` is the one that the index was last updated with."""
+        if self._acl_ids is None:
+            self._acl_ids = {one: entry_id for entry_id, one in image.access_control_entries.items()}
+        return self._acl_ids.get(entry)
 
     def colliding_topic(self, name: str) -> str | None:
         """An existing topic with the same name in metrics."""
@@ -122,6 +132,14 @@ class ClusterIndex:
         # Without properties, for speed: an activation counts up to a million partitions.
         self._led_by_another.add(topic_id, sign * sum(one.leader != one.replicas[0] for one in partitions))
         self._reassigned.add(topic_id, sign * sum(bool(one.adding or one.removing) for one in partitions))
+
+
+def _update_acl_ids(ids: dict[AccessControlEntry, UUID], image: ClusterImage, delta: ImageDelta) -> None:
+    for entry_id in delta.access_control_changed:
+        if (old := delta.previous.access_control_entries.get(entry_id)) is not None:
+            ids.pop(old, None)
+        if (new := image.access_control_entries.get(entry_id)) is not None:
+            ids[new] = entry_id
 
 
 def _topics_of(counts: dict[int, TopicCounts], broker_id: int) -> tuple[UUID, ...]:

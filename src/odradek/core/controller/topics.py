@@ -24,6 +24,7 @@ from odradek.core.controller.state import ControllerState
 from odradek.core.metadata.image import BrokerImage
 from odradek.core.metadata.records import MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.core.metadata.topic_names import why_invalid
+from odradek.core.quotas.mutations import MutationQuota
 
 RESERVED_IDS_MAX = 1
 """The zero UUID and that of the metadata topic."""
@@ -48,7 +49,7 @@ class Topics:
     # Creation
 
     def create(
-        self, topics: Sequence[NewTopic], *, validate_only: bool
+        self, topics: Sequence[NewTopic], *, validate_only: bool, quota: MutationQuota
     ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]:
         self._check_total_partitions(topics)
         records = BoundedRecords()
@@ -57,7 +58,7 @@ class Topics:
         for topic in topics:
             try:
                 self._check_new_name(topic.name)
-                results[topic.name] = self._create_one(topic, records, described)
+                results[topic.name] = self._create_one(topic, records, described, quota)
             except KafkaError as error:
                 results[topic.name] = error
             records.check()
@@ -84,9 +85,12 @@ class Topics:
         if (reason := why_invalid(name)) is not None:
             raise _invalid_topic(reason)
 
-    def _create_one(self, topic: NewTopic, records: BoundedRecords, described: _DescribedConfigs) -> TopicCreated:
+    def _create_one(
+        self, topic: NewTopic, records: BoundedRecords, described: _DescribedConfigs, quota: MutationQuota
+    ) -> TopicCreated:
         config_records = self._configs.of_new_topic(topic.name, topic.configs)
         placed = self._placed_by_client(topic) if topic.assignments else self._placed_here(topic)
+        quota.withdraw(len(placed))
         topic_id = self._new_topic_id()
         records.append(TopicRecord(name=topic.name, topic_id=topic_id))
         records.extend(config_records)
@@ -151,19 +155,19 @@ class Topics:
     # New partitions
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool
+        self, topics: Sequence[NewPartitions], *, validate_only: bool, quota: MutationQuota
     ) -> ControllerResult[Mapping[str, KafkaError | None]]:
         records: list[MetadataRecord] = []
         results: dict[str, KafkaError | None] = {}
         for topic in topics:
             try:
-                records += self._grow(topic, RECORDS_MAX - len(records))
+                records += self._grow(topic, RECORDS_MAX - len(records), quota)
                 results[topic.topic] = None
             except KafkaError as error:
                 results[topic.topic] = error
         return ControllerResult(() if validate_only else tuple(records), results)
 
-    def _grow(self, request: NewPartitions, records_left: int) -> list[MetadataRecord]:
+    def _grow(self, request: NewPartitions, records_left: int, quota: MutationQuota) -> list[MetadataRecord]:
         topic = self._state.image.topics_by_name.get(request.topic)
         if topic is None:
             raise KafkaError(ErrorCode.unknown_topic_or_partition)
@@ -184,6 +188,7 @@ class Topics:
         if additional > records_left:
             # Kafka's error code for this case.
             raise KafkaError(ErrorCode.unknown_server_error)
+        quota.withdraw(additional)
         replication_factor = len(topic.partitions[0].replicas)
         if request.assignments is None:
             placed = self._place_partitions(additional, replication_factor)
@@ -196,15 +201,23 @@ class Topics:
 
     # Deletion
 
-    def delete(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
+    def delete(
+        self, topic_ids: Collection[UUID], quota: MutationQuota
+    ) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
         records = BoundedRecords()
         results: dict[UUID, KafkaError | None] = {}
         for topic_id in topic_ids:
-            if topic_id in self._state.image.topics_by_id:
-                records.append(RemoveTopicRecord(topic_id=topic_id))
-                results[topic_id] = None
-            else:
+            topic = self._state.image.topics_by_id.get(topic_id)
+            if topic is None:
                 results[topic_id] = KafkaError(ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
+                continue
+            try:
+                quota.withdraw(len(topic.partitions))
+            except KafkaError as error:
+                results[topic_id] = error
+                continue
+            records.append(RemoveTopicRecord(topic_id=topic_id))
+            results[topic_id] = None
         records.check()
         return ControllerResult(tuple(records), results)
 

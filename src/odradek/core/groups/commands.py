@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
+from odradek.core.security.access import UNRESTRICTED, Access
 
 UNKNOWN_MEMBER_ID: Final = ""
 """Of a member that joins without an id."""
@@ -48,6 +49,8 @@ class JoinGroup(NamedTuple):
     protocol_type: str
     protocols: tuple[MemberProtocol, ...]
     reason: str | None = None
+    access: Access = UNRESTRICTED
+    """What the member may do: see `ConsumerGroupHeartbeat`."""
 
 
 class JoinedMember(NamedTuple):
@@ -152,6 +155,8 @@ class ConsumerGroupHeartbeat(NamedTuple):
     server_assignor: str | None = None
     owned: tuple[TopicIdPartitions, ...] | None = None
     """The partitions that the member owns."""
+    access: Access = UNRESTRICTED
+    """What the member may do: regular expressions match only topics that it may describe."""
 
 
 class ConsumerGroupHeartbeatResponse(NamedTuple):

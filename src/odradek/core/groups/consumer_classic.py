@@ -49,6 +49,7 @@ from odradek.core.groups.subscription import (
     read_version,
 )
 from odradek.core.groups.topics import Topics
+from odradek.core.security.access import Access
 
 
 class ClassicMembers:
@@ -104,9 +105,10 @@ class ClassicMembers:
         subscription = _subscription(command)
         updated = _updated_member(command, member, subscription)
         if replaced is not None and self._migration.may_downgrade_with(group, replaced):
-            reached = self._join_last(group, member, updated, subscription, now_ms, result)
+            reached = self._join_last(group, member, updated, subscription, command.access, now_ms, result)
         else:
-            reached = self._progress.update_member(group, member, updated, self._to_owned(subscription), now_ms, result)
+            owned = self._to_owned(subscription)
+            reached = self._progress.update_member(group, member, updated, owned, command.access, now_ms, result)
             self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms, command.session_timeout_ms)
             self._deadlines.expect_sync(group.group_id, member_id, now_ms, command.rebalance_timeout_ms)
         self._deadlines.end_join(group.group_id, member_id)
@@ -124,11 +126,12 @@ class ClassicMembers:
         member: ConsumerMember,
         updated: ConsumerMember,
         subscription: Subscription,
+        access: Access,
         now_ms: int,
         result: CoordinatorResult,
     ) -> ConsumerMember:
         """Replaces the last member that used the consumer protocol: the group becomes a classic group."""
-        subscribed = self._progress.subscribe(group, member, updated, now_ms, result)
+        subscribed = self._progress.subscribe(group, member, updated, access, now_ms, result)
         reached, cause = updated, None
         if group.assignment_epoch < subscribed.epoch:
             cause = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."

@@ -24,6 +24,7 @@ from odradek.core.groups.coordinator_result import CoordinatorResult
 from odradek.core.groups.rebalances import Rebalance
 from odradek.core.groups.settings import UNBOUNDED
 from odradek.core.groups.topics import TopicHashes
+from odradek.core.security.access import Access
 
 
 class Subscribed(NamedTuple):
@@ -53,10 +54,11 @@ class ConsumerProgress:
         member: ConsumerMember,
         updated: ConsumerMember,
         owned: Sequence[TopicIdPartitions] | None,
+        access: Access,
         now_ms: int,
         result: CoordinatorResult,
     ) -> ConsumerMember:
-        subscribed = self.subscribe(group, member, updated, now_ms, result)
+        subscribed = self.subscribe(group, member, updated, access, now_ms, result)
         target = self._target.update(group, subscribed.epoch, member, updated, now_ms, result)
         return self.reconcile(group, updated, target, owned, subscribed, now_ms, result)
 
@@ -67,6 +69,7 @@ class ConsumerProgress:
         group: ConsumerGroup,
         member: ConsumerMember,
         updated: ConsumerMember,
+        access: Access,
         now_ms: int,
         result: CoordinatorResult,
     ) -> Subscribed:
@@ -74,7 +77,7 @@ class ConsumerProgress:
         if updated is not member and updated != member:
             result.records.append(subscription_record(group.group_id, updated))
             names_changed = updated.topic_names != member.topic_names
-        regex_change = self._regexes.change(group, member, updated, now_ms, result)
+        regex_change = self._regexes.change(group, member, updated, access, now_ms, result)
         # A classic member has no regular expression, so nothing is left to resolve when it replaces one.
         calls_for_epoch = names_changed or (
             regex_change is not RegexChange.NONE if updated.is_classic else regex_change is RegexChange.TO_RESOLVED

@@ -89,7 +89,7 @@ class ConsumerProtocol:
         member_id = command.member_id or new_member_id(self._new_uuid)
         member = self._member(group, command, member_id, result)
         updated = _updated_member(command, member)
-        reached = self._progress.update_member(group, member, updated, command.owned, now_ms, result)
+        reached = self._progress.update_member(group, member, updated, command.owned, command.access, now_ms, result)
         if group is not self._groups.get(group.group_id):
             self._groups.expect(group)
         self._deadlines.renew_session_deadline(group.group_id, member_id, now_ms)

@@ -1,7 +1,8 @@
 """Subscriptions by regular expression: when to resolve them, and the records of the matching topics.
 
 All expressions of a group are resolved together, outside of the heartbeat and in slices, so that a cluster with many
-topics does not block the event loop.
+topics does not block the event loop. They match only topics that the member whose request started the resolution may
+describe: all members with the same expression share the result.
 """
 
 from collections.abc import Callable, Collection
@@ -21,6 +22,8 @@ from odradek.core.groups.rebalances import Rebalance
 from odradek.core.groups.regular_expressions import matcher
 from odradek.core.groups.settings import UNBOUNDED, GroupSettings
 from odradek.core.groups.topics import TopicHashes, Topics
+from odradek.core.security.access import Access
+from odradek.core.security.resources import Operation, ResourceType
 
 MIN_REFRESH_INTERVAL_MS: Final = 10_000
 _MATCHES_PER_SLICE: Final = 5_000
@@ -42,6 +45,7 @@ class _Resolution:
     names: list[str]
     version: int
     began_ms: int
+    access: Access
     position: int = 0
     matches: dict[str, set[str]] = field(default_factory=dict)
 
@@ -52,7 +56,7 @@ class ConsumerRegexes:
         self._settings = settings
         self._topics = topics
         self._hashes = hashes
-        self._pending: dict[str, frozenset[str]] = {}
+        self._pending: dict[str, tuple[frozenset[str], Access]] = {}
         """Pending and running resolutions, by group."""
         self._running: dict[str, _Resolution] = {}
         self.newest_topic_version = -1
@@ -63,6 +67,7 @@ class ConsumerRegexes:
         group: ConsumerGroup,
         member: ConsumerMember,
         updated: ConsumerMember,
+        access: Access,
         now_ms: int,
         result: CoordinatorResult,
     ) -> RegexChange:
@@ -79,11 +84,11 @@ class ConsumerRegexes:
             elif new in group.resolved or (new is None and old is not None):
                 change = RegexChange.TO_RESOLVED
         if is_new or group.regexes:
-            self._refresh_if_due(group, old, new, now_ms, is_new=is_new)
+            self._refresh_if_due(group, old, new, access, now_ms, is_new=is_new)
         return change
 
     def _refresh_if_due(
-        self, group: ConsumerGroup, old: str | None, new: str | None, now_ms: int, *, is_new: bool
+        self, group: ConsumerGroup, old: str | None, new: str | None, access: Access, now_ms: int, *, is_new: bool
     ) -> None:
         last = group.last_resolved_regex
         if group.group_id in self._pending or (
@@ -101,20 +106,20 @@ class ConsumerRegexes:
         regexes = dict(group.regexes)
         change_count(regexes, old, new)
         if regexes and (is_due or len(regexes) != len(group.resolved)):
-            self._pending[group.group_id] = frozenset(regexes)
+            self._pending[group.group_id] = frozenset(regexes), access
             self._groups.deadlines.set((CONSUMER_REGEXES, group.group_id, ""), now_ms)
 
     def resolve(self, group_id: str, now_ms: int, result: CoordinatorResult) -> None:
         """Resolves one slice; after the last one, writes the matching topics."""
         resolution = self._running.get(group_id)
         if resolution is None:
-            regexes = self._pending[group_id]
-            resolution = self._begin(regexes, now_ms)
+            resolution = self._begin(*self._pending[group_id], now_ms)
             self._running[group_id] = resolution
         end = resolution.position + max(_MATCHES_PER_SLICE // max(len(resolution.matchers), 1), 1)
         for name in islice(resolution.names, resolution.position, end):
-            for regex, matches in resolution.matchers.items():
-                if matches(name):
+            matching = [regex for regex, matches in resolution.matchers.items() if matches(name)]
+            if matching and _may_describe(resolution.access, name):
+                for regex in matching:
                     resolution.matches[regex].add(name)
         resolution.position = end
         if end < len(resolution.names):
@@ -125,7 +130,7 @@ class ConsumerRegexes:
         if group is not None:
             self._finish(group, resolution, now_ms, result)
 
-    def _begin(self, regexes: Collection[str], now_ms: int) -> _Resolution:
+    def _begin(self, regexes: Collection[str], access: Access, now_ms: int) -> _Resolution:
         matchers = {}
         for regex in regexes:
             try:
@@ -135,7 +140,7 @@ class ConsumerRegexes:
                 continue
         version = self._topics.version
         matches: dict[str, set[str]] = {regex: set() for regex in regexes}
-        return _Resolution(matchers, list(self._topics.names()), version, now_ms, matches=matches)
+        return _Resolution(matchers, list(self._topics.names()), version, now_ms, access, matches=matches)
 
     def _finish(self, group: ConsumerGroup, resolution: _Resolution, now_ms: int, result: CoordinatorResult) -> None:
         subscriptions = group.subscriptions.copy()
@@ -155,3 +160,7 @@ class ConsumerRegexes:
             result.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
             group.rebalances.append(Rebalance("regular expressions match other topics", now_ms))
             group.metadata_refresh = (now_ms + UNBOUNDED, group.epoch + 1)
+
+
+def _may_describe(access: Access, topic: str) -> bool:
+    return not access.is_restricted or access.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic, logs_denial=False)

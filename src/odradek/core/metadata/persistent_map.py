@@ -93,6 +93,18 @@ class PersistentMap(Mapping[K, V]):
             new._spread()
         return new
 
+    def keys_that_may_differ(self, former: "PersistentMap[K, V]") -> Iterator[K]:
+        """All keys whose entries differ, or exist in one of the maps only, and some others.
+
+        Costs little if this map has evolved from `former` by few changes.
+        """
+        if len(self._buckets) != len(former._buckets):
+            yield from dict.fromkeys((*self, *former))
+            return
+        for bucket, former_bucket in zip(self._buckets, former._buckets, strict=True):
+            if bucket is not former_bucket:
+                yield from bucket.keys() | former_bucket.keys()
+
     def _is_crowded(self) -> bool:
         return self._size > _BUCKET_SIZE_TO_COUNT * 16 and self._size > _BUCKET_SIZE_TO_COUNT * len(self._buckets) ** 2
 

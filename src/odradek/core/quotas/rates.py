@@ -74,6 +74,8 @@ class RateWindows:
         rate = self._total / (covered / 1000.0)
         if not rate > limit:
             return 0
+        if limit <= 0:
+            return DELAY_MS_MAX
         return min(floor((rate - limit) / limit * covered + 0.5), DELAY_MS_MAX)
 
     @property

@@ -24,6 +24,7 @@ def advance(replica: Replica, leader: Leader) -> None:
     assert is_first or end_offset > (leader.high_watermark or 0), "a leader's high watermark never decreases"
     leader.high_watermark = end_offset
     replica.advance_high_watermark(end_offset)
+    replica.has_caught_up = True
     if is_first:
         replica.emit(LeadershipConfirmed(leader.epoch))
     membership.on_high_watermark(replica, leader, end_offset)

@@ -102,6 +102,8 @@ def on_fetch_response(replica: Replica, source: int, response: FetchResponse) ->
         return snapshots.begin_download(replica, follower, response.snapshot_id)
     is_whole = _append(replica, follower, response.batches)
     replica.advance_high_watermark(min(response.high_watermark, replica.log.end_offset))
+    if 0 <= response.high_watermark <= replica.log.end_offset:
+        replica.has_caught_up = True
     return is_whole
 
 

@@ -66,6 +66,8 @@ class Replica:
         newest = durable.log.latest_snapshot
         self.high_watermark = durable.log.start_offset if newest is None else newest.end_offset
         """Everything before this offset is committed. It never decreases, in any role."""
+        self.has_caught_up = False
+        """Whether the log once reached the high watermark of a leader, since this replica started."""
         self.is_stopping = False
         self.refused_nodes = RefusedNodes(is_enabled=settings.fast_detection, random=random)
         self.last_leader_id: int | None = None

@@ -119,6 +119,10 @@ class RaftStateMachine:
         return self._replica.high_watermark
 
     @property
+    def has_caught_up(self) -> bool:
+        return self._replica.has_caught_up
+
+    @property
     def log_start_offset(self) -> int:
         return self._replica.log.start_offset
 

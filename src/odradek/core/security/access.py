@@ -7,10 +7,14 @@ from odradek.core.security.resources import Operation, ResourceType
 
 
 class AuthorizerNotReady(KafkaError):
-    """The ACLs are not loaded yet: the client retries. Denying the request instead could end a broker or controller."""
+    """The ACLs are not loaded yet: the client retries. A denial could make a controller or broker stop."""
 
     def __init__(self) -> None:
+        # As in Kafka, the client receives no message.
         super().__init__(ErrorCode.unknown_server_error)
+
+    def __str__(self) -> str:
+        return "the ACLs are not loaded yet"
 
 
 class Access(Protocol):

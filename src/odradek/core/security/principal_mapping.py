@@ -15,6 +15,10 @@ _RULE: Final = r"(DEFAULT)|RULE:((\\.|[^\\/])*)/((\\.|[^\\/])*)/([LU]?).*?|(.*?)
 _SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARSER: Final = re.compile(_RULE)
 _BACK_REFERENCE: Final = re.compile(r"\$(\d+)", re.ASCII)
+_JAVAS_DOT: Final = r"[^\n\r\x{85}\x{2028}\x{2029}]"
+# What must stay as it is: quoted text, escaped characters, and classes of characters.
+_TOKEN: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.", re.DOTALL)
+_DOT_MATCHES_ALL: Final = re.compile(r"\(\?[a-zA-Z]*s")
 _MEMORY_MAX_BYTES: Final = 1 << 20
 
 
@@ -83,11 +87,18 @@ def _compile(expression: str) -> Any:
     options.log_errors = False
     options.max_mem = _MEMORY_MAX_BYTES
     try:
-        return re2.compile(expression, options)
+        return re2.compile(_with_dots_of_java(expression), options)
     except re2.error as error:
         reason = error.args[0]
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise InvalidRule(f"Invalid rule: `{expression}` is not a regular expression in RE2's syntax: {text}") from None
+
+
+def _with_dots_of_java(expression: str) -> str:
+    """In Java, a dot matches none of several line terminators; in RE2, it matches all but one of them."""
+    if _DOT_MATCHES_ALL.search(expression):
+        return expression
+    return _TOKEN.sub(lambda found: _JAVAS_DOT if found[0] == "." else found[0], expression)
 
 
 def _escape_references(replacement: str, groups: int) -> str:

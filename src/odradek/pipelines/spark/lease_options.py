@@ -12,5 +12,5 @@ def lease_options(options: Mapping[str, str]) -> LeaseCredentials | None:
     if not principal and not secret:
         return None
     if not principal or not secret:
-        raise OptionError("Set both leasePrincipal and leaseSecret, as in the brokers' segment.lease.credentials.file.")
+        raise OptionError("Set both leasePrincipal and leaseSecret: a user of the brokers and its password.")
     return LeaseCredentials(principal, secret)

@@ -3,18 +3,20 @@
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.core.controller.commands import ControllerCommands, ControllerRegistration, ControllerResult
-from odradek.core.security.resources import Operation, ResourceType
+from odradek.core.security.resources import Operation
 from odradek.quorum.apis.registration_parts import endpoints_of, features_of
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
-from odradek.server.denials import allows_cluster, denial_of
+from odradek.server.denials import default_message, find_cluster_denial
 from odradek.wire.schemas import Message, Schema
 
 
 async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
-    if not allows_cluster(context.access, Operation.CLUSTER_ACTION):
-        return build_error_response(request, context.schema, denial_of(ResourceType.CLUSTER))
+    denial = find_cluster_denial(context, Operation.CLUSTER_ACTION)
+    if denial is not None:
+        # Of this API, Kafka sends only default messages.
+        return _response(context.schema, denial.code, default_message(denial.code))
     return await node.controller.handle(request, context.schema, execute, build_error_response)
 
 

@@ -6,8 +6,10 @@ from functools import partial
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewPartitions
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
 from odradek.core.security.access import Access
 from odradek.core.security.resources import Operation, ResourceType
+from odradek.quorum.apis.mutation_quota import handle_within_quota
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -15,11 +17,20 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, partial(execute, context.access), build_error_response)
+    execute_as = partial(execute, context.access)
+    if not node.client_quotas.is_enabled:
+        return node.controller.handle(request, context.schema, execute_as, build_error_response)
+    return handle_within_quota(
+        request, context, node, execute=execute_as, build_error_response=build_error_response, strict_from=3
+    )
 
 
 def execute(
-    access: Access, request: Message, messages: Schema, controller: ControllerCommands
+    access: Access,
+    request: Message,
+    messages: Schema,
+    controller: ControllerCommands,
+    quota: MutationQuota = NO_MUTATION_QUOTA,
 ) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
     results: dict[str, KafkaError | None] = {
@@ -34,7 +45,7 @@ def execute(
                 results[topic.name] = KafkaError(ErrorCode.topic_authorization_failed)
             else:
                 new_partitions.append(_new_partitions(topic))
-    result = controller.create_partitions(new_partitions, validate_only=request.validate_only)
+    result = controller.create_partitions(new_partitions, validate_only=request.validate_only, quota=quota)
     response = _response(messages, {**results, **result.response})
     return result.with_response(response)
 

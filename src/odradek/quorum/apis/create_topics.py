@@ -7,8 +7,10 @@ from functools import partial
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import METADATA_TOPIC
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewTopic, TopicCreated
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.core.security.resources import Operation, ResourceType
+from odradek.quorum.apis.mutation_quota import handle_within_quota
 from odradek.quorum.apis.response_parts import NO_THROTTLE
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -17,18 +19,27 @@ from odradek.wire.schemas import Message, Schema
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, partial(execute, context.access), build_error_response)
+    execute_as = partial(execute, context.access)
+    if not node.client_quotas.is_enabled:
+        return node.controller.handle(request, context.schema, execute_as, build_error_response)
+    return handle_within_quota(
+        request, context, node, execute=execute_as, build_error_response=build_error_response, strict_from=6
+    )
 
 
 def execute(
-    access: Access, request: Message, messages: Schema, controller: ControllerCommands
+    access: Access,
+    request: Message,
+    messages: Schema,
+    controller: ControllerCommands,
+    quota: MutationQuota = NO_MUTATION_QUOTA,
 ) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
     valid = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
     may_create = _allowed_topics(access)
     allowed = {topic.name: topic for topic in valid if may_create(topic.name)}
     result = controller.create_topics(
-        [_new_topic(topic) for topic in allowed.values()], validate_only=request.validate_only
+        [_new_topic(topic) for topic in allowed.values()], validate_only=request.validate_only, quota=quota
     )
     results: dict[str, TopicCreated | KafkaError] = dict(result.response)
     for name, count in counts.items():
@@ -53,7 +64,7 @@ def build_error_response(request: Message, messages: Schema, error: KafkaError) 
 
 def _allowed_topics(access: Access) -> Callable[[str], bool]:
     """Which topics the principal may create: every one if it may create resources of the cluster."""
-    if allows_cluster(access, Operation.CREATE, logs_denial=False):
+    if not access.is_restricted or allows_cluster(access, Operation.CREATE, logs_denial=False):
         return lambda _: True
     return lambda name: access.allows(Operation.CREATE, ResourceType.TOPIC, name)
 
@@ -97,7 +108,7 @@ def _result(
             topic_id=result.topic_id,
             error_code=ErrorCode.none,
             error_message=None,
-            topic_config_error_code=ErrorCode.topic_authorization_failed,
+            topic_config_error_code=ErrorCode.topic_authorization_failed.value,
             num_partitions=-1,
             replication_factor=-1,
             configs=(),

@@ -12,8 +12,10 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult
+from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
 from odradek.core.security.access import Access
 from odradek.core.security.resources import Operation, ResourceType
+from odradek.quorum.apis.mutation_quota import handle_within_quota
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
@@ -24,11 +26,20 @@ _FIRST_VERSION_WITH_DELETION_DISABLED_CODE = 3
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return node.controller.handle(request, context.schema, partial(execute, context.access), build_error_response)
+    execute_as = partial(execute, context.access)
+    if not node.client_quotas.is_enabled:
+        return node.controller.handle(request, context.schema, execute_as, build_error_response)
+    return handle_within_quota(
+        request, context, node, execute=execute_as, build_error_response=build_error_response, strict_from=5
+    )
 
 
 def execute(
-    access: Access, request: Message, messages: Schema, controller: ControllerCommands
+    access: Access,
+    request: Message,
+    messages: Schema,
+    controller: ControllerCommands,
+    quota: MutationQuota = NO_MUTATION_QUOTA,
 ) -> ControllerResult[Message]:
     if not controller.allows_topic_deletion:
         code = ErrorCode.topic_deletion_disabled
@@ -37,7 +48,7 @@ def execute(
         raise KafkaError(code, "Topic deletion is disabled.")
     builder = _ResponseBuilder(messages)
     topics = _find_topics(request, _Permissions(access), controller, builder)
-    result = controller.delete_topics(topics)
+    result = controller.delete_topics(topics, quota=quota)
     for topic_id, error in result.response.items():
         builder.add(topics[topic_id], topic_id, error)
     return result.with_response(builder.build())

@@ -14,7 +14,7 @@ from odradek.base.principal import Principal
 from odradek.core.security.resources import Operation
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
-from odradek.server.denials import allows_cluster
+from odradek.server.denials import find_cluster_denial
 from odradek.server.dispatch import HANDLED_AT_ONCE_ELEMENTS_MAX
 from odradek.wire.apis import CONTROLLER_APIS, FORWARDABLE_APIS, load_handler
 from odradek.wire.client_address import unpack_address
@@ -35,8 +35,9 @@ READ_AT_ONCE_BYTES_MAX: Final = 32_768
 
 
 async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
-    if not allows_cluster(context.access, Operation.CLUSTER_ACTION):
-        return context.new("EnvelopeResponse", response_data=None, error_code=ErrorCode.cluster_authorization_failed)
+    denial = find_cluster_denial(context, Operation.CLUSTER_ACTION)
+    if denial is not None:
+        return context.new("EnvelopeResponse", response_data=None, error_code=denial.code)
     try:
         data = await _handle_inner(request, context, node)
     except KafkaError as error:

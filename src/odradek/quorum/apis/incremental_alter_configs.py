@@ -25,10 +25,10 @@ __all__ = ["build_error_response", "execute", "handle"]
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
     def alter_loggers(resource: Message) -> KafkaError | None:
-        # As in Kafka, more than on a broker, which needs ALTER_CONFIGS.
-        if not allows_cluster(context.access, ClusterOperation.CLUSTER_ACTION):
-            return denial_of(ResourceType.CLUSTER)
         try:
+            # As in Kafka, more than on a broker, which needs ALTER_CONFIGS.
+            if not allows_cluster(context.access, ClusterOperation.CLUSTER_ACTION):
+                return denial_of(ResourceType.CLUSTER)
             changes = read_changes(resource)
             change_levels(resource.resource_name, changes, node.node_id, validate_only=request.validate_only)
         except KafkaError as error:

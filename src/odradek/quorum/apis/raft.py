@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.base.errors import KafkaError
-from odradek.core.security.resources import Operation, ResourceType
+from odradek.core.security.resources import Operation
 from odradek.quorum.ports import ControllerNodePort
 from odradek.quorum.wire import refuse, refuse_fetch
 from odradek.server.context import RequestContext
-from odradek.server.denials import allows_cluster, denial_of
+from odradek.server.denials import find_cluster_denial
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -25,8 +25,9 @@ _FROM_CLIENTS: Final[Mapping[int, Operation]] = {
 async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
     # Only replicas fetch the metadata log; the other Raft APIs have one metric each.
     context.meter.count_as_follower()
-    if not allows_cluster(context.access, _FROM_CLIENTS.get(context.api_key, Operation.CLUSTER_ACTION)):
-        return build_error_response(request, context.schema, denial_of(ResourceType.CLUSTER))
+    denial = find_cluster_denial(context, _FROM_CLIENTS.get(context.api_key, Operation.CLUSTER_ACTION))
+    if denial is not None:
+        return build_error_response(request, context.schema, denial)
     return await node.quorum.handle(context.api_key, context.version, request, context.listener_name)
 
 

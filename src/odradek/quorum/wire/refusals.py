@@ -22,6 +22,7 @@ _MESSAGES: Final = {
         "to an incompatible broker. See the broker logs for more details."
     ),
     ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
+    ErrorCode.unknown_server_error: "The server experienced an unexpected error when processing the request.",
     ErrorCode.duplicate_voter: "The voter is already part of the set of voters.",
     ErrorCode.voter_not_found: "The voter is not part of the set of voters.",
 }

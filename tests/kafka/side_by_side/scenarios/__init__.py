@@ -1,6 +1,8 @@
 """The requests, one file per family of APIs."""
 
 from tests.kafka.side_by_side.scenarios import (
+    acls,
+    client_quotas,
     configs,
     consumer_groups,
     credentials,
@@ -20,6 +22,8 @@ from tests.kafka.side_by_side.scenarios import (
 )
 
 __all__ = [
+    "acls",
+    "client_quotas",
     "configs",
     "consumer_groups",
     "credentials",

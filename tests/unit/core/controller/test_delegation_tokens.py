@@ -1,19 +1,24 @@
 """Delegation tokens of the active controller. Errors are those of Apache Kafka 4.3.1."""
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.principal import Principal
+from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import ControllerResult, NewToken, TokenCreated
+from odradek.core.controller.controller import Controller
 from odradek.core.controller.delegation_tokens import RENEWERS_LENGTH_MAX, SWEPT_AT_ONCE_MAX
-from odradek.core.metadata.records import DelegationTokenRecord
+from odradek.core.metadata.image import ClusterImage
+from odradek.core.metadata.records import DelegationTokenRecord, RemoveDelegationTokenRecord
 from odradek.core.metadata.snapshot import SnapshotId, decode_snapshot, snapshot_of
 from odradek.core.security.delegation_tokens import token_hmac
-from tests.unit.core.controller.cluster import Cluster
+from tests.unit.core.controller.cluster import CLUSTER_ID, PROPERTIES, Cluster
 
 SECRET = "a secret of the cluster"
+CONFIG = NodeConfig.load(f"{PROPERTIES}delegation.token.secret.key={SECRET}\n", "test")
 HOUR, DAY = 3_600_000, 86_400_000
 NOW = 1_700_000_000_000
 INT64_MAX = 2**63 - 1
@@ -203,28 +208,19 @@ def test_sweep_removes_many_tokens_in_parts(cluster: Cluster) -> None:
 def test_snapshot_keeps_tokens(cluster: Cluster) -> None:
     create(cluster, requester=BOB, renewers=(CAROL,))
     create(cluster)
-    snapshot = snapshot_of(cluster.image, now_ms=1)
-    restored = decode_snapshot(snapshot).image(SnapshotId(1, 1)).delegation_tokens
-    assert dict(restored) == dict(cluster.image.delegation_tokens)
+    assert dict(from_snapshot(cluster).delegation_tokens) == dict(cluster.image.delegation_tokens)
 
 
-def test_next_controller_finds_the_tokens_of_the_image(cluster: Cluster) -> None:
+def test_next_controller_renews_and_sweeps_the_tokens_of_a_snapshot(cluster: Cluster) -> None:
     created = create(cluster)
-    other = Cluster(delegation_token_secret_key=SECRET)
-    other.replay(
-        (
-            DelegationTokenRecord(
-                owner="User:alice",
-                requester="User:alice",
-                renewers=(),
-                issue_timestamp=NOW,
-                max_timestamp=NOW + 7 * DAY,
-                expiration_timestamp=NOW + DAY,
-                token_id=created.token_id,
-            ),
-        )
-    )
-    assert other.take(other.controller.renew_delegation_token(ALICE, created.hmac, HOUR, NOW)) == NOW + HOUR
+    next_controller = Controller(CONFIG, CLUSTER_ID, Random(8), from_snapshot(cluster))
+    assert next_controller.renew_delegation_token(ALICE, created.hmac, HOUR, NOW).response == NOW + HOUR
+    (record,) = next_controller.sweep_delegation_tokens(NOW + 8 * DAY).records
+    assert record == RemoveDelegationTokenRecord(token_id=created.token_id)
+
+
+def from_snapshot(cluster: Cluster) -> ClusterImage:
+    return decode_snapshot(snapshot_of(cluster.image, now_ms=1)).image(SnapshotId(100, 1))
 
 
 def test_hmac_is_not_shown(cluster: Cluster) -> None:

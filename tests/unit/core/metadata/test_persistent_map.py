@@ -1,5 +1,6 @@
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,25 @@ def test_change_shares_untouched_buckets() -> None:
     after = before.with_changes({"topic-1": -1})
     shared = sum(old is new for old, new in zip(before._buckets, after._buckets, strict=True))
     assert shared == len(before._buckets) - 1
+
+
+@pytest.mark.parametrize("count", [0, 10, 10_000])
+def test_keys_that_may_differ_include_all_that_do(count: int) -> None:
+    before = PersistentMap((f"topic-{number}", number) for number in range(count))
+    after = before.with_changes({"topic-1": -1, "new": 0}, removed=["topic-2"])
+    for old, new in ((before, after), (after, before)):
+        found = list(new.keys_that_may_differ(old))
+        assert {key for key in (*old, *new) if old.get(key) != new.get(key)} <= set(found)
+        assert len(found) == len(set(found))
+    if count == 10_000:
+        assert len(list(after.keys_that_may_differ(before))) < 1_000
+    assert not list(before.keys_that_may_differ(before))
+
+
+def test_keys_that_may_differ_after_growth() -> None:
+    before = PersistentMap((f"topic-{number}", number) for number in range(100))
+    after = before.with_changes({f"topic-{number}": number for number in range(5_000)}, removed=["topic-1"])
+    assert set(after.keys_that_may_differ(before)) >= {f"topic-{number}" for number in range(100, 5_000)}
 
 
 def test_iteration_order_does_not_depend_on_the_hash_seed() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.core.metadata.snapshot import SnapshotId
 from odradek.core.raft import effects, events, messages
 from odradek.core.raft.batch import Batch, OffsetAndEpoch
 from odradek.core.raft.errors import BrokenQuorum
@@ -55,6 +56,22 @@ def test_high_watermark_never_decreases_or_exceeds_the_log_end() -> None:
         receive(single, fetch_of(single)[0], high_watermark=said)
         assert not single.all(effects.HighWatermarkAdvanced)
     assert single.machine.high_watermark == 1
+
+
+def test_follower_has_caught_up_when_its_log_reaches_the_high_watermark_of_the_leader() -> None:
+    single = follower(log=(1,))
+    for said in (9, -1):
+        receive(single, fetch_of(single)[0], high_watermark=said)
+        assert not single.machine.has_caught_up
+    receive(single, fetch_of(single)[0], high_watermark=1)
+    assert single.machine.has_caught_up
+
+
+def test_follower_at_the_end_of_its_snapshot_has_caught_up_only_after_a_fetch() -> None:
+    single = follower(snapshot=SnapshotId(10, 1))
+    assert (single.machine.high_watermark, single.machine.has_caught_up) == (10, False)
+    receive(single, fetch_of(single)[0], high_watermark=10)
+    assert single.machine.has_caught_up
 
 
 @pytest.mark.parametrize(

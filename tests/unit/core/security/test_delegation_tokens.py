@@ -6,6 +6,7 @@ import pytest
 
 from odradek.base.principal import ANONYMOUS, Principal
 from odradek.core.metadata.image import DelegationToken
+from odradek.core.metadata.persistent_map import PersistentMap
 from odradek.core.security.delegation_tokens import (
     INT64_MAX,
     TokensByHmac,
@@ -98,13 +99,29 @@ def test_renewal_does_not_exceed_the_maximum_timestamp() -> None:
 
 def test_finds_tokens_by_hmac_as_they_come_and_go() -> None:
     finder = TokensByHmac(SECRET)
-    first, second = {"a": TOKEN}, {"a": TOKEN, "b": replace(TOKEN, owner="User:b")}
+    first = PersistentMap({"a": TOKEN}.items())
+    second = first.with_changes({"b": replace(TOKEN, owner="User:b")})
     assert finder.find(first, token_hmac(SECRET, "a")) == ("a", TOKEN)
     assert finder.find(first, token_hmac(SECRET, "b")) is None
     assert finder.find(second, token_hmac(SECRET, "b")) == ("b", second["b"])
-    assert finder.find({}, token_hmac(SECRET, "a")) is None
+    changed = second.with_changes({"a": replace(TOKEN, owner="User:a")}, removed=["b"])
+    assert finder.find(changed, token_hmac(SECRET, "a")) == ("a", changed["a"])
+    assert finder.find(changed, token_hmac(SECRET, "b")) is None
+    assert finder.find(PersistentMap(), token_hmac(SECRET, "a")) is None
     assert finder.find(first, token_hmac("another secret", "a")) is None
     assert finder.find(first, b"") is None
+
+
+def test_finds_each_of_many_tokens() -> None:
+    finder = TokensByHmac(SECRET)
+    tokens: PersistentMap[str, DelegationToken] = PersistentMap()
+    for number in range(300):
+        tokens = tokens.with_changes({f"t{number}": TOKEN})
+        assert finder.find(tokens, token_hmac(SECRET, f"t{number}")) is not None
+    for number in range(300):
+        assert finder.find(tokens, token_hmac(SECRET, f"t{number}")) == (f"t{number}", TOKEN)
+        tokens = tokens.with_changes({}, removed=[f"t{number}"])
+        assert finder.find(tokens, token_hmac(SECRET, f"t{number}")) is None
 
 
 def test_password_is_the_hmac_in_base64() -> None:

@@ -33,8 +33,6 @@ KAFKA = {
     56: (2, 3), 57: (0, 2), 58: (0, 0), 59: (0, 1), 60: (0, 2), 62: (0, 4), 63: (0, 2), 64: (0, 0), 67: (0, 0),
     70: (0, 0), 73: (0, 0), 80: (0, 1), 81: (0, 0), 82: (0, 0),
 }  # fmt: skip
-# ACLs.
-NOT_YET = {29, 30, 31}
 # Kafka advertises them there, and answers them with UNKNOWN_SERVER_ERROR.
 NOT_SERVED = {41, 50}
 
@@ -46,7 +44,7 @@ def node() -> FakeControllerNode:
 
 def test_versions_are_those_of_kafka() -> None:
     assert {api.key: (api.low, api.high) for api in CONTROLLER_APIS.values()} == {
-        key: versions for key, versions in KAFKA.items() if key not in NOT_YET | NOT_SERVED
+        key: versions for key, versions in KAFKA.items() if key not in NOT_SERVED
     }
 
 

@@ -14,16 +14,18 @@ from kio.schema.index import api_key_map
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.principal import Principal
 from odradek.config.alteration import Operation
+from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import DeadProcess, NewToken
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.wire.apis import CONTROLLER_APIS, ApiKey, load_handler
 from odradek.wire.schemas import Message, Schema, schema
 from tests.unit.core.controller.cluster import CLUSTER_ID, Cluster
-from tests.unit.quorum.fake_controller_node import FakeControllerNode, context_of
+from tests.unit.quorum.fake_controller_node import PROPERTIES, FakeControllerNode, context_of
 
 ID = UUID(int=4711)
 ALICE = Principal("User", "alice")
 OWNERLESS = {"owner_principal_type": None, "owner_principal_name": None}
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
 SECOND = timedelta(seconds=1)
 
 
@@ -41,6 +43,7 @@ def execute(request: Message, messages: Schema, cluster: Cluster) -> Any:
     """Through the API's handler, as a controller listener or a broker in the same process does."""
 
     node = FakeControllerNode()
+    node.config = NodeConfig.load(PROPERTIES + AUTHORIZER, "server.properties")
     node.clock.now = cluster.now
     node.dead_process = DeadProcess(cluster.image.brokers[1].epoch, cluster.now)
     node.controller.run = lambda command: cluster.take(command(cluster.controller))
@@ -152,6 +155,35 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
         case "list_partition_reassignments":
             topics = (new("ListPartitionReassignmentsTopics", name="orders", partition_indexes=(0, 7)),)
             return new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=topics)
+        case "create_acls":
+            creation = new(
+                "AclCreation",
+                resource_type=2,
+                resource_name="orders",
+                resource_pattern_type=3,
+                principal="User:alice",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+            return new("CreateAclsRequest", creations=(creation,))
+        case "delete_acls":
+            everything = new(
+                "DeleteAclsFilter",
+                resource_type_filter=1,
+                resource_name_filter=None,
+                pattern_type_filter=1,
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            )
+            return new("DeleteAclsRequest", filters=(everything,))
+        case "alter_client_quotas":
+            part = messages.new_in_request("EntityData", entity_type="user", entity_name="alice")
+            change = new("OpData", key="producer_byte_rate", value=1000.0, remove=False)
+            entry = messages.new_in_request("EntryData", entity=(part,), ops=(change,))
+            return new("AlterClientQuotasRequest", entries=(entry,), validate_only=False)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
         case "create_delegation_token":
