@@ -43,7 +43,9 @@ def test_the_console_of_a_secure_cluster_requires_its_password(tmp_path: Path) -
 
 def log_in(browser: urllib.request.OpenerDirector, address: str, password: str) -> int:
     request = urllib.request.Request(
-        f"{address}login", urlencode({"name": "ann", "password": password, "next": "/"}).encode(), {"Origin": address.rstrip("/")}
+        f"{address}login",
+        urlencode({"name": "ann", "password": password, "next": "/"}).encode(),
+        {"Origin": address.rstrip("/")},
     )
     try:
         with browser.open(request) as response:

@@ -20,8 +20,8 @@ PLAINTEXT_VALUES = {
 REPLICAS_MAX = 3
 
 _PREAMBLE = """\
-# Written by `odradek up`. You may edit this file: later runs change only paths into the data directory, if it was moved,
-# and, with --port, the listeners.
+# Written by `odradek up`. You may edit this file: later runs change only log.dirs, paths of a moved data directory and,
+# with --port, the listeners.
 """
 
 

@@ -24,6 +24,7 @@ def handle_within_quota(
     """For a node with quotas. `execute` also takes the quota. Clients of versions before `strict_from` cannot retry a
     refused request."""
     quotas = node.client_quotas
+
     def now_ms() -> int:
         return int(node.clock.monotonic() * 1000)
 
