@@ -151,4 +151,7 @@ def escape_path(path: Path) -> str:
     text = str(path)
     if "," in text or "\n" in text:
         raise UserError(f"The path {text!r} contains a comma or a line break. Choose another --data-dir.")
-    return text.replace("\\", "\\\\")
+    escaped = text.replace("\\", "\\\\")
+    # Java reads .properties files as ISO 8859-1.
+    units = escaped.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+    return "".join(chr(int(unit, 16)) if int(unit, 16) < 0x80 else f"\\u{unit}" for unit in units)
