@@ -1,14 +1,16 @@
 """`odradek up --secure` as a process: what it prints works, only authenticated clients are served, no secret leaks."""
 
 import json
-import os
 import shlex
 import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from odradek.cli.main import run
 from odradek.local.security_files import SecurityFiles
-from tests.wire.up_process import ODRADEK, START_TIMEOUT_S, call, error_line, free_row, node_pid, up
+from tests.wire.up_process import START_TIMEOUT_S, error_line, free_row, node_pid, up
 
 
 def hints(process: "subprocess.Popen[str]") -> list[str]:
@@ -31,8 +33,10 @@ def written_files(data_dir: Path) -> bytes:
     return b"".join(file.read_bytes() for file in files)
 
 
-def test_a_secure_cluster_serves_its_administrator_only(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "my cluster", free_row()
+def test_a_secure_cluster_serves_its_administrator_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir, port = tmp_path / "my cluster", free_row(3)
     bootstrap = ("-b", f"127.0.0.1:{port}")
     with up(data_dir, port, "--secure") as process:
         printed = hints(process)
@@ -58,10 +62,11 @@ def test_a_secure_cluster_serves_its_administrator_only(tmp_path: Path) -> None:
             (wrong, "invalid credentials with SASL mechanism SCRAM-SHA-512"),
         ):
             options = () if file is None else ("--command-config", str(file))
-            rejected = call("topic", "list", *bootstrap, "--timeout", "3", *options)
-            assert (rejected.returncode, rejected.stdout) == (2, "")
-            assert advice in rejected.stderr
-            assert password not in rejected.stderr and "swordfish" not in rejected.stderr
+            assert run(["topic", "list", *bootstrap, "--timeout", "3", *options]) == 2
+            rejected = capsys.readouterr()
+            assert rejected.out == ""
+            assert advice in rejected.err
+            assert password not in rejected.err and "swordfish" not in rejected.err
         pids = [process.pid, node_pid(data_dir)]
         assert password not in command_lines(pids)
         assert password.encode() not in written_files(data_dir)
@@ -70,24 +75,24 @@ def test_a_secure_cluster_serves_its_administrator_only(tmp_path: Path) -> None:
         assert process.stderr is not None and password not in process.stderr.read()
 
     assert "Add --secure" in error_line("up", "--data-dir", str(data_dir))
-    with up(data_dir, port, "--secure"):
+    # A broker is added at the second start.
+    with up(data_dir, port, "--secure", "--brokers", "2", brokers=2):
         assert password_of(data_dir) == password
-        environment = {**os.environ, "ODRADEK_COMMAND_CONFIG": secured[1]}
-        listed = subprocess.run(
-            [*ODRADEK, "topic", "list", *bootstrap, "--format", "json"],
-            check=True, capture_output=True, text=True, timeout=60, env=environment,
-        )  # fmt: skip
-        assert [one["topic"] for one in json.loads(listed.stdout)] == ["greetings"]
+        monkeypatch.setenv("ODRADEK_COMMAND_CONFIG", secured[1])
+        assert run(["topic", "list", *bootstrap, "--format", "json"]) == 0
+        assert [one["topic"] for one in json.loads(capsys.readouterr().out)] == ["greetings"]
 
 
-def test_three_secure_brokers_replicate(tmp_path: Path) -> None:
+def test_three_secure_brokers_replicate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data_dir, port = tmp_path / "cluster", free_row(4)
     secured = ("-b", f"127.0.0.1:{port}", "--command-config", str(data_dir / "client.properties"))
     with up(data_dir, port, "--secure", "--brokers", "3", brokers=3) as process:
         for one in hints(process)[:2]:
             subprocess.run(one, shell=True, check=True, capture_output=True, timeout=60)
-        (described,) = json.loads(call("topic", "describe", "greetings", "--format", "json", *secured).stdout)
+        capsys.readouterr()
+        assert run(["topic", "describe", "greetings", "--format", "json", *secured]) == 0
+        (described,) = json.loads(capsys.readouterr().out)
         assert [sorted(one["isr"]) for one in described["partitions"]] == [[1, 2, 3]]
         # With acks=all and min.insync.replicas=2, the record was replicated between brokers.
-        shown = call("consume", "greetings", "--no-follow", *secured)
-        assert (shown.returncode, shown.stdout) == (0, "hello\n")
+        assert run(["consume", "greetings", "--no-follow", *secured]) == 0
+        assert capsys.readouterr().out == "hello\n"

@@ -1,6 +1,8 @@
 """A cluster of `odradek.testing` with `secure=True`: clients of other projects, and failover with TLS between nodes."""
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -59,6 +61,31 @@ def test_kafka_python(cluster: Cluster, files: SecurityFiles) -> None:
     consumer = KafkaConsumer("kafka-python", auto_offset_reset="earliest", consumer_timeout_ms=20_000, **configs)
     assert next(consumer).value == b"hello"
     consumer.close()
+
+
+def test_a_new_user_may_do_nothing_without_acls(
+    cluster: Cluster,
+    files: SecurityFiles,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bootstrap = ["-b", cluster.bootstrap_servers]
+    administrator = ["--command-config", str(cluster.client_properties)]
+    monkeypatch.setenv("ODRADEK_PASSWORD", "a password of ann")
+    assert run(["user", "add", "ann", *bootstrap, *administrator]) == 0
+    assert run(["topic", "create", "private", *bootstrap, *administrator]) == 0
+    login = cluster.client_properties.read_text().replace('"admin"', '"ann"')
+    ann = tmp_path / "ann.properties"
+    ann.write_text(login.replace(files.administrator().password, "a password of ann"))
+    deadline = time.monotonic() + 20
+    while run(["topic", "list", "--format", "json", *bootstrap, "--command-config", str(ann)]) != 0:
+        # Brokers receive the new user with the metadata log.
+        assert time.monotonic() < deadline
+    assert capsys.readouterr().out.endswith("[]\n")
+    assert run(["produce", "private", "hello", *bootstrap, "--command-config", str(ann)]) == 2
+    assert run(["topic", "delete", "private", "--yes", *bootstrap, "--command-config", str(ann)]) == 2
+    assert "TOPIC_AUTHORIZATION_FAILED" in capsys.readouterr().err
 
 
 def test_another_broker_leads_after_a_kill(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -171,7 +171,7 @@ def set_up(
     if secure:
         security.prepare(tuple(configs), is_new=not old)
     for number, text in texts.items():
-        nodes[number].write_properties(text)
+        nodes[number].write_properties(text, is_private=secure)
     cluster_of(configs)
     if not are_formatted(configs):
         from odradek.local.node_format import format_nodes

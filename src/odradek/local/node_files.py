@@ -20,7 +20,8 @@ PLAINTEXT_VALUES = {
 REPLICAS_MAX = 3
 
 _PREAMBLE = """\
-# Written by `odradek up`. You may edit this file: later runs change only log.dirs and, with --port, the listeners.
+# Written by `odradek up`. You may edit this file: later runs change only log.dirs, paths of a moved data directory and,
+# with --port, the listeners.
 """
 
 
@@ -60,9 +61,13 @@ class NodeFiles:
     def read_properties(self) -> str:
         return self.properties.read_text(encoding="utf-8", errors="replace")
 
-    def write_properties(self, text: str) -> None:
-        """Write the file before all others, because it marks the directory as created by `up`."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+    def write_properties(self, text: str, *, is_private: bool = False) -> None:
+        """Write the file before all others, because it marks the directory as created by `up`.
+
+        If it is private, only the owner of a new directory can read the records in it.
+        """
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700 if is_private else 0o777, exist_ok=True)
         if not self.properties.exists() or text != self.read_properties():
             self.properties.write_text(text, encoding="utf-8")
         self.data.mkdir(exist_ok=True)
@@ -146,4 +151,7 @@ def escape_path(path: Path) -> str:
     text = str(path)
     if "," in text or "\n" in text:
         raise UserError(f"The path {text!r} contains a comma or a line break. Choose another --data-dir.")
-    return text.replace("\\", "\\\\")
+    escaped = text.replace("\\", "\\\\")
+    # Java reads .properties files as ISO 8859-1.
+    units = escaped.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+    return "".join(chr(int(unit, 16)) if int(unit, 16) < 0x80 else f"\\u{unit}" for unit in units)

@@ -4,13 +4,10 @@ Nodes authenticate each other with their certificates, which all have the same s
 """
 
 import os
-import secrets
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from odradek.client.security import Sasl, Security
-from odradek.client.security_configs import WrongConfig, security_of
 from odradek.config.properties import parse_properties
 from odradek.local.node_files import (
     BROKER_LISTENER,
@@ -21,6 +18,9 @@ from odradek.local.node_files import (
 )
 from odradek.local.private_files import write_private
 from odradek.text.errors import UserError
+
+if TYPE_CHECKING:
+    from odradek.client.security import Sasl, Security
 
 ADMIN: Final = "admin"
 MECHANISM: Final = "SCRAM-SHA-512"
@@ -83,15 +83,18 @@ class SecurityFiles:
         if _was_moved(old, _TRUST_STORE, self.authority):
             write_private(self.client_properties, with_values(old, location), replace=True)
 
-    def administrator(self) -> Sasl:
+    def administrator(self) -> "Sasl":
         """The administrator's credentials. Raises UserError."""
         found = self.client_security().sasl
         if found is None:
             raise UserError(f"{self.client_properties} contains no credentials. Restore the file, or use --fresh.")
         return found
 
-    def client_security(self) -> Security:
+    def client_security(self) -> "Security":
         """The settings in client.properties. Raises UserError."""
+        # Imported only here: a cluster without --secure needs neither.
+        from odradek.client.security_configs import WrongConfig, security_of
+
         properties, _ = parse_properties(self.client_properties.read_text(encoding="utf-8"))
         try:
             return security_of({one.key: one.value for one in properties})
@@ -147,6 +150,8 @@ def shell_path(file: Path) -> str:
 
 
 def _new_password() -> str:
+    import secrets
+
     return secrets.token_urlsafe(_PASSWORD_BYTES)
 
 

@@ -102,6 +102,17 @@ def test_paths_follow_a_moved_directory(files: SecurityFiles, tmp_path: Path) ->
     assert moved.moved_values(1, "ssl.keystore.location=/etc/kafka/node-1.pem\n") == {}
 
 
+def test_java_can_read_paths_that_are_not_ascii(tmp_path: Path) -> None:
+    data_dir = tmp_path / "Schlüssel \U0001f511"
+    data_dir.mkdir()
+    files = SecurityFiles(data_dir)
+    files.prepare((1,), is_new=True)
+    assert "Schl\\u00fcssel \\ud83d\\udd11/security/ca.pem" in files.client_properties.read_text(encoding="ascii")
+    found = security_of_file(files.client_properties)
+    assert found.tls is not None and found.tls.authorities_file == str(files.authority)
+    files.prepare((1,), is_new=False)
+
+
 def test_lost_files_are_errors_that_say_what_to_do(files: SecurityFiles, tmp_path: Path) -> None:
     text = files.client_properties.read_text()
     files.client_properties.unlink()
@@ -154,4 +165,5 @@ def test_secure_nodes_keep_their_ports_and_added_brokers_get_their_own(tmp_path:
     values = {one.key: one.value for one in properties}
     assert values["listener.security.protocol.map"] == "CLIENT:SASL_SSL,BROKER:SSL,CONTROLLER:SSL"
     assert "http.address" not in values
+    assert (tmp_path / "node-1").stat().st_mode & 0o777 == 0o700
     assert password.password not in str(values)
