@@ -40,6 +40,8 @@ SHUTDOWN_RESPONSE_SECONDS_MAX: Final = 2.0
 _REASONS: Final = {
     ErrorCode.duplicate_broker_registration: "another broker with node.id={node_id} is running. "
     "Give each node a unique node.id, and do not start a copy of a running node's log dirs.",
+    ErrorCode.cluster_authorization_failed: "the principal of this broker needs CLUSTER_ACTION on the cluster. "
+    "Add it to super.users of every controller.",
     ErrorCode.inconsistent_cluster_id: "the log dirs of this node belong to cluster {cluster_id}, and its controllers "
     "to another. Format the log dirs for that cluster, or correct the controller addresses.",
     ErrorCode.unsupported_version: "the cluster uses features that this release does not support. "

@@ -57,8 +57,14 @@ class MisconfigurationLog:
             self._check_controller(sender)
 
     def on_response(self, node_id: int, address: Address, error: ErrorCode) -> None:
-        if error is ErrorCode.inconsistent_cluster_id:
-            who = f"node {node_id}" if node_id >= 0 else "the node"
+        who = f"node {node_id}" if node_id >= 0 else "the node"
+        if error is ErrorCode.cluster_authorization_failed:
+            self.own_problem = (
+                f"{who} at {address.host}:{address.port} denies the requests of this node: its principal needs "
+                "CLUSTER_ACTION on the cluster. Add it to super.users of every controller."
+            )
+            self._warn(f"Rejected: {self.own_problem}")
+        elif error is ErrorCode.inconsistent_cluster_id:
             self.own_problem = (
                 f"{who} at {address.host}:{address.port} belongs to another cluster than this node, whose cluster ID "
                 f"is {self._cluster_id}. Format the log dirs for that cluster, or correct the controller addresses."
@@ -98,8 +104,12 @@ class MisconfigurationLog:
 class NoLeaderWarning:
     """Logs a warning while the quorum has no leader."""
 
-    def __init__(self, has_leader: Callable[[], bool], unreachable: Callable[[], list[str]]) -> None:
+    def __init__(
+        self, has_leader: Callable[[], bool], unreachable: Callable[[], list[str]], *, has_authorizer: bool = False
+    ) -> None:
         """`unreachable` returns the nodes to which there is no connection."""
+        # Before a leader is elected, the ACLs are not known.
+        self._advice: Final = " Their principals must be in super.users." if has_authorizer else ""
         self._has_leader: Final = has_leader
         self._unreachable: Final = unreachable
         self._timer: asyncio.TimerHandle | None = None
@@ -121,9 +131,10 @@ class NoLeaderWarning:
     def _warn(self, since_seconds: float) -> None:
         unreachable = ", ".join(self._unreachable()) or "none"
         logger.warning(
-            "No quorum leader: seconds=%d, unreachable=%s. A majority of the voters must run and reach each other.",
+            "No quorum leader: seconds=%d, unreachable=%s. A majority of the voters must run and reach each other.%s",
             since_seconds,
             unreachable,
+            self._advice,
         )
         self._schedule(since_seconds, 2 * since_seconds)
 

@@ -117,7 +117,9 @@ class Quorum:
         self.loader.on_snapshot_due = self._start_maintenance
         self.loader.on_control = self.misconfiguration.on_control
         self.loader.subscribe(self.misconfiguration.on_image)
-        self._no_leader_warning: Final = NoLeaderWarning(lambda: self.driver.leader_id >= 0, peers.unreachable)
+        self._no_leader_warning: Final = NoLeaderWarning(
+            lambda: self.driver.leader_id >= 0, peers.unreachable, has_authorizer=bool(config.authorizer_class_name)
+        )
         self.driver.on_leader_change(self._no_leader_warning.on_leader_change)
 
     @classmethod

@@ -139,6 +139,33 @@ def test_missing_leader_is_logged_with_unreachable_nodes(
     asyncio.run(wait_for_a_leader())
 
 
+def test_missing_leader_of_a_secured_quorum_may_need_super_users(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(misconfiguration, "LEADERLESS_SECONDS", 0.01)
+
+    async def wait_for_a_leader() -> None:
+        watch = NoLeaderWarning(lambda: False, list, has_authorizer=True)
+        watch.on_leader_change()
+        await asyncio.sleep(0.05)
+        watch.stop()
+
+    asyncio.run(wait_for_a_leader())
+    assert "unreachable=none" in caplog.text
+    assert "Their principals must be in super.users." in caplog.text
+
+
+def test_denied_requests_name_the_permission(quorum: MisconfigurationLog, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        quorum.on_response(2, Address("host", 9093), ErrorCode.cluster_authorization_failed)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "Rejected: node 2 at host:9093 denies the requests of this node: its principal needs CLUSTER_ACTION on the "
+        "cluster. Add it to super.users of every controller."
+    )
+    assert quorum.own_problem
+
+
 def test_own_requests_are_not_a_duplicate_node_id(caplog: pytest.LogCaptureFixture) -> None:
     """As it does where the addresses that it was given include its own."""
     quorum = MisconfigurationLog(1, "ours", (), UUID(int=2))
