@@ -6,6 +6,7 @@ were super users.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from odradek.wire.forwarding import read_forwarded_response, write_forwarded_req
 from odradek.wire.principal import write_principal
 from odradek.wire.schemas import schema
 from tests import raw_wire
+from tests.metrics_scrape import get
+from tests.node_process import free_ports
+from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection
 from tests.wire.plain_requests import until
 
@@ -164,3 +168,30 @@ def test_requests_between_nodes_need_cluster_action(stage: Stage) -> None:
     local, other = stage.brokers.values()
     assert stage.create(other, "later") == {"later": ErrorCode.unknown_server_error}
     assert stage.create(local, "later") == {"later": ErrorCode.none}
+
+
+def test_http_endpoint_applies_the_acls(tmp_path: Path) -> None:
+    (http_port,) = free_ports(1)
+    node = OdradekProcess(tmp_path, properties={**PROPERTIES, "http.address": str(http_port)})
+    lease = "/v1/leases?topic=secret&partition=0"
+    try:
+        node.start()
+        with RawConnection(node.port) as connection:
+            topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("open", "secret")]
+            connection.request(ApiKey.CREATE_TOPICS, 7, {"topics": topics, "timeout": 10_000})
+            assert {get(http_port, path).status for path in ("/metrics", "/v1/traffic", "/v1/leases")} == {200}
+            assert get(http_port, lease, method="POST").status == 200
+            # From now on, those who are not named may not describe the cluster, nor read the topic.
+            acls = [
+                acl(ResourceType.CLUSTER, CLUSTER_NAME, "User:admin", Operation.ALL),
+                acl(ResourceType.TOPIC, "secret", "User:alice", Operation.READ),
+            ]
+            created = connection.request(ApiKey.CREATE_ACLS, 3, {"creations": acls}).results
+            assert {one.error_code for one in created} == {ErrorCode.none}
+        for path in ("/metrics", "/v1/traffic", "/v1/rebalances", "/v1/leases", "/nothing"):
+            assert get(http_port, path).status == 403
+        assert get(http_port, lease, method="POST").status == 403
+        assert get(http_port, lease.replace("secret", "open"), method="POST").status == 200
+        assert {get(http_port, path).status for path in ("/healthz", "/readyz")} == {200}
+    finally:
+        node.remove()

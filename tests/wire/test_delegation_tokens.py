@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType
 from tests.apis import Api
 from tests.kafka.apache_kafka import REFERENCE, ApacheKafka, KafkaTools, ToolFailed
 from tests.node_process import NodeProcess, free_ports
@@ -52,13 +53,32 @@ class Secured:
         return f"127.0.0.1:{self.port}"
 
 
-@pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
+BOTH = ["odradek", pytest.param("kafka", marks=REFERENCE)]
+
+
+@pytest.fixture(scope="module", params=BOTH)
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    directory = tmp_path_factory.mktemp(request.param)
+    with _running(request, tmp_path_factory.mktemp(request.param), {}) as secured:
+        yield secured
+
+
+@pytest.fixture(params=BOTH)
+def authorized(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Secured]:
+    """With an authorizer. Clients of the PLAINTEXT listener are super users."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with _running(request, tmp_path, properties) as secured:
+        yield secured
+
+
+@contextmanager
+def _running(request: pytest.FixtureRequest, directory: Path, properties: dict[str, str]) -> Iterator[Secured]:
     node: NodeProcess = (
-        OdradekProcess(directory)
+        OdradekProcess(directory, properties=properties)
         if request.param == "odradek"
-        else ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory)
+        else ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory, properties=properties)
     )
     secured = Secured(node)
     try:
@@ -265,3 +285,74 @@ def test_largest_durations(secured: Secured) -> None:
 
         until(expire)
         alice.request(EXPIRE, 2, {"hmac": created.hmac, "expiry_time_period": -(2**63)})
+
+
+def _allow(authorized: Secured, operation: Operation, resource_type: ResourceType, name: str) -> None:
+    """For carol."""
+    with RawConnection(authorized.node.port) as admin:
+        acl = {
+            "resource_type": int(resource_type),
+            "resource_name": name,
+            "resource_pattern_type": int(PatternType.LITERAL),
+            "principal": "User:carol",
+            "host": "*",
+            "operation": int(operation),
+            "permission_type": int(Permission.ALLOW),
+        }
+        (result,) = admin.request(Api.CREATE_ACLS, 3, {"creations": [acl]}).results
+        assert result.error_code is ErrorCode.none, result
+
+
+def test_acls_of_tokens(authorized: Secured) -> None:
+    with authenticated(authorized, "alice") as alice, authenticated(authorized, "carol") as carol:
+        own = alice.request(CREATE, 3, {"renewers": [], "max_lifetime": -1})
+        assert own.error_code is ErrorCode.none
+
+        def seen(connection: RawConnection, *owners: str) -> list[str]:
+            named = [{"principal_type": "User", "principal_name": owner} for owner in owners]
+            response = connection.request(DESCRIBE, 3, {"owners": named or None})
+            assert response.error_code is ErrorCode.none
+            return [one.token_id for one in response.tokens]
+
+        until(lambda: seen(alice) == [own.token_id])
+        assert not seen(carol)
+        assert not seen(carol, "alice")
+        _allow(authorized, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, own.token_id)
+        until(lambda: seen(carol) == [own.token_id])
+
+        for_bob = {"owner_principal_type": "User", "owner_principal_name": "bob", "max_lifetime": -1}
+        denied = carol.request(CREATE, 3, for_bob)
+        assert (denied.error_code, denied.principal_name, denied.token_requester_principal_name) == (
+            ErrorCode.delegation_token_authorization_failed,
+            "bob",
+            "carol",
+        )
+        assert denied.issue_timestamp == -1
+        _allow(authorized, Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")
+        until(lambda: carol.request(CREATE, 3, for_bob).error_code is ErrorCode.none)
+
+        assert alice.request(CREATE, 3, {"renewers": [], "max_lifetime": -1}).error_code is ErrorCode.none
+        _allow(authorized, Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:alice")
+        until(lambda: len(seen(carol, "alice")) == 2)
+
+
+def test_acls_of_scram_users(authorized: Secured) -> None:
+    upsertion = {"name": "dave", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
+    request = {"deletions": [{"name": "bob", "mechanism": 1}], "upsertions": [upsertion]}
+    denied = ErrorCode.cluster_authorization_failed
+    alter, describe = Api.ALTER_USER_SCRAM_CREDENTIALS, Api.DESCRIBE_USER_SCRAM_CREDENTIALS
+    with authenticated(authorized, "carol") as carol:
+        results = carol.request(alter, 0, request).results
+        assert [(one.user, one.error_code) for one in results] == [("bob", denied), ("dave", denied)]
+        response = carol.request(describe, 0, {"users": [{"name": "dave"}]})
+        assert (response.error_code, response.error_message) == (denied, None)
+        assert [(one.user, one.error_code, one.error_message) for one in response.results] == [("", denied, None)]
+
+        _allow(authorized, Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
+
+        def altered() -> set[tuple[str, ErrorCode]]:
+            return {(one.user, one.error_code) for one in carol.request(alter, 0, request).results}
+
+        until(lambda: altered() == {("bob", ErrorCode.resource_not_found), ("dave", ErrorCode.none)})
+        # ALTER implies DESCRIBE.
+        until(lambda: [one.user for one in carol.request(describe, 0, {"users": None}).results] == ["dave"])

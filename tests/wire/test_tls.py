@@ -13,8 +13,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from odradek.base.principal import ANONYMOUS, Principal
 from odradek.node import security
+from odradek.node.node import StartError
 from tests.certificates import Authority, Issued
+from tests.kafka.apache_kafka import KafkaTools
 from tests.node_process import KEEPS_OLD_RECORDS, free_ports
 from tests.wire.hosted_node import HostedNode
 
@@ -34,11 +37,11 @@ class Files:
         self.trusted.write_bytes(self.clients.pem + self.authority.pem)
         self.key_store = self.authority.issue().save(directory / "node.pem")
 
-    def properties(self, port: int, mutual_port: int) -> dict[str, str]:
+    def properties(self, port: int, mutual_port: int, controller_port: int) -> dict[str, str]:
         return {
             **KEEPS_OLD_RECORDS,
             "listeners": f"SSL://127.0.0.1:{port},MUTUAL://127.0.0.1:{mutual_port},"
-            f"CONTROLLER://127.0.0.1:{free_ports(1)[0]}",
+            f"CONTROLLER://127.0.0.1:{controller_port}",
             "listener.security.protocol.map": "SSL:SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT",
             "security.inter.broker.protocol": "SSL",
             "ssl.keystore.type": "PEM",
@@ -46,6 +49,7 @@ class Files:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.trusted),
             f"{MUTUAL}ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=([a-z]+)$/$1/",
         }
 
     def save(self, issued: Issued) -> Path:
@@ -56,15 +60,13 @@ class TlsNode:
     def __init__(self, directory: Path) -> None:
         self.files = Files(directory)
         self.port, self.mutual_port = free_ports(2)
-        properties = self.files.properties(self.port, self.mutual_port)
-        self.hosted = HostedNode(directory / "node", properties=properties)
-        voter = {"controller.quorum.voters": f"1@{self.controller}"}
-        self.hosted = HostedNode(directory / "node", properties=properties | voter)
+        self.hosted = self.new_node(directory / "node", {})
 
-    @property
-    def controller(self) -> str:
-        listener = next(one for one in self.hosted.config.listeners if one.name == "CONTROLLER")
-        return f"{listener.host}:{listener.port}"
+    def new_node(self, directory: Path, changed: dict[str, str]) -> HostedNode:
+        controller_port = free_ports(1)[0]
+        properties = self.files.properties(self.port, self.mutual_port, controller_port)
+        voters = {"controller.quorum.voters": f"1@127.0.0.1:{controller_port}"}
+        return HostedNode(directory, properties=properties | voters | changed)
 
     def client(self, mutual: bool = False, **more: str) -> dict[str, object]:
         return {
@@ -74,6 +76,11 @@ class TlsNode:
             "topic.metadata.refresh.interval.ms": 1000,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
+
+    def principals(self) -> set[Principal]:
+        """Of the open connections."""
+        limits = self.hosted.node._listeners._client_limits
+        return self.hosted.call(lambda: {one.principal for one in limits.connections()})
 
     def with_certificate(self, issued: Issued) -> dict[str, object]:
         path = str(self.files.save(issued))
@@ -162,6 +169,42 @@ def test_client_rejects_another_authority(node: TlsNode) -> None:
 def test_client_certificate_is_required_where_configured(node: TlsNode) -> None:
     produce_and_consume(node.with_certificate(node.files.clients.issue("alice", hosts=())))
     failure_of(node.client(mutual=True))
+
+
+def test_principal_is_derived_from_the_certificate(node: TlsNode) -> None:
+    configs = node.with_certificate(node.files.clients.issue("alice", hosts=()))
+    admin = AdminClient(configs)
+    admin.list_topics(timeout=10)
+    assert Principal("User", "alice") in node.principals()
+    anonymous = AdminClient(node.client())
+    anonymous.list_topics(timeout=10)
+    assert ANONYMOUS in node.principals()
+
+
+def test_certificate_that_no_rule_matches_closes_the_connection(
+    node: TlsNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = AdminClient(node.with_certificate(node.files.clients.issue("Alice 2", hosts=())))
+    with caplog.at_level(logging.WARNING, "odradek"), pytest.raises(KafkaException):
+        admin.list_topics(timeout=0.5)
+    assert any("No rules apply to CN=Alice 2" in text for text in caplog.messages)
+
+
+@pytest.mark.kafka
+def test_java_client(node: TlsNode, apache_kafka_libs: Path, tmp_path: Path) -> None:
+    """Its key store is PEM, its version TLS 1.3, and it checks the host name."""
+    client = node.files.save(node.files.clients.issue("java", hosts=()))
+    configs = tmp_path / "client.properties"
+    configs.write_text(
+        "security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.type=PEM\n"
+        f"ssl.truststore.location={node.files.ca}\nssl.keystore.location={client}\n"
+    )
+    tools = KafkaTools(apache_kafka_libs, f"127.0.0.1:{node.mutual_port}")
+    file = ("--command-config", str(configs))
+    tools.console_producer(*file, "--topic", "java", lines=[str(number) for number in range(100)])
+    limits = ("--max-messages", "100", "--timeout-ms", "20000")
+    output = tools.console_consumer(*file, "--topic", "java", "--from-beginning", *limits)
+    assert [line for line in output.splitlines() if line.isdecimal()] == [str(number) for number in range(100)]
 
 
 @pytest.mark.parametrize("kind", ["expired", "another authority"])
@@ -280,6 +323,35 @@ def test_invalid_key_store_is_rejected_by_alter_configs(node: TlsNode, kind: str
     assert "Validation of dynamic config update of SSLFactory failed" in error.str()
     assert reasons[kind] in error.str()
     assert served_serial(node) == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"ssl.keystore.location": "/missing.pem"}, "cannot read /missing.pem: No such file or directory"),
+        ({"ssl.keystore.location": "{ca}"}, "there is no private key"),
+        ({"ssl.truststore.location": "{key}"}, None),
+        ({"ssl.truststore.location": "{other}"}, "can't connect to a server SSLEngine created with those settings"),
+        ({"ssl.principal.mapping.rules": "RULE:("}, "ssl.principal.mapping.rules: Invalid rule: `RULE:(`"),
+    ],
+)
+def test_node_does_not_start_with_unusable_key_material(
+    tmp_path: Path, changed: dict[str, str], message: str | None
+) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(Authority("Other").pem)
+    made = TlsNode(tmp_path)
+    paths = {"ca": made.files.ca, "key": made.files.key_store, "other": other}
+    given = {name: text.format(**paths) for name, text in changed.items()}
+    hosted = made.new_node(tmp_path / "node", given)
+    if message is None:
+        # A certificate that is trusted itself.
+        with hosted:
+            return
+    with pytest.raises(StartError) as raised, hosted:
+        pass
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def until(is_true: Callable[[], bool], seconds_max: float = 10.0) -> None:

@@ -6,6 +6,8 @@ from odradek.config.given import Given
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _CLASS_NAME: Final = "authorizer.class.name"
+_BUILDER: Final = "principal.builder.class"
+_DEFAULT_BUILDER: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 
 
 def derive_super_users(given: Given) -> frozenset[str]:
@@ -18,6 +20,11 @@ def derive_super_users(given: Given) -> frozenset[str]:
         for key in ("super.users", "allow.everyone.if.no.acl.found"):
             if key in given.texts:
                 given.problems.warn(key, f"{key} has no effect without {_CLASS_NAME}; set it too")
+    elif given.texts.get(_BUILDER, _DEFAULT_BUILDER).strip() not in ("", _DEFAULT_BUILDER):
+        given.problems.error(
+            _BUILDER,
+            f"{_BUILDER}: cannot load this Java class, so ACLs would apply to other principals; remove the line",
+        )
     users = frozenset(filter(None, (user.strip() for user in given.typed["super.users"].split(";"))))
     for user in users:
         if ":" not in user:

@@ -21,12 +21,14 @@ from odradek.broker.broker import Broker
 from odradek.broker.cleaning import Cleaning
 from odradek.broker.maintenance import Maintenance
 from odradek.config.node_config import NodeConfig
+from odradek.config.sasl_config import SASL_PROTOCOLS
 from odradek.core.metadata.image import ClusterImage
 from odradek.node.broker_lifecycle import BrokerLifecycle
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
 from odradek.node.directories import NodeDirectories, describe_last_failure, describe_metadata_failure, repair_hint
 from odradek.node.fault_handler import FaultHandler
+from odradek.node.http_passwords import password_check
 from odradek.node.log_dir_watch import LogDirWatch
 from odradek.node.observation import STOPPING, Observation
 from odradek.node.security import NodeSecurity, SecurityError
@@ -154,6 +156,8 @@ class Node:
         await self._listeners.bind()
         await self._observation.start()
         await self._security.sasl.start(self._periodic)
+        if any(one.security_protocol in SASL_PROTOCOLS for one in config.listeners):
+            self._observation.endpoint.security.authenticate = password_check(self._security.sasl.scram)
         self._directories = directories = NodeDirectories.open(self._disk, config, self._new_id)
         quorum = await self._open_quorum(directories)
         if config.is_controller:

@@ -78,6 +78,8 @@ async def access_of_request(
     basic: tuple[str, str] | None, host: str, security: HttpSecurity, executor: Executor
 ) -> HttpClient:
     """`basic` is the user and the password of the request, which came from this address. Raises HttpDenied."""
+    if security.has_authorizer and security.access_of is None:
+        raise HttpDenied(503, "the ACLs are not loaded yet")
     principal, authenticate = ANONYMOUS, security.authenticate
     if authenticate is not None and basic is not None:
         user, password = basic
@@ -87,9 +89,5 @@ async def access_of_request(
         if found is None:
             raise HttpDenied(401, "unknown user or wrong password")
         principal = found
-    access = UNRESTRICTED
-    if security.has_authorizer:
-        if security.access_of is None:
-            raise HttpDenied(503, "the ACLs are not loaded yet")
-        access = security.access_of(principal, host)
+    access = UNRESTRICTED if security.access_of is None else security.access_of(principal, host)
     return HttpClient(principal, host, access, authenticate is not None and basic is None)

@@ -211,6 +211,11 @@ class ClientConnection(asyncio.Protocol):
         """The client's address, for log messages."""
         return str(HostPort(self.peer_host, self._peer_port))
 
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the limits on connections had room for it."""
+        return self._is_admitted
+
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

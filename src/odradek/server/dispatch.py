@@ -44,7 +44,7 @@ class ApiDispatcher:
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._handlers: dict[int, _Handler] = {}
-        self._limiter: Final = RequestLimiter(port.clock.monotonic)
+        self.dispatch_limited: Final = RequestLimiter(self.dispatch, port.client_quotas, port.clock.monotonic).dispatch
         REQUEST_LOG.add_listener(self)
 
     def on_request_log_changed(self) -> None:
@@ -72,9 +72,6 @@ class ApiDispatcher:
     @property
     def client_quotas(self) -> NodeQuotas:
         return self._port.client_quotas
-
-    def dispatch_limited(self, frame: bytearray, body: int, context: RequestContext) -> Any:
-        return self._limiter.dispatch(self.dispatch, frame, body, context)
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         api_key = context.api_key

@@ -104,7 +104,14 @@ class Listener:
         if tls is None:
             return connection
         assert self._handshakes is not None
-        return ServerTls(connection, tls, self._handshakes, on_secured=connection.on_secured, listener_name=self.name)
+        return ServerTls(
+            connection,
+            tls,
+            self._handshakes,
+            on_secured=connection.on_secured,
+            is_admitted=lambda: connection.is_admitted,
+            listener_name=self.name,
+        )
 
     def _explain(self, error: OSError) -> str:
         place = f"{self.host or '*'}:{self.port}"

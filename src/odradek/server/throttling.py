@@ -6,13 +6,14 @@ client quota does not get here.
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
+from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
 from odradek.base.deferred import DeferredResponse
 from odradek.config.node_config import NodeConfig
 from odradek.core.quotas.node_quotas import NodeQuotas
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
-from odradek.wire.apis import CONSENSUS_APIS, INTERNAL_APIS, ApiKey
+from odradek.wire.apis import CONSENSUS_APIS, FORWARDABLE_APIS, INTERNAL_APIS, ApiKey
 from odradek.wire.error_codes import error_codes
 from odradek.wire.streamed_response import StreamedResponse
 from odradek.wire.throttle_time import patch_throttle_ms, set_throttle_ms, throttle_ms_of
@@ -38,73 +39,111 @@ def new_client_quotas(config: NodeConfig) -> NodeQuotas:
     )
 
 
+Dispatch = Callable[[bytearray, int, RequestContext], Any]
+
+
 class RequestLimiter:
     """Limits the requests of one type of listener."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, dispatch: Dispatch, quotas: NodeQuotas, monotonic: Callable[[], float]) -> None:
+        self._quotas: Final = quotas
+        self._dispatch: Final = dispatch
         self._monotonic: Final = monotonic
 
-    def now_ms(self) -> int:
-        return int(self._monotonic() * 1000)
+    def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        """As the dispatcher's, with a `Throttled` response if the client has to pause."""
+        usage = context.usage
+        if self._quotas.measures_requests:
+            return self._dispatch_timed(frame, body, context)
+        api_key = context.api_key
+        if not api_key:
+            # Produce.
+            usage.byte_credit = credit = usage.byte_credit - len(frame)
+            if credit >= 0:
+                return self._dispatch(frame, body, context)
+            return self._dispatch_measured(frame, body, context)
+        if api_key in FORWARDABLE_APIS and api_key not in _EXEMPT:
+            # The controller may have limited it.
+            return self._dispatch_measured(frame, body, context)
+        return self._dispatch(frame, body, context)
 
-    def dispatch(
-        self,
-        dispatch: Callable[[bytearray, int, RequestContext], Any],
-        frame: bytearray,
-        body: int,
-        context: RequestContext,
-    ) -> Any:
-        """As `dispatch`, with a `Throttled` response if the client has to pause."""
-        if context.api_key in _EXEMPT:
-            return self._dispatch_exempt(dispatch, frame, body, context)
+    def _dispatch_timed(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        usage = context.usage
+        api_key = context.api_key
+        if api_key in _EXEMPT:
+            return self._dispatch_exempt(frame, body, context)
+        byte_credit = 0.0
+        if not api_key:
+            usage.byte_credit = byte_credit = usage.byte_credit - len(frame)
+        if byte_credit < 0 or api_key in FORWARDABLE_APIS:
+            return self._dispatch_measured(frame, body, context)
+        started = self._monotonic()
+        response = self._dispatch(frame, body, context)
+        kind = response.__class__
+        if kind is bytes or kind is list:
+            usage.time_credit = time_credit = usage.time_credit - (self._monotonic() - started)
+            return response if time_credit >= 0 else self._finish(context, 0, _Work(), response)
+        return self._measure(response, started, 0, context)
+
+    def _dispatch_measured(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        usage = context.usage
+        request_bytes = 0.0
+        if context.api_key == ApiKey.PRODUCE:
+            # Without what was recorded in advance.
+            request_bytes, usage.byte_credit = -usage.byte_credit, 0
+        started = self._monotonic()
+        return self._measure(self._dispatch(frame, body, context), started, request_bytes, context)
+
+    def _measure(self, response: Any, started: float, request_bytes: float, context: RequestContext) -> Any:
+        """The time of a long request counts when its response is complete."""
         work = _Work()
-        finish = partial(self._finish, context, len(frame), work)
-        measures_time = context.usage.measures_requests
-        started = self._monotonic() if measures_time else 0.0
-        response = dispatch(frame, body, context)
+        finish = partial(self._finish, context, request_bytes, work)
+        measures_time = self._quotas.measures_requests
         if isinstance(response, DeferredResponse):
-            if measures_time:
-                work.seconds = self._monotonic() - started
+            work.seconds = self._monotonic() - started
             # Its owner may complete it long after this.
             response.convert(finish)
             return response
-        if isinstance(response, Awaitable):
-            if measures_time:
-                work.seconds = self._monotonic() - started
-                response = _Timed(response, work, self._monotonic)
-            return _finish_later(response, finish)
+        if isawaitable(response):
+            work.seconds = self._monotonic() - started
+            return _finish_later(_Timed(response, work, self._monotonic) if measures_time else response, finish)
         if measures_time:
             response = _encode(response, context)
             work.seconds = self._monotonic() - started
         return finish(response)
 
-    def _dispatch_exempt(
-        self,
-        dispatch: Callable[[bytearray, int, RequestContext], Any],
-        frame: bytearray,
-        body: int,
-        context: RequestContext,
-    ) -> Any:
-        if context.api_key != ApiKey.FETCH or not context.usage.measures_requests:
-            return dispatch(frame, body, context)
+    def _dispatch_exempt(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        if context.api_key != ApiKey.FETCH:
+            return self._dispatch(frame, body, context)
         started = self._monotonic()
-        response = dispatch(frame, body, context)
+        response = self._dispatch(frame, body, context)
         # It has already decided on the delay: this counts for the next request.
-        context.usage.add_request_time(self._monotonic() - started, self.now_ms())
+        context.usage.add_request_time(self._monotonic() - started, self._now_ms())
         return response
 
-    def _finish(self, context: RequestContext, request_bytes: int, work: "_Work", response: Any) -> Any:
+    def _finish(self, context: RequestContext, request_bytes: float, work: "_Work", response: Any) -> Any:
         if response is CLOSE_CONNECTION or response.__class__ is Throttled:
             return response
         usage = context.usage
-        now_ms = self.now_ms()
+        now_ms = self._now_ms()
         delay_ms = 0
-        if context.api_key == ApiKey.PRODUCE:
+        if request_bytes:
             delay_ms = usage.record_produced(request_bytes, now_ms)
+            if not delay_ms:
+                usage.grant_byte_credit(now_ms)
         # As in Kafka, a producer with acks=0 has no request quota.
-        if response is not None and usage.measures_requests:
-            delay_ms = max(delay_ms, usage.record_request(work.seconds, now_ms))
+        if response is not None and self._quotas.measures_requests:
+            seconds = work.seconds
+            if usage.time_credit < 0:
+                seconds, usage.time_credit = seconds - usage.time_credit, 0.0
+            request_delay_ms = usage.record_request(seconds, now_ms)
+            if not request_delay_ms:
+                usage.grant_time_credit(now_ms)
+            delay_ms = max(delay_ms, request_delay_ms)
         return _with_delay(response, delay_ms, context)
+
+    def _now_ms(self) -> int:
+        return int(self._monotonic() * 1000)
 
 
 class _Work:

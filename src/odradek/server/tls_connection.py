@@ -38,6 +38,8 @@ UNREAD_RESPONSE_BYTES_MAX: Final = 256 << 10
 WINDOW_SECONDS: Final = 0.01
 LOOP_SHARE_MAX: Final = 0.2
 
+# The header of a record and of the message in it.
+FIRST_BYTES: Final = 9
 _HANDSHAKE_RECORD: Final = 22
 _NOTHING: Final = memoryview(b"")
 
@@ -413,14 +415,21 @@ class ServerTls(TlsConnection):
         *,
         on_secured: Callable[[bytes | None], None],
         listener_name: str,
+        is_admitted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`on_secured` receives the client's certificate, if it has one."""
+        """`on_secured` receives the client's certificate, if it has one.
+
+        No handshake starts before the connection is admitted; until then, the protocol above pauses reading.
+        """
         super().__init__(protocol, new_context, handshakes.buffers)
         self._handshakes: Final = handshakes
         self._notify_secured: Final = on_secured
         self._name: Final = listener_name
         self._computing: asyncio.Task[Exception | None] | None = None
-        # What arrived while a thread computed: at most the bytes of one call, since reading is paused.
+        self._is_admitted: Final = is_admitted
+        self._first = b""
+        # What arrived while a thread computed, or before the connection was admitted: at most the bytes of one call,
+        # since reading is paused.
         self._arrived: list[bytes] = []
 
     def _on_secured(self, tls: ssl.SSLObject) -> None:
@@ -430,14 +439,18 @@ class ServerTls(TlsConnection):
         logger.info("TLS handshake failed: client=%s, listener=%s, reason=%s", self._peer(), self._name, reason)
 
     def _feed_handshake(self, data: memoryview) -> None:
-        if self._computing is not None:
+        if self._computing is not None or not self._is_admitted():
             self._arrived.append(bytes(data))
             return
         if self._tls is None:
-            if (problem := problem_of_first_bytes(data)) is not None:
+            self._first += data
+            if (problem := problem_of_first_bytes(self._first)) is not None:
                 self._fail_handshake(problem)
                 return
+            if len(self._first) < FIRST_BYTES:
+                return
             self._start_tls()
+            data, self._first = memoryview(self._first), b""
         super()._feed_handshake(data)
 
     def _step(self) -> None:
@@ -455,21 +468,21 @@ class ServerTls(TlsConnection):
         if task.cancelled() or self._transport is None:
             return
         self._on_step(task.result())
+        if not self._is_paused:
+            self._resume_transport()
+
+    def _resume_transport(self) -> None:
         arrived, self._arrived = self._arrived, []
         for data in arrived:
             if not self._has_ended and self._transport is not None:
                 self._feed(memoryview(data))
-        if not self._is_paused and self._computing is None:
-            self._resume_transport()
-
-    def _resume_transport(self) -> None:
-        if self._computing is None:
+        if self._computing is None and not self._is_paused:
             super()._resume_transport()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._is_secured and not self._has_ended:
             # Probes of a port send nothing.
-            level = logging.INFO if self._handshake_bytes else logging.DEBUG
+            level = logging.INFO if self._handshake_bytes or self._first else logging.DEBUG
             logger.log(level, "Closed by the client before the end of its TLS handshake: listener=%s", self._name)
         super().connection_lost(exc)
 
@@ -527,10 +540,10 @@ def _do_handshake(tls: ssl.SSLObject) -> Exception | None:
     return None
 
 
-def problem_of_first_bytes(data: memoryview) -> str | None:
+def problem_of_first_bytes(data: bytes) -> str | None:
     """Why these cannot be the first bytes of a client, before OpenSSL reserves memory for them."""
     if data[0] != _HANDSHAKE_RECORD:
         return "the client does not speak TLS"
-    if len(data) >= 9 and int.from_bytes(data[6:9], "big") > CLIENT_HELLO_BYTES_MAX:
+    if len(data) >= FIRST_BYTES and int.from_bytes(data[6:FIRST_BYTES], "big") > CLIENT_HELLO_BYTES_MAX:
         return f"the ClientHello exceeds {CLIENT_HELLO_BYTES_MAX} bytes"
     return None

@@ -268,6 +268,14 @@ def test_super_users() -> None:
     assert error == "server.properties:7: super.users: 'admin' is not of the form User:name"
 
 
+def test_principal_builders_are_rejected_with_an_authorizer() -> None:
+    (error,) = errors_of(MINIMAL + AUTHORIZER + "principal.builder.class=com.example.Mine")
+    assert error.startswith("server.properties:7: principal.builder.class: cannot load this Java class")
+    default = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    for config in (AUTHORIZER + f"principal.builder.class={default}", "principal.builder.class=com.example.Mine"):
+        assert "principal.builder.class has no effect" in load(config).warnings[0]
+
+
 def test_configs_of_the_authorizer_without_it_cause_a_warning() -> None:
     (warning,) = load("super.users=User:a").warnings
     assert warning.endswith("super.users has no effect without authorizer.class.name; set it too")

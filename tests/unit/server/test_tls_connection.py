@@ -247,7 +247,23 @@ def test_handshake_is_bounded(play: Play, monkeypatch: pytest.MonkeyPatch, caplo
     ],
 )
 def test_first_bytes(data: str, problem: str | None) -> None:
-    assert problem_of_first_bytes(memoryview(bytes.fromhex(data))) == problem
+    assert problem_of_first_bytes(bytes.fromhex(data)) == problem
+
+
+def test_announced_client_hello_is_bounded_in_small_pieces(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def scenario() -> None:
+        async with stage_of() as stage:
+            reader, writer = await asyncio.open_connection("localhost", stage.port)
+            for byte in bytes.fromhex("160301400001 01ffff"):
+                writer.write(bytes((byte,)))
+                await asyncio.sleep(0.001)
+            await asyncio.wait_for(_read_to_end(reader), 5)
+            writer.close()
+
+    play(scenario)
+    assert any("the ClientHello exceeds 16384 bytes" in text for text in caplog.messages)
 
 
 class Echo(asyncio.Protocol):

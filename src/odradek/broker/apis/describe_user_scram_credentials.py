@@ -7,9 +7,10 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import ClusterImage
-from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
+from odradek.core.security.resources import Operation
 from odradek.core.security.scram_credentials import ScramMechanism
 from odradek.server.context import RequestContext
+from odradek.server.denials import allows_cluster
 from odradek.wire.schemas import Message
 
 _NO_ERROR: Final = ""
@@ -18,7 +19,7 @@ _NO_ERROR: Final = ""
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
     users = request.users or ()
-    if not context.access.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not allows_cluster(context.access, Operation.DESCRIBE):
         error = ErrorCode.cluster_authorization_failed
         # As in Kafka, the results do not name the users.
         return _response(context, tuple(_result(context, "", error, None) for _ in users), error)

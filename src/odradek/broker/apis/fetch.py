@@ -234,7 +234,9 @@ class _LongPoll(DeferredResponse):
         """Responds with the batch whose append woke this Fetch, if it is all that was requested, as in most cases."""
         partition = self._only
         fresh = None if partition is None else partition.fresh
-        if partition is None or fresh is None or self._broker.client_quotas.is_enabled:
+        if partition is None or fresh is None:
+            return None
+        if self._broker.client_quotas.is_enabled and self._context.usage.limits_fetches(_now_ms(self._broker)):
             return None
         fetch = self._fetch
         (target,) = fetch.targets

@@ -19,6 +19,11 @@ from odradek.core.quotas.rates import RateWindows, TokenBucket
 from odradek.core.quotas.sensors import Sensor, Sensors
 
 _UNRESOLVED: Final = -1
+# What a client far below its limit may use before it is measured again: measuring every small request would take
+# longer than its share of the work.
+CREDIT_LIMIT_SECONDS: Final = 0.0005
+CREDIT_BYTES_MAX: Final = 65_536
+CREDIT_SECONDS_MAX: Final = 0.01
 PERCENT_PER_SECOND: Final = 100.0
 """`request_percentage` 100 is all of the time of the event loop."""
 
@@ -29,6 +34,8 @@ class NodeQuotas:
     ) -> None:
         self.is_enabled = False
         """Whether any client has a limit: nothing is measured without."""
+        self.measures_requests = False
+        """Whether any client has a limit of `request_percentage`."""
         self.produced: Final = Sensors(RateWindows, window_count, window_ms)
         self.fetched: Final = Sensors(RateWindows, window_count, window_ms)
         self.requests: Final = Sensors(RateWindows, window_count, window_ms)
@@ -42,6 +49,7 @@ class NodeQuotas:
         self.requests.change(limits_of(quotas, REQUEST_PERCENTAGE))
         self.mutations.change(limits_of(quotas, CONTROLLER_MUTATION_RATE))
         kinds = (self.produced, self.fetched, self.requests, self.mutations)
+        self.measures_requests = self.requests.is_enabled
         self.is_enabled = any(one.is_enabled for one in kinds)
 
 
@@ -58,6 +66,8 @@ class ClientUsage:
         "_requests",
         "_requests_generation",
         "_user",
+        "byte_credit",
+        "time_credit",
     )
 
     def __init__(self, quotas: NodeQuotas, user: str, client_id: str | None) -> None:
@@ -68,18 +78,30 @@ class ClientUsage:
         self._fetched: Sensor[RateWindows] | None = None
         self._requests: Sensor[RateWindows] | None = None
         self._produced_generation = self._fetched_generation = self._requests_generation = _UNRESOLVED
+        self.byte_credit: float = 0
+        """Bytes that were recorded in advance. The connection takes those of each Produce request from it."""
+        self.time_credit = 0.0
+        """Likewise, seconds of requests."""
 
-    def record_produced(self, size: int, now_ms: int) -> int:
+    def record_produced(self, size: float, now_ms: int) -> int:
         """Returns the delay in milliseconds."""
-        sensors = self._quotas.produced
-        if self._produced_generation != sensors.generation:
-            self._produced = sensors.find(self._user, self._client_id, now_ms)
-            self._produced_generation = sensors.generation
-        sensor = self._produced
+        sensor = self._produce_sensor(now_ms)
         if sensor is None:
             return 0
         sensor.measured.record(size, now_ms)
         return sensor.measured.delay_ms(sensor.limit, now_ms)
+
+    def grant_byte_credit(self, now_ms: int) -> None:
+        sensor = self._produce_sensor(now_ms)
+        self.byte_credit = CREDIT_BYTES_MAX if sensor is None else _grant(sensor, CREDIT_BYTES_MAX, now_ms)
+
+    def grant_time_credit(self, now_ms: int) -> None:
+        sensor = self._request_sensor(now_ms)
+        if sensor is None:
+            self.time_credit = CREDIT_SECONDS_MAX
+        else:
+            percent_max = CREDIT_SECONDS_MAX * PERCENT_PER_SECOND
+            self.time_credit = _grant(sensor, percent_max, now_ms) / PERCENT_PER_SECOND
 
     def record_fetched(self, size: int, now_ms: int) -> int:
         """Returns the delay in milliseconds. The caller removes the bytes again if it does not send them."""
@@ -94,14 +116,13 @@ class ClientUsage:
         if sensor is not None:
             sensor.measured.record(-size, now_ms)
 
+    def limits_fetches(self, now_ms: int) -> bool:
+        return self._fetch_sensor(now_ms) is not None or self._request_sensor(now_ms) is not None
+
     def fetch_bytes_max(self, now_ms: int) -> float:
         """More could never be sent without a delay."""
         sensor = self._fetch_sensor(now_ms)
         return float("inf") if sensor is None else sensor.limit * self._quotas.fetched.burst_seconds
-
-    @property
-    def measures_requests(self) -> bool:
-        return self._quotas.requests.is_enabled
 
     def record_request(self, seconds: float, now_ms: int) -> int:
         """Returns the delay in milliseconds."""
@@ -117,6 +138,13 @@ class ClientUsage:
         if sensor is not None:
             sensor.measured.record(seconds * PERCENT_PER_SECOND, now_ms)
 
+    def _produce_sensor(self, now_ms: int) -> Sensor[RateWindows] | None:
+        sensors = self._quotas.produced
+        if self._produced_generation != sensors.generation:
+            self._produced = sensors.find(self._user, self._client_id, now_ms)
+            self._produced_generation = sensors.generation
+        return self._produced
+
     def _fetch_sensor(self, now_ms: int) -> Sensor[RateWindows] | None:
         sensors = self._quotas.fetched
         if self._fetched_generation != sensors.generation:
@@ -130,6 +158,16 @@ class ClientUsage:
             self._requests = sensors.find(self._user, self._client_id, now_ms)
             self._requests_generation = sensors.generation
         return self._requests
+
+
+def _grant(sensor: Sensor[RateWindows], credit_max: float, now_ms: int) -> float:
+    """Nothing in the upper half of the limit, where a delay may come soon."""
+    windows, limit = sensor.measured, sensor.limit
+    if not 2 * windows.rate(now_ms) < limit:
+        return 0.0
+    credit = min(credit_max, limit * CREDIT_LIMIT_SECONDS)
+    windows.record(credit, now_ms)
+    return credit
 
 
 def unlimited_quotas() -> NodeQuotas:

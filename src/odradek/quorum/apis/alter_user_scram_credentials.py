@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, ScramDeletion, ScramUpsertion
-from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
+from odradek.core.security.resources import Operation
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
+from odradek.server.denials import find_cluster_denial
 from odradek.wire.schemas import Message, Schema
 
 
 async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
-    if not context.access.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        return build_error_response(request, context.schema, KafkaError(ErrorCode.cluster_authorization_failed))
+    denial = find_cluster_denial(context, Operation.ALTER)
+    if denial is not None:
+        return build_error_response(request, context.schema, denial)
     return await node.controller.handle(request, context.schema, execute, build_error_response)
 
 

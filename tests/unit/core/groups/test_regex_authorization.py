@@ -8,6 +8,7 @@ from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.core.security.resources import Operation, ResourceType
 from tests.unit.core.groups.cluster import Cluster
 from tests.unit.core.groups.coordinator_harness import CoordinatorHarness
+from tests.unit.core.groups.members import GROUP, given_id, join, protocols
 from tests.unit.fake_access import FakeAccess, Grant
 
 
@@ -25,9 +26,16 @@ def harness(cluster: Cluster) -> CoordinatorHarness:
     return CoordinatorHarness(topics=cluster)
 
 
-def beat(harness: CoordinatorHarness, member: str, epoch: int, access: Access, regex: str | None = None) -> int:
+def beat(
+    harness: CoordinatorHarness,
+    member: str,
+    epoch: int,
+    access: Access,
+    regex: str | None = None,
+    group_id: str = "g",
+) -> int:
     """Returns the epoch of the member, after everything that is due."""
-    command = ConsumerGroupHeartbeat(1, "g", member, epoch, "client", "/127.0.0.1", access=access)
+    command = ConsumerGroupHeartbeat(1, group_id, member, epoch, "client", "/127.0.0.1", access=access)
     if epoch == 0:
         command = command._replace(rebalance_timeout_ms=60_000, topic_names=(), topic_regex=regex, owned=())
     response = harness.execute(command)
@@ -38,8 +46,8 @@ def beat(harness: CoordinatorHarness, member: str, epoch: int, access: Access, r
     return response.member_epoch
 
 
-def matches(harness: CoordinatorHarness) -> dict[str, set[str]]:
-    group = harness.coordinator._groups.consumer("g")
+def matches(harness: CoordinatorHarness, group_id: str = "g") -> dict[str, set[str]]:
+    group = harness.coordinator._groups.consumer(group_id)
     assert group is not None
     return {regex: set(resolved.topics) for regex, resolved in group.resolved.items()}
 
@@ -79,3 +87,16 @@ def test_each_topic_is_checked_once_for_all_expressions(harness: CoordinatorHarn
     beat(harness, "m2", 0, access, ".*_eu")
     assert matches(harness) == {"orders.*": {"orders_eu"}, ".*_eu": {"orders_eu"}}
     assert sorted(one.name for one in access.requests) == ["orders_eu", "orders_us"]
+
+
+def test_join_of_a_classic_member_resolves_with_its_permissions(harness: CoordinatorHarness, cluster: Cluster) -> None:
+    """As in Kafka: its join is a step of the consumer group like a heartbeat, although it has no expression itself."""
+    beat(harness, "m1", 0, FakeAccess(describe("orders_eu")), "orders.*", group_id=GROUP)
+    cluster.create("orders_new", 1)
+    harness.coordinator.on_topics_changed(["orders_new"], any_created=True)
+    harness.pass_time(10_001)
+    access = FakeAccess(describe("orders_new"))
+    harness.execute(join(given_id(harness), access=access, protocols=protocols(topics=("payments",))))
+    harness.run_deadlines()
+    harness.commit()
+    assert matches(harness, GROUP) == {"orders.*": {"orders_new"}}

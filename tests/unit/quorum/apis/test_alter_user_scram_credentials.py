@@ -9,6 +9,7 @@ from tests.unit.core.controller.cluster import Cluster
 from tests.unit.quorum.fake_controller_node import FakeControllerNode, fail_with
 
 ALTER_USER_SCRAM_CREDENTIALS = 51
+DENIED = "Request AlterUserScramCredentials needs ALTER permission."
 MAY_ALTER = (Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
@@ -55,8 +56,8 @@ def test_error_response_names_every_user_in_order(node: FakeControllerNode) -> N
 def test_alteration_requires_alter_on_the_cluster(node: FakeControllerNode, cluster: Cluster) -> None:
     node.access = access = ListedAccess()
     assert alter(node, [], [upsertion("bob"), upsertion("amy")]) == [
-        ("amy", ErrorCode.cluster_authorization_failed, None),
-        ("bob", ErrorCode.cluster_authorization_failed, None),
+        ("amy", ErrorCode.cluster_authorization_failed, DENIED),
+        ("bob", ErrorCode.cluster_authorization_failed, DENIED),
     ]
     assert access.checks == [MAY_ALTER]
     assert not cluster.image.scram_credentials

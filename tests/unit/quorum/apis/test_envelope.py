@@ -12,9 +12,11 @@ from odradek.wire.forwarding import read_forwarded_response, write_forwarded_req
 from odradek.wire.principal import UnreadablePrincipal, read_principal, write_principal
 from odradek.wire.schemas import Message, schema
 from tests import raw_wire
+from tests.unit.core.controller.cluster import Cluster
 from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode
 
 ENVELOPE, CREATE_TOPICS, DESCRIBE_QUORUM, UNREGISTER = 58, 19, 55, 64
+CREATE_DELEGATION_TOKEN = 38
 LOCALHOST = b"\x7f\0\0\1"
 CORRELATION_ID = 77
 
@@ -191,3 +193,22 @@ def test_an_error_that_no_inner_response_reports_is_the_envelopes(node: FakeCont
 
     node.quorum.handle = handle  # type: ignore[method-assign]
     assert forward(node, inner(DESCRIBE_QUORUM, 2, topics=[])).error_code is ErrorCode.request_timed_out
+
+
+@pytest.mark.parametrize(
+    ("by_token", "expected"), [(False, ErrorCode.none), (True, ErrorCode.delegation_token_request_not_allowed)]
+)
+def test_only_the_client_decides_whether_tokens_may_be_managed(
+    node: FakeControllerNode, by_token: bool, expected: ErrorCode
+) -> None:
+    """The connection of the broker, here without authentication, does not matter."""
+    cluster = Cluster(delegation_token_secret_key="secret")
+    node.controller.run = lambda command: cluster.take(command(cluster.controller))
+    alice = Principal("User", "alice", token_authenticated=by_token)
+    data = inner(CREATE_DELEGATION_TOKEN, 3, renewers=[], max_lifetime=-1)
+    response = forward(node, data, principal=write_principal(alice))
+    assert response.error_code is ErrorCode.none
+    created = read_forwarded_response(
+        schema(CREATE_DELEGATION_TOKEN, 3), response.response_data, correlation_id=CORRELATION_ID
+    )
+    assert (created.error_code, created.principal_name) == (expected, "alice")
