@@ -24,7 +24,7 @@ HANDSHAKE_SECONDS_MAX: Final = 10.0
 HANDSHAKE_BYTES_MAX: Final = 128 << 10
 # OpenSSL reserves the announced size of a ClientHello at once. Those of clients have a few hundred bytes.
 CLIENT_HELLO_BYTES_MAX: Final = 16 << 10
-RECEIVE_BUFFER_BYTES: Final = 64 << 10
+RECEIVE_BUFFER_BYTES: Final = 256 << 10
 # Larger objects would be new memory each time, which costs more than the decryption.
 DECRYPT_BUFFER_BYTES: Final = 64 << 10
 # OpenSSL gets so many bytes at a time.
