@@ -174,11 +174,9 @@ def test_client_certificate_is_required_where_configured(node: TlsNode) -> None:
 def test_principal_is_derived_from_the_certificate(node: TlsNode) -> None:
     configs = node.with_certificate(node.files.clients.issue("alice", hosts=()))
     admin = AdminClient(configs)
-    admin.list_topics(timeout=10)
-    assert Principal("User", "alice") in node.principals()
+    until(lambda: bool(admin.list_topics(timeout=10)) and Principal("User", "alice") in node.principals())
     anonymous = AdminClient(node.client())
-    anonymous.list_topics(timeout=10)
-    assert ANONYMOUS in node.principals()
+    until(lambda: bool(anonymous.list_topics(timeout=10)) and ANONYMOUS in node.principals())
 
 
 def test_certificate_that_no_rule_matches_closes_the_connection(
@@ -187,7 +185,7 @@ def test_certificate_that_no_rule_matches_closes_the_connection(
     admin = AdminClient(node.with_certificate(node.files.clients.issue("Alice 2", hosts=())))
     with caplog.at_level(logging.WARNING, "odradek"), pytest.raises(KafkaException):
         admin.list_topics(timeout=0.5)
-    assert any("No rules apply to CN=Alice 2" in text for text in caplog.messages)
+    until(lambda: any("No rules apply to CN=Alice 2" in text for text in caplog.messages))
 
 
 @pytest.mark.kafka
@@ -211,10 +209,10 @@ def test_java_client(node: TlsNode, apache_kafka_libs: Path, tmp_path: Path) -> 
 def test_invalid_client_certificates_are_refused(node: TlsNode, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     expired = kind == "expired"
     issued = node.files.clients.issue("alice", days=-1) if expired else Authority("Other").issue("alice")
+    reason = "certificate has expired" if expired else "unable to get local issuer certificate"
     with caplog.at_level(logging.INFO, "odradek"):
         failure_of(node.with_certificate(issued))
-    reason = "certificate has expired" if expired else "unable to get local issuer certificate"
-    assert any("TLS handshake failed" in text and "MUTUAL" in text and reason in text for text in caplog.messages)
+        until(lambda: any("handshake failed" in one and "MUTUAL" in one and reason in one for one in caplog.messages))
 
 
 def test_probe_of_the_port_is_not_logged(node: TlsNode, caplog: pytest.LogCaptureFixture) -> None:
@@ -230,7 +228,7 @@ def test_plaintext_on_a_tls_port_closes_the_connection(node: TlsNode, caplog: py
         plain.settimeout(5)
         with contextlib.suppress(ConnectionResetError):
             assert plain.recv(100) == b""
-    assert any("the client does not speak TLS" in text for text in caplog.messages)
+        until(lambda: any("the client does not speak TLS" in text for text in caplog.messages))
 
 
 def test_announced_client_hello_is_bounded(node: TlsNode) -> None:

@@ -86,6 +86,8 @@ async def _connect_to_first(
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise Unreachable(address, f"cannot resolve the host name ({_reason(error)})") from None
+    except UnicodeError:
+        raise Unreachable(address, "cannot resolve the host name (it is invalid)") from None
     failures: list[OSError] = []
     for host in dict.fromkeys(str(entry[4][0]) for entry in found):
         try:

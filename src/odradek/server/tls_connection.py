@@ -24,7 +24,7 @@ HANDSHAKE_SECONDS_MAX: Final = 10.0
 HANDSHAKE_BYTES_MAX: Final = 128 << 10
 # OpenSSL reserves the announced size of a ClientHello at once. Those of clients have a few hundred bytes.
 CLIENT_HELLO_BYTES_MAX: Final = 16 << 10
-RECEIVE_BUFFER_BYTES: Final = 64 << 10
+RECEIVE_BUFFER_BYTES: Final = 256 << 10
 # Larger objects would be new memory each time, which costs more than the decryption.
 DECRYPT_BUFFER_BYTES: Final = 64 << 10
 # OpenSSL gets so many bytes at a time.
@@ -103,6 +103,8 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._is_paused = False
         self._held: list[bytes] = []
         """Decrypted bytes for a protocol above that has paused reading."""
+        self._holds_eof = False
+        """Whether the end of the stream follows them."""
         self._failure: str | None = None
 
     # The handshake
@@ -302,8 +304,14 @@ class TlsConnection(asyncio.BufferedProtocol):
     def _on_close_notify(self) -> None:
         if not self._has_ended:
             self._has_ended = True
-            if not self._protocol.eof_received():  # type: ignore[attr-defined]
-                self.close()
+            if self._held:
+                self._holds_eof = True
+            else:
+                self._pass_on_eof()
+
+    def _pass_on_eof(self) -> None:
+        if not self._protocol.eof_received():  # type: ignore[attr-defined]
+            self.close()
 
     def _end(self, reason: str) -> None:
         """The other side broke the protocol."""
@@ -374,15 +382,27 @@ class TlsConnection(asyncio.BufferedProtocol):
 
     def resume_reading(self) -> None:
         self._is_paused = False
-        held, self._held = self._held, []
-        for position, data in enumerate(held):
+        # Not now: the protocol above may be handling a request.
+        asyncio.get_running_loop().call_soon(self._continue_reading)
+
+    def _continue_reading(self) -> None:
+        """Passes on what is held, then reads on. Called by the event loop: a failure closes this connection only."""
+        try:
+            self._pass_on_held()
+            if self._transport is not None and not self._is_paused and not self._transport.is_closing():
+                self._resume_transport()
+        except Exception:
+            logger.exception("TLS connection failed: peer=%s", self._peer())
+            self.abort()
+
+    def _pass_on_held(self) -> None:
+        while self._held and not self._is_paused and self._transport is not None:
+            data = self._held.pop(0)
             if self._data_received is not None:
                 self._data_received(data)
-            if self._is_paused:
-                self._held = held[position + 1 :] + self._held
-                return
-        if self._transport is not None and not self._is_paused:
-            self._resume_transport()
+        if self._holds_eof and not self._held and not self._is_paused and self._transport is not None:
+            self._holds_eof = False
+            self._pass_on_eof()
 
     def _resume_transport(self) -> None:
         if self._transport is not None:
@@ -467,9 +487,14 @@ class ServerTls(TlsConnection):
         self._computing = None
         if task.cancelled() or self._transport is None:
             return
-        self._on_step(task.result())
-        if not self._is_paused:
-            self._resume_transport()
+        try:
+            self._on_step(task.result())
+        except Exception:
+            # Called by the event loop: an internal error closes this connection only.
+            logger.exception("TLS handshake failed: client=%s, listener=%s", self._peer(), self._name)
+            self.abort()
+            return
+        self._continue_reading()
 
     def _resume_transport(self) -> None:
         arrived, self._arrived = self._arrived, []
@@ -505,7 +530,11 @@ class ClientTls(TlsConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._start_tls(self._server_hostname)
+        try:
+            self._start_tls(self._server_hostname)
+        except ValueError as error:
+            self._fail_handshake(f"invalid host name {self._server_hostname!r} ({error})")
+            return
         self._step()
 
     def connection_lost(self, exc: Exception | None) -> None:

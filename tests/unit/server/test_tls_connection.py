@@ -309,3 +309,59 @@ async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
         return await reader.read()
     except ConnectionError:
         return b""
+
+
+class Collector(asyncio.Protocol):
+    """Pauses reading at the first bytes, until the test resumes it."""
+
+    def __init__(self) -> None:
+        self.events: list[bytes | str] = []
+        self.ended = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not self.events:
+            self.transport.pause_reading()
+            asyncio.get_running_loop().call_later(0.05, self.transport.resume_reading)
+        self.events.append(data)
+
+    def eof_received(self) -> bool:
+        self.events.append("end")
+        self.ended.set()
+        return False
+
+
+def test_end_of_the_stream_follows_the_bytes_that_were_held(play: Play) -> None:
+    async def scenario() -> None:
+        async with stage_of() as stage:
+            loop, collector = asyncio.get_running_loop(), Collector()
+            server = await loop.create_server(
+                lambda: ServerTls(
+                    collector, lambda: stage.context, stage.handshakes, on_secured=lambda _: None, listener_name="C"
+                ),
+                "localhost",
+                0,
+            )
+            client = new_client_context(RULES, None, TRUST, checks_host=True)
+            port = server.sockets[0].getsockname()[1]
+            _, writer = await asyncio.open_connection("localhost", port, ssl=client)
+            data = bytes(200_000)
+            writer.write(data)
+            writer.close()
+            await asyncio.wait_for(collector.ended.wait(), 5)
+            assert collector.events[-1] == "end"
+            assert b"".join(one for one in collector.events if isinstance(one, bytes)) == data
+            server.close()
+
+    play(scenario)
+
+
+def test_invalid_host_name_is_a_failed_handshake(play: Play) -> None:
+    async def scenario() -> None:
+        async with stage_of() as stage:
+            with pytest.raises((HandshakeFailed, Unreachable)):
+                await stage.peer(peer_security(), host="local" + "x" * 70 + ".invalid").connect()
+
+    play(scenario)
