@@ -189,6 +189,23 @@ def test_failure_is_delayed_without_serving_further_requests(loop: str) -> None:
     run(scenario, loop)
 
 
+def test_flood_behind_a_failure_is_not_read(loop: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.sasl.failure_delay_seconds = 0.5
+        stage.send(handshake(), WRONG)
+        await stage.receive()
+        for _ in range(200):
+            stage.send(bytes(10_000))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.1)
+        connection = stage.connections[0]()
+        assert connection is not None
+        # What one read of the socket brings, and no more.
+        assert connection._waiting_bytes + connection._reader.held_bytes <= 262_144
+
+    run(scenario, loop)
+
+
 def test_exchange_in_a_thread_delays_the_requests_behind_it(loop: str) -> None:
     async def scenario(stage: Stage) -> None:
         stage.sasl.executor = threads = SlowThread()  # type: ignore[assignment]
