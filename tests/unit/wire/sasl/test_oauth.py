@@ -50,6 +50,7 @@ def verify(token: str) -> VerifiedToken:
 # Tokens
 
 
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 @pytest.mark.parametrize(
     ("key", "algorithm"), [(EC, "ES256"), (RSA, "RS256"), (RSA, "PS512"), (ED, "Ed25519"), (ED, "EdDSA")]
 )
