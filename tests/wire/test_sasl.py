@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kio.schema.errors import ErrorCode
 
 from odradek.server.authentication import HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX
@@ -300,6 +301,16 @@ def test_metrics_count_authentications(odradek: SecuredBroker) -> None:
         log_in(right)
         log_in(wrong, password="wrong")
     assert read() == (successful + 1, failed + 1)
+
+
+def test_described_configs_have_no_secrets(odradek: SecuredBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": odradek.bootstrap})
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    described = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+    login = described["listener.name.clients.plain.sasl.jaas.config"]
+    assert login.is_sensitive
+    assert login.value is None
+    assert PASSWORD not in str([(one.value, one.synonyms) for one in described.values()])
 
 
 def test_log_has_no_secrets(odradek: SecuredBroker) -> None:

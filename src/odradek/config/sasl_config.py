@@ -20,6 +20,8 @@ ENABLED: Final = "sasl.enabled.mechanisms"
 JAAS: Final = "sasl.jaas.config"
 _CALLBACKS: Final = "sasl.server.callback.handler.class"
 _PACKAGE: Final = "org.apache.kafka.common.security"
+_LOGIN_CALLBACKS: Final = "sasl.login.callback.handler.class"
+_LOGIN_HANDLERS: Final = {OAUTHBEARER: f"{_PACKAGE}.oauthbearer.OAuthBearerLoginCallbackHandler"}
 _HANDLERS: Final = {
     "PLAIN": f"{_PACKAGE}.plain.internals.PlainServerCallbackHandler",
     "SCRAM-SHA-256": f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",
@@ -97,6 +99,7 @@ def read_sasl(texts: Mapping[str, str], listener_name: str) -> SaslConfig:
 def read_login(texts: Mapping[str, str], listener_name: str, mechanism: str, mechanism_key: str) -> SaslLogin:
     """`mechanism_key` names the config with the mechanism. Raises SaslConfigError."""
     _check_mechanism(mechanism, mechanism_key)
+    _check_handler(texts, listener_name, mechanism, _LOGIN_CALLBACKS, _LOGIN_HANDLERS.get(mechanism))
     key = jaas_key(listener_name, mechanism)
     options = _read_jaas(texts, key, mechanism).options
     if mechanism == OAUTHBEARER:
@@ -115,11 +118,7 @@ def jaas_key(listener_name: str, mechanism: str) -> str:
 
 def _read_mechanism(texts: Mapping[str, str], listener_name: str, mechanism: str) -> MechanismConfig:
     _check_mechanism(mechanism, ENABLED)
-    handler = listener_value(texts, listener_name, _CALLBACKS, mechanism=mechanism)
-    if handler and handler != _HANDLERS[mechanism]:
-        raise SaslConfigError(
-            _CALLBACKS, f"cannot load the Java class {handler[:200]}; remove the line, or use {_HANDLERS[mechanism]}"
-        )
+    _check_handler(texts, listener_name, mechanism, _CALLBACKS, _HANDLERS[mechanism])
     login = _read_jaas(texts, jaas_key(listener_name, mechanism), mechanism)
     reauthentication = _value(texts, listener_name, "connections.max.reauth.ms", mechanism)
     assert isinstance(reauthentication, int)
@@ -158,6 +157,14 @@ def _read_token_url(texts: Mapping[str, str], listener_name: str) -> str:
     if not isinstance(url, str) or urlsplit(url).scheme != "file":
         raise SaslConfigError(key, "expected a file URL of this node's token, as only files are supported")
     return url
+
+
+def _check_handler(texts: Mapping[str, str], listener_name: str, mechanism: str, key: str, known: str | None) -> None:
+    """Kafka's own class for the mechanism does what happens here without one."""
+    handler = listener_value(texts, listener_name, key, mechanism=mechanism)
+    if handler and handler != known:
+        advice = "remove the line" if known is None else f"remove the line, or use {known}"
+        raise SaslConfigError(key, f"cannot load the Java class {handler[:200]} for {mechanism}; {advice}")
 
 
 def _check_mechanism(mechanism: str, key: str) -> None:

@@ -162,6 +162,7 @@ class ClientConnection(asyncio.Protocol):
         # The arrival time of each.
         self._arrivals: Final[deque[float]] = deque()
         self._waiting_bytes = 0
+        self._waiting_bytes_max = WAITING_BYTES_MAX
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         # What the task awaits.
@@ -364,7 +365,7 @@ class ClientConnection(asyncio.Protocol):
     def _is_full(self) -> bool:
         return (
             len(self._waiting) >= WAITING_FRAMES_MAX
-            or self._waiting_bytes + self._reader.held_bytes >= WAITING_BYTES_MAX
+            or self._waiting_bytes + self._reader.held_bytes >= self._waiting_bytes_max
         ) and self._is_busy
 
     def _pause_reading(self) -> None:
@@ -571,8 +572,9 @@ class ClientConnection(asyncio.Protocol):
         body = _NUMBERS.size + len(self._client_part)
         if context.schema.flexible:
             body = skip_tagged_fields(frame, body)
-        response = self._dispatcher.dispatch(frame, body, context)
+        # The next requests must pass the authentication.
         self.forget_contexts()
+        response = self._dispatcher.dispatch(frame, body, context)
         self._respond(response, context)
         return response.error_code is ErrorCode.none
 
@@ -585,6 +587,8 @@ class ClientConnection(asyncio.Protocol):
 
     def set_request_bytes_max(self, limit: int | None) -> None:
         self._reader.limit = self._request_bytes_max if limit is None else limit
+        # A client that is not authenticated waits for each response.
+        self._waiting_bytes_max = WAITING_BYTES_MAX if limit is None else 0
 
     def set_principal(self, principal: Principal) -> None:
         self.principal = principal

@@ -81,6 +81,9 @@ class ConnectionAuthentication:
 
     def consumes(self, frame: bytearray) -> bool:
         """False: the frame is an ordinary request of an authenticated client."""
+        if self._state.state is State.FAILED:
+            # The connection is closing.
+            return True
         decision = self._state.receive(frame)
         if isinstance(decision, Pass):
             return False

@@ -69,6 +69,10 @@ def test_sasl_between_nodes_and_for_clients_is_accepted() -> None:
             {"listener.name.sasl_plaintext.plain.sasl.server.callback.handler.class": "com.example.Handler"},
             "sasl.server.callback.handler.class: cannot load the Java class com.example.Handler",
         ),
+        (
+            {"listener.name.controller.plain.sasl.login.callback.handler.class": "com.example.Login"},
+            "sasl.login.callback.handler.class: cannot load the Java class com.example.Login for PLAIN",
+        ),
         ({"listener.name.sasl_plaintext.connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms"),
     ],
 )

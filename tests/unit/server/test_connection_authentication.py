@@ -22,14 +22,17 @@ from odradek.server import connection_authentication
 from odradek.server.connection import ClientConnection
 from odradek.server.context import RequestContext
 from odradek.server.limits import NodeConnectionLimits
+from odradek.server.peer import NotAuthenticated, Peer
 from odradek.server.response_sender import Streaming
-from odradek.server.security import ListenerSecurity
+from odradek.server.security import ListenerSecurity, PeerSecurity
 from odradek.wire.headers import RequestHeader
+from odradek.wire.sasl.plain import PlainClient
 from odradek.wire.schemas import Schema, schema
 from tests.unit.server.sasl_stage import (
     ALICE,
     AUTHENTICATE,
     HANDSHAKE,
+    METADATA,
     StageSasl,
     authenticate,
     handshake,
@@ -42,6 +45,13 @@ T = TypeVar("T")
 TIMEOUT_S = 10.0
 LOGIN = authenticate(b"\0alice\0secret")
 WRONG = authenticate(b"\0alice\0wrong")
+
+
+def served(context: RequestContext) -> tuple[Any, ...]:
+    ranges = {HANDSHAKE: (0, 1), AUTHENTICATE: (0, 2), METADATA: (1, 1)}
+    return tuple(
+        context.new("ApiVersion", api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()
+    )
 
 
 class Dispatcher:
@@ -70,7 +80,7 @@ class Dispatcher:
         self.contexts.append(context)
         if context.api_key == 18:
             return context.new(
-                "ApiVersionsResponse", error_code=ErrorCode.none, api_keys=(), throttle_time=timedelta(0)
+                "ApiVersionsResponse", error_code=ErrorCode.none, api_keys=served(context), throttle_time=timedelta(0)
             )
         return context.principal.name.encode()
 
@@ -179,6 +189,23 @@ def test_failure_is_delayed_without_serving_further_requests(loop: str) -> None:
     run(scenario, loop)
 
 
+def test_flood_behind_a_failure_is_not_read(loop: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.sasl.failure_delay_seconds = 0.5
+        stage.send(handshake(), WRONG)
+        await stage.receive()
+        for _ in range(200):
+            stage.send(bytes(10_000))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.1)
+        connection = stage.connections[0]()
+        assert connection is not None
+        # What one read of the socket brings, and no more.
+        assert connection._waiting_bytes + connection._reader.held_bytes <= 262_144
+
+    run(scenario, loop)
+
+
 def test_exchange_in_a_thread_delays_the_requests_behind_it(loop: str) -> None:
     async def scenario(stage: Stage) -> None:
         stage.sasl.executor = threads = SlowThread()  # type: ignore[assignment]
@@ -278,5 +305,54 @@ def test_client_that_leaves_during_the_delay_frees_its_connection(loop: str) -> 
             assert stage.connections[0]() is None
         finally:
             gc.enable()
+
+    run(scenario, loop)
+
+
+# Peers
+
+
+def peer_of(stage: Stage, password: str, **more: Any) -> Peer:
+    host, port = stage.writer.get_extra_info("peername")
+    security = PeerSecurity(new_sasl_exchange=lambda: PlainClient("alice", password), executor=stage.sasl.executor)
+    return Peer(host, port, client_id="node", security=security, **more)
+
+
+def test_peer_authenticates_before_its_requests(loop: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        peer = peer_of(stage, "secret")
+        await peer.connect()
+        assert peer.is_connected
+        assert stage.sasl.counts.successful == 1
+        peer.close()
+
+    run(scenario, loop)
+
+
+def test_rejected_peer_says_why(loop: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        peer = peer_of(stage, "wrong")
+        for _ in range(2):
+            with pytest.raises(NotAuthenticated, match="Invalid username or password"):
+                await peer.connect()
+        assert not peer.is_connected
+        assert stage.sasl.counts.failed == 2
+        peer.close()
+
+    run(scenario, loop)
+
+
+def test_peer_opens_a_new_connection_before_its_session_expires(loop: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.sasl.reauthentication_ms = 200
+        ends = []
+        peer = peer_of(stage, "secret", on_disconnect=lambda: ends.append(1))
+        await peer.connect()
+        await asyncio.sleep(0.25)
+        assert not peer.is_connected
+        await peer.connect()
+        assert stage.sasl.counts.successful == 2
+        assert ends == []
+        peer.close()
 
     run(scenario, loop)

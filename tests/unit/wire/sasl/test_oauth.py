@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt
-from joserfc.jwk import ECKey, KeySet, RSAKey
+from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
 from odradek.base.principal import Principal
 from odradek.wire.sasl.exchange import AuthenticationFailed, SaslError
@@ -23,6 +23,7 @@ RULES = TokenRules("https://issuer", ("kafka", "other"), 30, "sub", "scope")
 CLAIMS = {"iss": RULES.issuer, "aud": "kafka", "sub": "alice", "iat": NOW, "exp": NOW + 60, "scope": ["a", "b"]}
 RSA = RSAKey.generate_key(2048, {"kid": "rsa"})
 EC = ECKey.generate_key("P-256", {"kid": "ec"})
+ED = OKPKey.generate_key("Ed25519", {"kid": "ed"})
 FOREIGN = ECKey.generate_key("P-256", {"kid": "ec"})
 
 
@@ -30,7 +31,7 @@ def key_set(*keys: Any) -> bytes:
     return json.dumps(KeySet(list(keys)).as_dict(private=False)).encode()
 
 
-KEYS = parse_keys(key_set(RSA, EC))
+KEYS = parse_keys(key_set(RSA, EC, ED))
 
 
 def sign(claims: dict[str, Any], key: Any = EC, algorithm: str = "ES256", **header: Any) -> str:
@@ -49,7 +50,10 @@ def verify(token: str) -> VerifiedToken:
 # Tokens
 
 
-@pytest.mark.parametrize(("key", "algorithm"), [(EC, "ES256"), (RSA, "RS256"), (RSA, "PS512")])
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
+@pytest.mark.parametrize(
+    ("key", "algorithm"), [(EC, "ES256"), (RSA, "RS256"), (RSA, "PS512"), (ED, "Ed25519"), (ED, "EdDSA")]
+)
 def test_signed_token_is_verified(key: Any, algorithm: str) -> None:
     assert verify(sign(CLAIMS, key, algorithm)) == VerifiedToken("alice", (NOW + 60) * 1000)
 
