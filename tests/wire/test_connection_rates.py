@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apis import Api
+from tests.kafka.apache_kafka import REFERENCE, ApacheKafka
+from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection, encode_request
 from tests.wire.plain_requests import (
@@ -17,15 +19,24 @@ from tests.wire.plain_requests import (
 from tests.wire.quota_node import set_quota
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
-    node = OdradekProcess(tmp_path_factory.mktemp("connection-rates"), properties={"quota.window.num": "2"}).start()
-    yield node
-    node.kill()
+@pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A client that was idle may connect for one second without a delay, instead of ten."""
+    properties = {"quota.window.num": "2"}
+    directory = tmp_path_factory.mktemp(request.param)
+    node: NodeProcess
+    if request.param == "kafka":
+        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory, properties=properties)
+    else:
+        node = OdradekProcess(directory, properties=properties)
+    try:
+        yield node.start()
+    finally:
+        node.remove()
 
 
 @pytest.fixture
-def connection(node: OdradekProcess) -> Iterator[RawConnection]:
+def connection(node: NodeProcess) -> Iterator[RawConnection]:
     with RawConnection(node.port) as connection:
         yield connection
 
@@ -46,7 +57,7 @@ def connect_repeatedly(port: int, count: int, address: str) -> list[float]:
 
 
 def test_connections_above_the_rate_of_their_address_are_closed_after_a_delay(
-    node: OdradekProcess, connection: RawConnection
+    node: NodeProcess, connection: RawConnection
 ) -> None:
     set_quota(connection, "connection_creation_rate", 2, ip="127.0.0.7")
     began = time.monotonic()
@@ -60,7 +71,7 @@ def test_connections_above_the_rate_of_their_address_are_closed_after_a_delay(
     assert not any(map(math.isinf, connect_repeatedly(node.port, 10, "127.0.0.7")))
 
 
-def test_connections_above_the_rate_of_the_broker_are_delayed(node: OdradekProcess, connection: RawConnection) -> None:
+def test_connections_above_the_rate_of_the_broker_are_delayed(node: NodeProcess, connection: RawConnection) -> None:
     name = "max.connection.creation.rate"
     alter_configs(connection, BROKER_RESOURCE, "", {name: "5"})
     try:

@@ -11,6 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
 from tests.apis import Api
+from tests.kafka.apache_kafka import REFERENCE, ApacheKafka
+from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection
 from tests.record_batches import TestRecord, batch
@@ -26,21 +28,29 @@ LIMIT_BYTES = 200_000
 RECORD_BYTES = 5_000
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
+@pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A client that was idle may send for one second without a delay, instead of ten."""
-    node = OdradekProcess(tmp_path_factory.mktemp("quotas"), properties={"quota.window.num": "2"}).start()
-    yield node
-    node.kill()
+    properties = {"quota.window.num": "2"}
+    directory = tmp_path_factory.mktemp(request.param)
+    node: NodeProcess
+    if request.param == "kafka":
+        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory, properties=properties)
+    else:
+        node = OdradekProcess(directory, properties=properties)
+    try:
+        yield node.start()
+    finally:
+        node.remove()
 
 
 @pytest.fixture
-def connection(node: OdradekProcess) -> Iterator[RawConnection]:
+def connection(node: NodeProcess) -> Iterator[RawConnection]:
     with RawConnection(node.port) as connection:
         yield connection
 
 
-def test_producer_is_throttled_to_its_byte_rate(node: OdradekProcess, connection: RawConnection, topic: str) -> None:
+def test_producer_is_throttled_to_its_byte_rate(node: NodeProcess, connection: RawConnection, topic: str) -> None:
     create_topic(connection, topic)
     set_quota(connection, "producer_byte_rate", LIMIT_BYTES, client_id="writer")
     producer = Producer({"bootstrap.servers": node.bootstrap, "client.id": "writer", "batch.size": 4 * RECORD_BYTES})
@@ -55,7 +65,7 @@ def test_producer_is_throttled_to_its_byte_rate(node: OdradekProcess, connection
     assert len(rate) * RECORD_BYTES / seconds == pytest.approx(LIMIT_BYTES, rel=0.2)
 
 
-def test_consumer_is_throttled_to_its_byte_rate(node: OdradekProcess, connection: RawConnection, topic: str) -> None:
+def test_consumer_is_throttled_to_its_byte_rate(node: NodeProcess, connection: RawConnection, topic: str) -> None:
     create_topic(connection, topic)
     count = 4 * LIMIT_BYTES // RECORD_BYTES
     for _ in range(count):
@@ -81,17 +91,17 @@ def test_consumer_is_throttled_to_its_byte_rate(node: OdradekProcess, connection
 
 
 def test_throttled_fetch_is_empty_and_keeps_its_session(
-    node: OdradekProcess, connection: RawConnection, topic: str
+    node: NodeProcess, connection: RawConnection, topic: str
 ) -> None:
     create_topic(connection, topic)
     for _ in range(3):
         produce(connection, topic, os.urandom(RECORD_BYTES))
     set_quota(connection, "consumer_byte_rate", RECORD_BYTES * 3 // 2, client_id="sessions")
     with RawConnection(node.port, client_id="sessions") as reader:
-        first = reader.request(Api.FETCH, 12, {**fetch_fields(topic, 0), "session_epoch": 0})
+        first = reader.request(Api.FETCH, 12, {**fetch_fields(topic, 0, max_bytes=6000), "session_epoch": 0})
         assert first.session_id != 0 and first.throttle_time.total_seconds() == 0
         assert len(first.responses[0].partitions[0].records) > RECORD_BYTES
-        fields = {**fetch_fields(topic, 1), "session_id": first.session_id}
+        fields = {**fetch_fields(topic, 1, max_bytes=6000), "session_id": first.session_id}
         throttled = reader.request(Api.FETCH, 12, {**fields, "session_epoch": 1})
         assert throttled.throttle_time.total_seconds() > 0
         assert (throttled.session_id, throttled.responses) == (first.session_id, ())
@@ -102,7 +112,7 @@ def test_throttled_fetch_is_empty_and_keeps_its_session(
 
 
 def test_muted_connection_does_not_delay_other_clients(
-    node: OdradekProcess, connection: RawConnection, topic: str
+    node: NodeProcess, connection: RawConnection, topic: str
 ) -> None:
     create_topic(connection, topic)
     set_quota(connection, "producer_byte_rate", 1000, client_id="muted")
@@ -135,15 +145,25 @@ def test_node_stops_at_once_while_connections_are_muted(tmp_path: Path) -> None:
         node.kill()
 
 
-def test_request_percentage_throttles_for_a_second_at_most(node: OdradekProcess, connection: RawConnection) -> None:
+def test_request_percentage_throttles_for_a_second_at_most(
+    node: NodeProcess, connection: RawConnection, topic: str
+) -> None:
     set_quota(connection, "request_percentage", 0.001, client_id="busy")
     with RawConnection(node.port, client_id="busy") as busy:
-        delays = [busy.request(Api.METADATA, 4, {"topics": []}).throttle_time.total_seconds() for _ in range(2)]
-    assert delays == [1, 1]
+        new = {"name": topic, "num_partitions": 1, "replication_factor": 1}
+        responses = [
+            busy.request(Api.METADATA, 4, {"topics": []}),
+            # Its handler waits for the controller.
+            busy.request(Api.CREATE_TOPICS, 7, {"topics": [new], "timeout": 10_000}),
+            # The delay is behind a part of variable length.
+            busy.request(Api.API_VERSIONS, 3, {"client_software_name": "test", "client_software_version": "1"}),
+        ]
+    assert [one.throttle_time.total_seconds() for one in responses] == [1, 1, 1]
+    assert responses[1].topics[0].error_code is ErrorCode.none
 
 
 def test_controller_mutation_rate_refuses_new_versions_and_delays_old_ones(
-    node: OdradekProcess, connection: RawConnection, topic: str
+    node: NodeProcess, connection: RawConnection, topic: str
 ) -> None:
     set_quota(connection, "controller_mutation_rate", 1, client_id="creator")
 

@@ -190,7 +190,7 @@ def _encode(response: Any, context: RequestContext) -> Any:
     kind = response.__class__
     if response is None or response is CLOSE_CONNECTION or kind in (bytes, list, StreamedResponse, Throttled):
         return response
-    if throttle_ms_of(response):
+    if throttle_ms_of(response) or context.api_key == ApiKey.API_VERSIONS:
         return response
     if errors := error_codes(response):
         context.meter.count_errors(errors)

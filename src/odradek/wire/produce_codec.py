@@ -279,6 +279,12 @@ def produce_response_slices(topics: Sequence[TopicResult], version: int, throttl
     return [*chunks, bytes(out)]
 
 
+def patch_throttle_ms(response: bytes, version: int, throttle_ms: int) -> bytes:
+    """Writes it into an encoded response, where only the tagged fields follow: there are none."""
+    end = len(response) - (1 if version >= FIRST_FLEXIBLE else 0)
+    return response[: end - _I32.size] + _I32.pack(throttle_ms) + response[end:]
+
+
 def _one_success(topic: TopicResult, result: PartitionResult) -> bytes:
     """The most frequent response: one partition, no error. Flexible versions only."""
     name = topic.topic_id.bytes if topic.topic_id is not None else _string(topic.name or "", True)

@@ -7,15 +7,14 @@ from datetime import timedelta
 from functools import cache
 from typing import Final
 
+from odradek.wire import produce_codec
 from odradek.wire.apis import ApiKey
-from odradek.wire.produce_codec import FIRST_FLEXIBLE
 from odradek.wire.schemas import Message, Schema
 from odradek.wire.streamed_response import Part
 
 _I32: Final = struct.Struct(">i")
 _FIELD: Final = "throttle_time"
-# After it, in a flexible Produce response, the tagged fields follow: usually none.
-_NO_TAGS: Final = b"\0"
+_ERROR_CODE_BYTES: Final = 2
 
 
 def throttle_ms_of(response: Message) -> int:
@@ -32,26 +31,26 @@ def set_throttle_ms(response: Message, throttle_ms: int) -> Message:
 
 
 def patch_throttle_ms(parts: Sequence[Part], messages: Schema, throttle_ms: int) -> list[Part]:
-    """For an encoded response, without its header. In all APIs but Produce and ApiVersions the field is the first."""
-    head, *rest = parts
+    """For an encoded response, without its header. ApiVersions must not be encoded yet."""
     if messages.api_key == ApiKey.PRODUCE:
-        return [_patch_produced(b"".join(part for part in parts if isinstance(part, bytes)), messages, throttle_ms)]
-    if _is_first(messages) and isinstance(head, bytes):
-        return [_I32.pack(throttle_ms) + head[_I32.size :], *rest]
-    return list(parts)
-
-
-def _patch_produced(data: bytes, messages: Schema, throttle_ms: int) -> bytes:
-    packed = _I32.pack(throttle_ms)
-    if messages.version < FIRST_FLEXIBLE:
-        return data[: -_I32.size] + packed
-    if data.endswith(_I32.pack(0) + _NO_TAGS):
-        return data[: -_I32.size - 1] + packed + _NO_TAGS
-    # With the endpoints of new leaders, whose length varies.
-    response, _ = messages.read_response(data, 0)
-    return messages.write(set_throttle_ms(response, throttle_ms))
+        *others, tail = parts
+        assert isinstance(tail, bytes)
+        return [*others, produce_codec.patch_throttle_ms(tail, messages.version, throttle_ms)]
+    head, *rest = parts
+    offset = throttle_offset(messages)
+    if offset is None or not isinstance(head, bytes):
+        return list(parts)
+    return [head[:offset] + _I32.pack(throttle_ms) + head[offset + _I32.size :], *rest]
 
 
 @cache
-def _is_first(messages: Schema) -> bool:
-    return fields(messages.response_type)[0].name == _FIELD
+def throttle_offset(messages: Schema) -> int | None:
+    """Where the field is in every encoded response. None: it has none, or a part of variable length precedes it."""
+    offset = 0
+    for one in fields(messages.response_type):
+        if one.name == _FIELD:
+            return offset
+        if one.metadata.get("kafka_type") != "error_code":
+            return None
+        offset += _ERROR_CODE_BYTES
+    return None

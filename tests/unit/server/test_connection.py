@@ -6,6 +6,7 @@ import gc
 import logging
 import socket
 import struct
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -30,6 +31,7 @@ from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.server.limits import NodeConnectionLimits
 from odradek.server.response_sender import Streaming
 from odradek.server.server import Listener, ListenError
+from odradek.server.throttling import Throttled
 from odradek.wire.headers import RequestHeader
 from odradek.wire.schemas import Schema, schema
 from odradek.wire.streamed_response import StreamedResponse
@@ -86,6 +88,12 @@ class Scripted:
         self.seen: list[int] = []
         self.replicated: list[Replicated] = []
         self.client_quotas = unlimited_quotas()
+        # By correlation ID.
+        self.delays_ms: dict[int, int] = {}
+
+    def throttle(self, delays_ms: dict[int, int]) -> None:
+        self.client_quotas.is_enabled = True
+        self.delays_ms = delays_ms
 
     def schema_of(self, header: RequestHeader) -> Schema:
         if header.api_key == 99:
@@ -102,7 +110,12 @@ class Scripted:
         return None
 
     def dispatch_limited(self, frame: bytearray, body: int, context: RequestContext) -> Any:
-        return self.dispatch(frame, body, context)
+        response = self.dispatch(frame, body, context)
+        delay_ms = self.delays_ms.get(self.seen[-1])
+        if isinstance(response, DeferredResponse):
+            response.convert(lambda result: result if delay_ms is None else Throttled(result, delay_ms))
+            return response
+        return response if delay_ms is None else Throttled(response, delay_ms)
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         self.seen.append(struct.unpack_from(">i", frame, 4)[0])
@@ -251,6 +264,98 @@ def test_disconnect_before_the_handler_runs_leaves_no_coroutine_unawaited(
 
     run(scenario)
     assert [str(one.message) for one in recwarn] == []
+
+
+class TestMutedConnections:
+    """The client exceeds a quota: it gets its response at once, and its next request is handled after the delay."""
+
+    def test_next_request_is_handled_after_the_delay(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            harness.dispatcher.throttle({1: 200})
+            reader, writer = await harness.connect()
+            began = time.monotonic()
+            writer.write(request(1, 1, b"throttled") + request(1, 2, b"waits"))
+            assert await read_response(reader) == (1, b"throttled")
+            assert time.monotonic() - began < 0.15
+            writer.write(request(1, 3, b"is not read"))
+            assert harness.dispatcher.seen == [1]
+            assert [await read_response(reader) for _ in range(2)] == [(2, b"waits"), (3, b"is not read")]
+            assert time.monotonic() - began >= 0.19
+            writer.close()
+
+        run(scenario)
+
+    def test_other_connections_do_not_wait(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            harness.dispatcher.throttle({1: 60_000})
+            reader, writer = await harness.connect()
+            writer.write(request(1, 1))
+            await read_response(reader)
+            other_reader, other_writer = await harness.connect()
+            other_writer.write(request(1, 2, b"other"))
+            assert await read_response(other_reader) == (2, b"other")
+            writer.close()
+            other_writer.close()
+
+        run(scenario)
+
+    def test_longest_delay_counts_and_pending_responses_are_sent(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            harness.dispatcher.throttle({1: 300, 2: 50})
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1) + request(0, 2))
+            replicated = harness.dispatcher.replicated
+            await wait_until(lambda: len(replicated) == 2)
+            began = time.monotonic()
+            replicated[0].complete(b"first")
+            assert await read_response(reader) == (1, b"first")
+            replicated[1].complete(b"second")
+            assert await read_response(reader) == (2, b"second")
+            writer.write(request(1, 3, b"third"))
+            assert await read_response(reader) == (3, b"third")
+            assert time.monotonic() - began >= 0.29
+            writer.close()
+
+        run(scenario)
+
+    def test_request_without_a_response_mutes_its_connection(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            harness.dispatcher.throttle({1: 200})
+            reader, writer = await harness.connect()
+            began = time.monotonic()
+            writer.write(request(6, 1) + request(1, 2, b"next"))
+            assert await read_response(reader) == (2, b"next")
+            assert time.monotonic() - began >= 0.19
+            writer.close()
+
+        run(scenario)
+
+    def test_idle_limit_applies_to_them(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            harness.dispatcher.throttle({1: 60_000})
+            reader, writer = await harness.connect()
+            writer.write(request(1, 1))
+            await read_response(reader)
+            harness.clock.seconds += 2
+            harness.limits.close_idle()
+            assert await reader.read() == b""
+            writer.close()
+
+        run(scenario)
+
+    def test_node_can_close_them(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            harness.dispatcher.throttle({1: 60_000})
+            reader, writer = await harness.connect()
+            writer.write(request(1, 1) + request(1, 2))
+            await read_response(reader)
+            (connection,) = harness.limits.connections()
+            connection.close()
+            assert await reader.read() == b""
+            assert harness.dispatcher.seen == [1]
+            writer.close()
+
+        run(scenario)
 
 
 class TestPipelinedProduceRequests:
