@@ -36,7 +36,7 @@ UNREAD_RESPONSE_BYTES_MAX: Final = 256 << 10
 
 # The event loop spends at most this share of each window on handshakes.
 WINDOW_SECONDS: Final = 0.01
-LOOP_SHARE_MAX: Final = 0.2
+LOOP_SHARE_MAX: Final = 0.3
 
 # The header of a record and of the message in it.
 FIRST_BYTES: Final = 9
