@@ -18,7 +18,7 @@ from odradek.core.security.access import UNRESTRICTED
 from odradek.node.committed_offset import find_committed_offset
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
-from odradek.server.peer import NotServed, Peer, PeerError
+from odradek.server.peer import NotAuthenticated, NotServed, Peer, PeerError
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, INTERNAL_APIS, ApiKey, load_handler
 from odradek.wire.client_address import forwarded_host, pack_address
@@ -100,6 +100,8 @@ class ControllerChannel:
         self._peer_security: Final = peer_security
         self._response_seconds_max: Final = min(config.controller_socket_timeout_ms / 1000, retry_seconds_max)
         self._peer: Peer | None = None
+        # The last reason why the active controller rejected this node's login.
+        self._rejection = ""
         self._retired: Final[dict[Peer, asyncio.TimerHandle]] = {}
         self._retry = asyncio.Event()
         """Set, and replaced by another, when a request that failed before may succeed now."""
@@ -162,9 +164,19 @@ class ControllerChannel:
             pass
         except (NotServed, _OtherVersion):
             return _error_response(request, messages, ErrorCode.unsupported_version)
+        except NotAuthenticated as error:
+            self._warn_of_rejection(str(error))
+            if client is not self._own:
+                return _error_response(request, messages, ErrorCode.unknown_server_error)
         except PeerError as error:
             logger.debug("Active controller not reached: %s", error)
         return None
+
+    def _warn_of_rejection(self, reason: str) -> None:
+        """Once: every request meets it, until the configuration of a node changes."""
+        if reason != self._rejection:
+            self._rejection = reason
+            logger.warning("This node cannot log in to the active controller: %s", reason)
 
     async def _handle_locally(self, messages: Schema, request: Message, client: Client) -> Message | None:
         assert self._local_node is not None, "only a controller leads the quorum"

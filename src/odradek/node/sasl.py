@@ -1,6 +1,7 @@
 """SASL on the listeners of a node, and its own logins to other nodes."""
 
 import base64
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -30,6 +31,8 @@ from odradek.wire.sasl.scram_server import ScramLookup, ScramServer, TokenLogin
 
 if TYPE_CHECKING:
     from odradek.server.jwks import TokenVerifier
+
+logger = logging.getLogger(__name__)
 
 _NONCE_BYTES: Final = 24
 _KEY_BYTES: Final = 32
@@ -96,6 +99,7 @@ class NodeSasl:
         rules = TokenRules(
             config.issuer, config.audiences, config.skew_seconds, config.subject_claim, config.scope_claim
         )
+        _warn_of(config)
         if config.jwks_url is None:
             return lambda token: verify_unsecured_token(token, rules, self.clock.wall_ms() / 1000)
         verifier = TokenVerifier(
@@ -177,6 +181,15 @@ class ListenerSasl:
         scram = find_mechanism_named(settings.name)
         assert scram is not None
         return lambda: ScramServer(scram, node.scram, node.new_nonce())
+
+
+def _warn_of(config: OAuthConfig) -> None:
+    if config.jwks_url is None:
+        logger.warning("OAUTHBEARER accepts tokens without a signature: every client can choose its principal")
+        return
+    for name, value in (("audience", config.audiences), ("issuer", config.issuer)):
+        if not value:
+            logger.warning("OAUTHBEARER verifies no %s of tokens: set sasl.oauthbearer.expected.%s", name, name)
 
 
 def _read_token(url: str) -> str:

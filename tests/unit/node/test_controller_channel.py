@@ -14,7 +14,9 @@ from odradek.base.principal import Principal
 from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.node import controller_channel
 from odradek.quorum.apis import api_versions, envelope
+from odradek.server.connecting import HostPort
 from odradek.server.context import RequestContext
+from odradek.server.peer import NotAuthenticated, Peer
 from odradek.sim.world import World
 from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Message, schema
@@ -162,6 +164,23 @@ class TestRemoteController:
         outcome = create(stage)
         world.run_for(0.1)
         assert error_of(outcome) is ErrorCode.unknown_server_error
+
+    def test_rejected_login_is_a_server_error_of_clients_and_retried_for_this_node(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def reject(peer: Peer, *arguments: Any, **named: Any) -> Message:
+            raise NotAuthenticated(HostPort(peer.host, peer.port), "wrong password")
+
+        monkeypatch.setattr(Peer, "request", reject)
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        outcomes = [create(stage), create(stage)]
+        own = beat(stage)
+        world.run_for(0.5)
+        assert [error_of(one) for one in outcomes] == [ErrorCode.unknown_server_error] * 2
+        assert not own.is_done
+        assert caplog.text.count("cannot log in to the active controller") == 1
 
     def test_all_requests_share_one_connection(self, world: World) -> None:
         stage = Stage(world)

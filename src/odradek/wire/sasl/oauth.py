@@ -12,6 +12,7 @@ from odradek.base.principal import USER, Principal
 from odradek.wire.sasl.exchange import OAUTHBEARER, AuthenticationFailed, SaslError
 
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
+EXTENSIONS_MAX: Final = 100
 _SEPARATOR: Final = b"\x01"
 _SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _INITIAL: Final = re.compile(
@@ -31,7 +32,8 @@ class VerifiedToken(NamedTuple):
 
 def parse_initial_response(message: bytes) -> tuple[str, str]:
     """The token, and the authorization ID or an empty text. Raises SaslError."""
-    found = _INITIAL.fullmatch(message.decode(errors="replace"))
+    is_short = message.count(_SEPARATOR) <= EXTENSIONS_MAX
+    found = _INITIAL.fullmatch(message.decode(errors="replace")) if is_short else None
     if found is None:
         raise SaslError("invalid first OAUTHBEARER message")
     pairs = dict(pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair)

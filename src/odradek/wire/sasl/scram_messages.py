@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from odradek.wire.sasl.exchange import SaslError
 
+MESSAGE_BYTES_MAX: Final = 4096
+"""Matching a longer message would keep an event loop busy for milliseconds."""
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
 _SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -41,7 +43,7 @@ class ClientFinal(NamedTuple):
 
 def parse_client_first(message: bytes) -> ClientFirst:
     """Raises SaslError."""
-    found = _FIRST.fullmatch(message.decode(errors="replace"))
+    found = _FIRST.fullmatch(message.decode(errors="replace")) if len(message) <= MESSAGE_BYTES_MAX else None
     if found is None:
         raise SaslError("invalid first SCRAM message")
     extensions = dict(part.split("=", 1) for part in found["extensions"].split(",")[1:])
@@ -57,7 +59,7 @@ def parse_client_first(message: bytes) -> ClientFirst:
 
 def parse_client_final(message: bytes) -> ClientFinal:
     """Raises SaslError."""
-    found = _FINAL.fullmatch(message.decode(errors="replace"))
+    found = _FINAL.fullmatch(message.decode(errors="replace")) if len(message) <= MESSAGE_BYTES_MAX else None
     if found is None:
         raise SaslError("invalid final SCRAM message")
     return ClientFinal(

@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
 from odradek.base.principal import Principal
 from odradek.wire.sasl.exchange import AuthenticationFailed, SaslError
-from odradek.wire.sasl.oauth import InvalidToken, OAuthClient, OAuthServer, VerifiedToken
+from odradek.wire.sasl.oauth import EXTENSIONS_MAX, InvalidToken, OAuthClient, OAuthServer, VerifiedToken
 from odradek.wire.sasl.tokens import TokenRules, UnknownKey, parse_keys, verify_token, verify_unsecured_token
 
 NOW = 1_700_000_000
@@ -227,3 +227,9 @@ def test_random_messages_never_authenticate(message: bytes) -> None:
     with contextlib.suppress(SaslError):
         server.next(message)
     assert not server.is_complete
+
+
+def test_number_of_extensions_is_limited() -> None:
+    many = b"a=b\x01" * EXTENSIONS_MAX
+    with pytest.raises(SaslError, match="invalid first"):
+        OAuthServer(verify).next(b"n,,\x01auth=Bearer a.b.c\x01" + many + b"\x01")

@@ -11,6 +11,7 @@ from odradek.core.metadata.image import ScramCredential
 from odradek.core.security.scram_credentials import ScramMechanism, credential_of, salted_password
 from odradek.wire.sasl.exchange import AuthenticationFailed, SaslError
 from odradek.wire.sasl.scram_client import ScramClient
+from odradek.wire.sasl.scram_messages import MESSAGE_BYTES_MAX
 from odradek.wire.sasl.scram_server import ScramLookup, ScramServer, TokenLogin
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -143,6 +144,7 @@ def test_credential_with_few_iterations_is_rejected() -> None:
         b"n,,n=,r=client",
         b"n,,n=user,r=",
         b"\xff\xfe",
+        b"n,,n=user,r=" + b"x" * MESSAGE_BYTES_MAX,
     ],
 )
 def test_malformed_first_messages_are_rejected(message: bytes) -> None:
