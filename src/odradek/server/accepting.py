@@ -75,7 +75,7 @@ class PacedAdmission:
 
     def _accept_delayed(self, listener: str) -> None:
         delayed = self._delayed[listener]
-        # The first one has waited; if it was closed meanwhile, the next one is counted anew.
+        # The first one has waited. If it was closed meanwhile, the next one takes its turn.
         while delayed:
             connection = delayed.popleft()
             admission = self._admit_address(connection)
