@@ -15,6 +15,8 @@ from odradek.wire.streamed_response import Part
 _I32: Final = struct.Struct(">i")
 _FIELD: Final = "throttle_time"
 _ERROR_CODE_BYTES: Final = 2
+_NO_TAGS_BYTES: Final = 1
+"""The empty section of tagged fields, at the end of a response of a flexible version."""
 
 
 def throttle_ms_of(response: Message) -> int:
@@ -36,21 +38,29 @@ def patch_throttle_ms(parts: Sequence[Part], messages: Schema, throttle_ms: int)
         *others, tail = parts
         assert isinstance(tail, bytes)
         return [*others, produce_codec.patch_throttle_ms(tail, messages.version, throttle_ms)]
-    head, *rest = parts
+    patched = list(parts)
     offset = throttle_offset(messages)
-    if offset is None or not isinstance(head, bytes):
-        return list(parts)
-    return [head[:offset] + _I32.pack(throttle_ms) + head[offset + _I32.size :], *rest]
+    index = 0 if offset is None or offset >= 0 else -1
+    part = patched[index]
+    if offset is None or not isinstance(part, bytes):
+        return patched
+    data = bytearray(part)
+    _I32.pack_into(data, offset if offset >= 0 else len(data) + offset, throttle_ms)
+    patched[index] = bytes(data)
+    return patched
 
 
 @cache
 def throttle_offset(messages: Schema) -> int | None:
-    """Where the field is in every encoded response. None: it has none, or a part of variable length precedes it."""
+    """Where the field is in an encoded response; negative: from its end. None: there is none, or its place varies."""
+    all_fields = fields(messages.response_type)
     offset = 0
-    for one in fields(messages.response_type):
+    for one in all_fields:
         if one.name == _FIELD:
             return offset
         if one.metadata.get("kafka_type") != "error_code":
-            return None
+            break
         offset += _ERROR_CODE_BYTES
+    if all_fields and all_fields[-1].name == _FIELD:
+        return -_I32.size - (_NO_TAGS_BYTES if messages.response_header_flexible else 0)
     return None

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -40,7 +41,7 @@ class Stage:
         }
         text = "".join(f"{name}={value}\n" for name, value in texts.items())
         self.config = NodeConfig.load(text, "server.properties")
-        self.security = NodeSecurity(self.config, clock=SystemClock(), executor=InlineExecutor())
+        self.security = NodeSecurity(self.config, clock=SystemClock(), random=Random(7), executor=InlineExecutor())
 
     def load(self) -> "Stage":
         asyncio.run(self.security.load())

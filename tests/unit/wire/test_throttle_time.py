@@ -14,6 +14,7 @@ from odradek.wire.schemas import schema
 from odradek.wire.throttle_time import patch_throttle_ms, set_throttle_ms, throttle_ms_of, throttle_offset
 
 TOPIC_ID = UUID(int=7)
+EXPIRY_MS = 1_800_000_000_000
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -50,6 +51,16 @@ def test_encoded_response_with_an_error_code_in_front_gets_the_delay() -> None:
     messages = schema(ApiKey.OFFSET_DELETE, 0)
     values = {"error_code": ErrorCode.invalid_group_id, "throttle_time": timedelta(0), "topics": ()}
     response = messages.new("OffsetDeleteResponse", **values)
+    assert patch_throttle_ms([messages.write(response)], messages, 4711) == [
+        messages.write(set_throttle_ms(response, 4711))
+    ]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_encoded_response_with_the_delay_at_its_end_gets_it(version: int) -> None:
+    messages = schema(ApiKey.RENEW_DELEGATION_TOKEN, version)
+    values = {"error_code": ErrorCode.none, "expiry_timestamp": EXPIRY_MS, "throttle_time": timedelta(0)}
+    response = messages.new("RenewDelegationTokenResponse", **values)
     assert patch_throttle_ms([messages.write(response)], messages, 4711) == [
         messages.write(set_throttle_ms(response, 4711))
     ]
