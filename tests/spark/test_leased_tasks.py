@@ -12,25 +12,34 @@ from pyspark.sql.datasource import DataSourceReader
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
+from odradek.client.scram_users import ScramUsers
+from odradek.core.security.scram_credentials import ITERATIONS_MIN, ScramMechanism
 from odradek.pipelines.spark.source import OdradekSource
 from odradek.pipelines.spark.stream_reader import StreamReader
 from odradek.pipelines.spark.tasks import ReadTask
-from tests.leasing_process import OTHER, SPARK, LeasingProcess
+from tests.leasing_process import SPARK, LeasingProcess
+from tests.secured_node import SecuredNode
 from tests.wire.plain_requests import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 COUNT = 60_000
 TOPIC = "leased"
+OTHER = ("other", "another-secret")
+"""A user without ACLs."""
 
 
 @pytest.fixture(scope="module")
 def leasing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeasingProcess]:
     node = LeasingProcess(tmp_path_factory.mktemp("leasing"))
+    SecuredNode(node)
+    node.properties["super.users"] += f";User:{SPARK[0]}"
     try:
         node.start()
         with Cluster(parse_bootstrap(node.bootstrap)) as cluster:
             Admin(cluster).create_topic(TOPIC, partitions=1, replication_factor=1)
+            for name, password in (SPARK, OTHER):
+                ScramUsers(cluster).put(name, ScramMechanism.SHA_256, password, iterations=ITERATIONS_MIN)
         producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 5, "transactional.id": "one"})
         producer.init_transactions(30)
         for number in range(3):
@@ -103,7 +112,7 @@ def test_tasks_read_files_and_fall_back(
     refused = batch_reader(leasing, OTHER)
     tasks = planned(refused)
     assert [task.held for task in tasks] == [None] * 4
-    assert "other is not authorized to read topic 'leased'" in caplog.text
+    assert "User:other needs READ permission on topic 'leased'" in caplog.text
     assert rows(refused, tasks) == expected
 
 

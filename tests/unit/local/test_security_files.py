@@ -18,8 +18,6 @@ from odradek.local.private_files import write_private
 from odradek.local.security_files import SecurityFiles
 from odradek.text.errors import UserError
 
-NOW = datetime.now(UTC)
-
 
 @pytest.fixture
 def files(tmp_path: Path) -> SecurityFiles:
@@ -48,7 +46,7 @@ def test_only_the_owner_may_read_the_files(files: SecurityFiles, tmp_path: Path)
 def test_certificates_of_nodes_fit_this_machine(files: SecurityFiles, host: str) -> None:
     chain = read_certificates(files.key_store(1)).certificates
     authorities = read_certificates(files.authority).certificates
-    assert check_certificate(chain, authorities, host, Usage.BOTH, NOW) == []
+    assert check_certificate(chain, authorities, host, Usage.BOTH, datetime.now(UTC)) == []
     assert chain[0].subject.rfc4514_string() in files.node_values(1)["super.users"]
 
 
@@ -74,11 +72,12 @@ def test_a_second_start_changes_nothing(files: SecurityFiles, tmp_path: Path) ->
 
 def test_certificates_are_renewed_before_they_expire(files: SecurityFiles, tmp_path: Path) -> None:
     ca = read_authority(files.authority, files.authority_key)
-    old = issue(ca, parse_name("CN=odradek-node"), [parse_host("localhost")], Usage.BOTH, NOW, days=29)
+    now = datetime.now(UTC)
+    old = issue(ca, parse_name("CN=odradek-node"), [parse_host("localhost")], Usage.BOTH, now, days=29)
     write_private(files.key_store(1), old.key_store(), replace=True)
     files.prepare((1, 2), is_new=False)
     (renewed,) = read_certificates(files.key_store(1)).certificates
-    assert renewed.not_valid_after_utc - NOW > timedelta(days=300)
+    assert renewed.not_valid_after_utc - now > timedelta(days=300)
     assert renewed.subject == old.certificate.subject
 
 
