@@ -41,6 +41,9 @@ class FakeAccess:
         self.requests_by_type.append((operation, resource_type))
         return any(one[:2] == (operation, resource_type) for one in self.allowed)
 
+    def grants_requested(self) -> list[Grant]:
+        return [one[:3] for one in self.requests]
+
     def logged_denials(self) -> list[Grant]:
         return [one[:3] for one in self.requests if one.logs_denial and one[:3] not in self.allowed]
 

@@ -8,31 +8,19 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apis import Api
-from tests.kafka.apache_kafka import REFERENCE, ApacheKafka
+from tests.kafka.apache_kafka import REFERENCE
 from tests.node_process import NodeProcess
-from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection, encode_request
 from tests.wire.plain_requests import (
     BROKER_RESOURCE,
     alter_configs,
 )
-from tests.wire.quota_node import set_quota
+from tests.wire.quota_node import running_quota_node, set_quota
 
 
 @pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A client that was idle may connect for one second without a delay, instead of ten."""
-    properties = {"quota.window.num": "2"}
-    directory = tmp_path_factory.mktemp(request.param)
-    node: NodeProcess
-    if request.param == "kafka":
-        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory, properties=properties)
-    else:
-        node = OdradekProcess(directory, properties=properties)
-    try:
-        yield node.start()
-    finally:
-        node.remove()
+    yield from running_quota_node(request, tmp_path_factory)
 
 
 @pytest.fixture

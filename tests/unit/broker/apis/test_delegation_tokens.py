@@ -14,8 +14,8 @@ from odradek.core.security.delegation_tokens import token_hmac
 from odradek.core.security.resources import Operation, ResourceType
 from odradek.wire.schemas import schema
 from tests import raw_wire
-from tests.access import ListedAccess
 from tests.unit.broker.fake_broker import FakeBroker
+from tests.unit.fake_access import FakeAccess
 
 CREATE, RENEW, EXPIRE, DESCRIBE = 38, 39, 40, 41
 SECRET = "a secret of the cluster"
@@ -107,16 +107,16 @@ def test_allowed_requests_are_forwarded_with_their_principal(broker: FakeBroker)
 
 def test_token_of_another_owner_requires_create_tokens(broker: FakeBroker) -> None:
     for_bob = {"owner_principal_type": "User", "owner_principal_name": "bob", "max_lifetime": -1}
-    broker.access = access = ListedAccess()
+    broker.access = access = FakeAccess()
     denied = send(broker, CREATE, 3, **for_bob)
     assert (denied.error_code, denied.principal_name, denied.token_requester_principal_name) == (
         ErrorCode.delegation_token_authorization_failed,
         "bob",
         "alice",
     )
-    assert access.checks == [(Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")]
+    assert access.grants_requested() == [(Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")]
     assert not broker.controller.requests
-    broker.access = ListedAccess(*access.checks)
+    broker.access = FakeAccess(*access.grants_requested())
     send(broker, CREATE, 3, **for_bob)
     assert len(broker.controller.requests) == 1
 
@@ -153,16 +153,16 @@ def test_everything_is_described_without_an_authorizer(broker: FakeBroker) -> No
 
 
 def test_own_tokens_are_described_without_acls(broker: FakeBroker) -> None:
-    broker.access = ListedAccess()
+    broker.access = FakeAccess()
     assert describe(broker) == {"of-alice", "requested-by-alice", "renewed-by-alice"}
     assert describe(broker, principal=Principal("User", "nobody")) == set()
 
 
 def test_tokens_of_others_require_describe_on_token_or_owner(broker: FakeBroker) -> None:
     dave = Principal("User", "dave")
-    broker.access = ListedAccess((Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, "of-carol"))
+    broker.access = FakeAccess((Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, "of-carol"))
     assert describe(broker, principal=dave) == {"of-carol"}
-    broker.access = ListedAccess((Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:bob"))
+    broker.access = FakeAccess((Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:bob"))
     assert describe(broker, principal=dave) == {"requested-by-alice", "renewed-by-alice", "of-bob"}
 
 
@@ -170,7 +170,7 @@ def test_owners_filter_by_owner_requester_and_renewer(broker: FakeBroker) -> Non
     assert describe(broker, ["carol"]) == {"of-carol", "renewed-by-alice"}
     assert describe(broker, ["carol", "alice"]) == set(TOKENS) - {"of-bob"}
     assert describe(broker, ["dave"]) == set()
-    broker.access = ListedAccess()
+    broker.access = FakeAccess()
     assert describe(broker, ["carol"]) == {"renewed-by-alice"}
 
 

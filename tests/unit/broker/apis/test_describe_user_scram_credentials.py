@@ -6,8 +6,8 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.core.metadata.image import ScramCredential
 from odradek.core.metadata.persistent_map import PersistentMap
-from tests.access import ListedAccess
 from tests.unit.broker.fake_broker import FakeBroker
+from tests.unit.fake_access import FakeAccess
 
 DESCRIBE_USER_SCRAM_CREDENTIALS = 50
 SHA_256, SHA_512 = 1, 2
@@ -75,7 +75,7 @@ def test_keys_are_not_described(with_users: FakeBroker) -> None:
 
 
 def test_denied_description_names_no_user(with_users: FakeBroker) -> None:
-    with_users.access = ListedAccess()
+    with_users.access = FakeAccess()
     response = describe(with_users, "alice", "bob")
     assert (response.error_code, response.error_message) == (ErrorCode.cluster_authorization_failed, None)
     assert [(one.user, one.error_code) for one in response.results] == [

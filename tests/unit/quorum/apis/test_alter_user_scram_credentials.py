@@ -4,8 +4,8 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
-from tests.access import ListedAccess
 from tests.unit.core.controller.cluster import Cluster
+from tests.unit.fake_access import FakeAccess
 from tests.unit.quorum.fake_controller_node import FakeControllerNode, fail_with
 
 ALTER_USER_SCRAM_CREDENTIALS = 51
@@ -54,12 +54,12 @@ def test_error_response_names_every_user_in_order(node: FakeControllerNode) -> N
 
 
 def test_alteration_requires_alter_on_the_cluster(node: FakeControllerNode, cluster: Cluster) -> None:
-    node.access = access = ListedAccess()
+    node.access = access = FakeAccess()
     assert alter(node, [], [upsertion("bob"), upsertion("amy")]) == [
         ("amy", ErrorCode.cluster_authorization_failed, DENIED),
         ("bob", ErrorCode.cluster_authorization_failed, DENIED),
     ]
-    assert access.checks == [MAY_ALTER]
+    assert access.grants_requested() == [MAY_ALTER]
     assert not cluster.image.scram_credentials
-    node.access = ListedAccess(MAY_ALTER)
+    node.access = FakeAccess(MAY_ALTER)
     assert alter(node, [], [upsertion("bob")]) == [("bob", ErrorCode.none, None)]

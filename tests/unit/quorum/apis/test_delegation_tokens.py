@@ -10,8 +10,8 @@ from odradek.core.security.delegation_tokens import token_hmac
 from odradek.core.security.resources import Operation, ResourceType
 from odradek.wire.schemas import schema
 from tests import raw_wire
-from tests.access import ListedAccess
 from tests.unit.core.controller.cluster import Cluster
+from tests.unit.fake_access import FakeAccess
 from tests.unit.quorum.fake_controller_node import FakeControllerNode, context_of, fail_with
 
 CREATE, RENEW, EXPIRE = 38, 39, 40
@@ -123,12 +123,12 @@ def test_connections_that_may_manage_tokens(
 
 def test_token_of_another_owner_requires_create_tokens(requests: Requests) -> None:
     for_bob = {"owner_principal_type": "User", "owner_principal_name": "bob"}
-    requests.node.access = access = ListedAccess()
+    requests.node.access = access = FakeAccess()
     denied = requests.create(**for_bob)
     assert denied.error_code is ErrorCode.delegation_token_authorization_failed
     assert (denied.principal_name, denied.token_requester_principal_name) == ("bob", "alice")
-    assert access.checks == [(Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")]
-    requests.node.access = ListedAccess(*access.checks)
+    assert access.grants_requested() == [(Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")]
+    requests.node.access = FakeAccess(*access.grants_requested())
     created = requests.create(**for_bob)
     assert created.error_code is ErrorCode.none
     assert (created.principal_name, created.token_requester_principal_name) == ("bob", "alice")
@@ -138,11 +138,11 @@ def test_token_of_another_owner_requires_create_tokens(requests: Requests) -> No
 
 @pytest.mark.parametrize("owner", [{}, {"owner_principal_type": "User", "owner_principal_name": ""}])
 def test_own_token_requires_no_acl(requests: Requests, owner: dict[str, str]) -> None:
-    requests.node.access = access = ListedAccess()
+    requests.node.access = access = FakeAccess()
     assert requests.create(**owner).error_code is ErrorCode.none
     named = requests.create(owner_principal_type="User", owner_principal_name="alice")
     assert named.error_code is ErrorCode.none
-    assert not access.checks
+    assert not access.requests
 
 
 def test_owner_without_a_type_is_rejected(requests: Requests) -> None:
