@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-validation bench-assertions bench-authorizer bench-compaction bench-stalls bench-console pipeline pipeline-connector docs words dist clean
+.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-validation bench-assertions bench-authorizer bench-security bench-compaction bench-stalls bench-console pipeline pipeline-connector docs words dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ bench-assertions: $(VENV)/.installed-bench ## measure the cost of assertions of 
 
 bench-authorizer: $(VENV)/.installed-bench ## measure checks of the authorizer with a hundred thousand ACLs
 	@$(BIN)/python -m bench.authorizer $(ARGS)
+
+bench-security: $(VENV)/.installed-bench ## compare TLS with Apache Kafka, and measure the cost of authorization and quotas; needs Java 17 and Maven
+	@$(BIN)/python -m bench.security $(ARGS)
 
 bench-compaction: $(VENV)/.installed-bench ## measure produce and fetch while a large log is compacted, with and without numba (ARGS="--megabytes 100")
 	@$(BIN)/python -m bench.compaction $(ARGS)

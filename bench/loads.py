@@ -80,12 +80,20 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 def performance_tool(
-    libs: Path, bootstrap: str, topic: str, records: int, *, size: int = 100, codec: str = "none"
+    libs: Path,
+    bootstrap: str,
+    topic: str,
+    records: int,
+    *,
+    size: int = 100,
+    codec: str = "none",
+    settings: Sequence[str] = (),
 ) -> float:
-    """Records per second as reported by kafka-producer-perf-test."""
+    """Records per second as reported by kafka-producer-perf-test. `settings`: more client configs, NAME=VALUE."""
     settings = (
         *("acks=all", "batch.size=65536", "linger.ms=5", "enable.idempotence=true"),
         f"compression.type={codec}",
+        *settings,
     )
     printed = KafkaTools(libs, bootstrap).run(
         "org.apache.kafka.tools.ProducerPerformance",
@@ -101,12 +109,15 @@ def performance_tool(
     return float(found[1])
 
 
-def consumer_tool(libs: Path, bootstrap: str, topic: str, records: int, *, group: str) -> float:
+def consumer_tool(
+    libs: Path, bootstrap: str, topic: str, records: int, *, group: str, settings: Sequence[str] = ()
+) -> float:
     """Records per second of fetching as reported by kafka-consumer-perf-test, without joining the group."""
     printed = KafkaTools(libs, bootstrap).run(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records), "--hide-header"),
         *("--group", group, "--timeout", "60000"),
+        *(part for setting in settings for part in ("--command-property", setting)),
         flags=PERFORMANCE_TOOL_FLAGS,
         timeout_s=TIMEOUT_S,
     )

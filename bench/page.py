@@ -15,6 +15,7 @@ REPLICAS_SECTION = "## Thousands of replicas"
 MANY_GROUPS_SECTION = "## A thousand groups"
 COUNTING_SECTION = "## Cost of metrics"
 RECORD_VALIDATION_SECTION = "## Cost of full record validation"
+SECURITY_SECTION = "## TLS, authorization and quotas"
 SPARK_READS_SECTION = "## Reading a topic with Spark"
 SPARK_WRITES_SECTION = "## Writing a topic with Spark"
 COLUMNS_SECTION = "## Reading segments as columns"
@@ -30,6 +31,7 @@ GENERATED_SECTIONS = (
     MANY_GROUPS_SECTION,
     COUNTING_SECTION,
     RECORD_VALIDATION_SECTION,
+    SECURITY_SECTION,
     SPARK_READS_SECTION,
     SPARK_WRITES_SECTION,
     COLUMNS_SECTION,

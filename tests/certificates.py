@@ -21,7 +21,7 @@ def make_certificate(directory: Path) -> Path:
     key, made, both = directory / "key.pem", directory / "certificate.pem", directory / "both.pem"
     kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
     name = "-subj /CN=broker -addext subjectAltName=IP:127.0.0.1"
-    command = [openssl, "req", "-x509", *kind.split(), *name.split(), "-keyout", key, "-out", made]
+    command = [openssl, "req", "-x509", *kind.split(), *name.split(), "-keyout", str(key), "-out", str(made)]
     subprocess.run(command, check=True, capture_output=True)
     both.write_text(key.read_text() + made.read_text())
     return both

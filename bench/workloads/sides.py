@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from bench.products import KAFKA, NODES, ODRADEK, running_cluster
 from odradek.client.address import Address
@@ -79,10 +79,15 @@ class Side:
         return [self.cluster.nodes[leader].address for leader in found]
 
 
+class HasNodes(Protocol):
+    @property
+    def nodes(self) -> Sequence[NodeProcess]: ...
+
+
 class Meter:
     """What a side's brokers use from the start of the meter."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: HasNodes) -> None:
         self._nodes = [[node.pid, *node.worker_pids] for node in side.nodes]
         for pid in self._pids():
             reset_peak(pid)
