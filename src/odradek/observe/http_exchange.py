@@ -41,6 +41,8 @@ class Request(NamedTuple):
     authorization: str | None = None
     peer_host: str = ""
     """The client's IP address."""
+    origin: str | None = None
+    """Of the web page that makes a browser send the request. Other clients have none."""
 
 
 Respond = Callable[[Request], Awaitable[Response]]
@@ -109,13 +111,13 @@ class HttpExchange:
 
     async def _build_response(self, request: h11.Request) -> Response:
         path, _, query = request.target.decode("ascii", errors="replace").partition("?")
-        authorization = next((value for name, value in request.headers if name == b"authorization"), None)
         parsed = Request(
             request.method.decode("ascii", errors="replace"),
             path,
             query,
-            None if authorization is None else authorization.decode("latin-1"),
+            _header(request, b"authorization"),
             self._peer_host,
+            _header(request, b"origin"),
         )
         try:
             return await self._respond(parsed)
@@ -142,3 +144,7 @@ class HttpExchange:
         self._writer.write(b"".join(part for part in parts if part))
         async with asyncio.timeout(RESPONSE_SECONDS_MAX):
             await self._writer.drain()
+
+
+def _header(request: h11.Request, name: bytes) -> str | None:
+    return next((value.decode("latin-1") for key, value in request.headers if key == name), None)
