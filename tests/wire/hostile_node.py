@@ -2,6 +2,7 @@
 
 import base64
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,12 @@ from tests.wire.secured_broker import PASSWORD, PLAIN_MODULE, SecuredBroker
 from tests.wire.stall_watch import StallWatch
 
 TOPIC = "bystander"
+# The controller listener requires a certificate, so that no client is a super user by its listener.
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:CN=broker;User:alice",
+    "listener.name.controller.ssl.client.auth": "required",
+}
 SECRET = "the secret of all tokens"
 NEVER_LOGGED = (PASSWORD, SECRET, "test-password")
 STORE_PASSWORD = "test-password"
@@ -50,10 +57,23 @@ class HostileNode(SecuredBroker):
             "connection.failed.authentication.delay.ms": "0",
             **(properties or {}),
         }
+        if "authorizer.class.name" in self.properties:
+            protocols = self.properties["listener.security.protocol.map"]
+            self.properties["listener.security.protocol.map"] = protocols.replace(
+                "CONTROLLER:PLAINTEXT", "CONTROLLER:SSL"
+            )
 
     def connect(self) -> RawConnection:
         """A connection of alice."""
         return log_in(RawConnection(self.sasl_port), "alice", PASSWORD)
+
+    def connect_to_controller(self) -> RawConnection:
+        """A connection with the certificate of a node."""
+        connection = RawConnection(self.controller_port)
+        context = ssl.create_default_context(cafile=self.directory / "ca.pem")
+        context.load_cert_chain(self.directory / "node.pem")
+        connection.socket = context.wrap_socket(connection.socket, server_hostname="127.0.0.1")
+        return connection
 
     def create_topic(self) -> None:
         with self.connect() as connection:
