@@ -1,6 +1,7 @@
 """A broker whose listeners have SASL, TLS with client certificates, and both, for tests of hostile clients."""
 
 import base64
+import itertools
 import re
 import ssl
 from collections.abc import Iterator
@@ -15,11 +16,11 @@ from tests.certificates import Authority
 from tests.node_process import KEEPS_OLD_RECORDS, free_ports
 from tests.raw_wire import RawConnection
 from tests.secured_node import log_in
+from tests.wire.plain_requests import create_topic
 from tests.wire.sasl_model import Credentials
 from tests.wire.secured_broker import PASSWORD, PLAIN_MODULE, SecuredBroker
 from tests.wire.stall_watch import StallWatch
 
-TOPIC = "bystander"
 # The controller listener requires a certificate, so that no client is a super user by its listener.
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -27,8 +28,8 @@ AUTHORIZER = {
     "listener.name.controller.ssl.client.auth": "required",
 }
 SECRET = "the secret of all tokens"
-NEVER_LOGGED = (PASSWORD, SECRET, "test-password")
-STORE_PASSWORD = "test-password"
+NEVER_LOGGED = (PASSWORD, SECRET)
+_numbers = itertools.count(1)
 
 
 class HostileNode(SecuredBroker):
@@ -75,10 +76,9 @@ class HostileNode(SecuredBroker):
         connection.socket = context.wrap_socket(connection.socket, server_hostname="127.0.0.1")
         return connection
 
-    def create_topic(self) -> None:
+    def create_topic(self, name: str) -> None:
         with self.connect() as connection:
-            topic = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
-            connection.request(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
+            assert create_topic(connection, name) is ErrorCode.none
 
     def create_token(self, lifetime_ms: int = -1) -> tuple[str, str]:
         """The ID of a delegation token of alice, and its password."""
@@ -111,9 +111,10 @@ class _Listener(NamedTuple):
 
 
 def bystander(node: HostileNode) -> StallWatch:
-    """Logs in, then writes and reads."""
-    listener = _Listener(node.sasl_port, node.pid)
-    return StallWatch(listener, "tests.wire.bystander", TOPIC, "alice", PASSWORD)
+    """Logs in, then writes to a topic of its own and reads."""
+    topic = f"bystander-{next(_numbers)}"
+    node.create_topic(topic)
+    return StallWatch(_Listener(node.sasl_port, node.pid), "tests.wire.bystander", topic, "alice", PASSWORD)
 
 
 @contextmanager

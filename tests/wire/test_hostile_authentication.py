@@ -30,7 +30,6 @@ SHARES = {"tls": 35, "sasl": 50, "requests": 15}
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileNode]:
     with hostile_node(tmp_path_factory.mktemp("hostile")) as node:
-        node.create_topic()
         yield node
 
 
