@@ -1,6 +1,7 @@
 """Clients that send their handshake or login one byte at a time, and clients that want to repeat their handshake."""
 
 import contextlib
+import os
 import select
 import socket
 import ssl
@@ -136,7 +137,7 @@ class OpensslClient:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        while part := self.process.stdout.read1():
+        while part := os.read(self.process.stdout.fileno(), 4096):
             self.output += part
 
     def wait_for(self, text: bytes, times: int = 1) -> None:
