@@ -55,8 +55,9 @@ class Recorded(NamedTuple):
 class HostileSasl:
     """One worker's exchanges. The same seed makes the same changes."""
 
-    def __init__(self, seed: int, credentials: Credentials) -> None:
+    def __init__(self, seed: int, credentials: Credentials, mechanisms: Sequence[str] = MECHANISMS) -> None:
         self._chance = random.Random(seed)
+        self._mechanisms = mechanisms
         self._credentials = credentials
         self._requests = Mutator(seed)
         self._recorded: list[Recorded] = []
@@ -76,7 +77,7 @@ class HostileSasl:
     def play(self, connection: RawConnection) -> Outcome:
         chance = self._chance
         (kind,) = chance.choices(KINDS, _WEIGHTS)
-        mechanism = chance.choice(MECHANISMS)
+        mechanism = chance.choice(self._mechanisms)
         recorded = self._find_recorded(mechanism) if kind == "replay" else None
         if kind == "replay" and recorded is None:
             kind = "field"

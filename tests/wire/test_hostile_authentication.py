@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from kio.schema.errors import ErrorCode
 
+from tests.apis import Api
 from tests.raw_wire import ConnectionClosed, RawConnection
+from tests.secured_node import log_in
 from tests.wire import sasl_fuzzing, tls_fuzzing
-from tests.wire.hostile_node import HostileNode, bystander, hostile_node
+from tests.wire.hostile_node import AUTHORIZER, HostileNode, bystander, hostile_node
 from tests.wire.sasl_fuzzing import HostileSasl, reset
 from tests.wire.sasl_model import Credentials
 from tests.wire.tls_fuzzing import HostileTls
@@ -22,6 +25,7 @@ LOGINS = int(os.environ.get("ODRADEK_FUZZ_LOGINS", "2400"))
 SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "1883"))
 WORKERS = 4
 WARM_UP = 200
+ANY_RESOURCE = {"resource_type_filter": 1, "pattern_type_filter": 1}
 MEMORY_GROWTH_MAX = 48 << 20
 # Of the connections: TLS handshakes, SASL exchanges, and requests of all APIs.
 SHARES = {"tls": 35, "sasl": 50, "requests": 15}
@@ -49,6 +53,38 @@ def test_mutated_logins_never_authenticate(node: HostileNode) -> None:
     assert grown < MEMORY_GROWTH_MAX, f"memory grew by {grown >> 20} MiB"
     assert node.is_running, node.output_file.read_text()[-3000:]
     node.assert_nothing_leaked()
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileNode]:
+    """A node whose clients may authenticate again, and where only alice is an administrator."""
+    properties = {**AUTHORIZER, "connections.max.reauth.ms": "3600000"}
+    with hostile_node(tmp_path_factory.mktemp("sessions"), properties) as node:
+        yield node
+
+
+@pytest.mark.timeout(600)
+def test_mutated_reauthentication_never_changes_the_principal(sessions: HostileNode) -> None:
+    """Bob also knows the password of alice. Instead of logging in as alice, the connection stays bob's or ends."""
+    hostile = HostileSasl(SEED, sessions.credentials(), ("PLAIN", "PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"))
+    served = ended = 0
+    for _ in range(LOGINS // 4):
+        connection = log_in(RawConnection(sessions.sasl_port), "bob", "b")
+        try:
+            if not hostile.play(connection).is_served:
+                ended += 1
+                continue
+            served += 1
+            response = connection.request(Api.DESCRIBE_ACLS, 3, {"operation": 1, "permission_type": 1, **ANY_RESOURCE})
+            assert response.error_code is ErrorCode.cluster_authorization_failed
+        finally:
+            reset(connection.socket)
+    assert served
+    assert ended
+    with sessions.connect() as alice:
+        response = alice.request(Api.DESCRIBE_ACLS, 3, {"operation": 1, "permission_type": 1, **ANY_RESOURCE})
+        assert response.error_code is ErrorCode.none
+    sessions.assert_nothing_leaked()
 
 
 def play(node: HostileNode, credentials: Credentials, seed: int, logins: int) -> Counter[str]:
