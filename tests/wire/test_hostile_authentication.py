@@ -48,8 +48,8 @@ def test_mutated_logins_never_authenticate(node: HostileNode) -> None:
             workers.submit(play, node, credentials, SEED + 1 + worker, LOGINS // WORKERS) for worker in range(WORKERS)
         ]
         counted = sum((run.result() for run in runs), Counter[str]())
-    print(dict(counted))
     grown = node.resident_bytes - before
+    print(f"memory grew by {grown >> 10} KiB:", dict(counted))
     assert grown < MEMORY_GROWTH_MAX, f"memory grew by {grown >> 20} MiB"
     assert node.is_running, node.output_file.read_text()[-3000:]
     node.assert_nothing_leaked()
