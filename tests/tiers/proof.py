@@ -44,9 +44,14 @@ def _pytest(*arguments: str) -> tuple[str, ...]:
 STEPS: Final = (
     Step(
         "suite",
-        "every test, with 2 minutes of chaos, 100 kills of a broker, 100,000 damaged requests",
+        "every test, with 2 minutes of chaos, 100 kills of a broker, 100,000 damaged requests, 100,000 hostile logins",
         _pytest("--tier", "proof", "--numprocesses", "4", "--rerun-failed"),
-        (("ODRADEK_CHAOS_SECONDS", "120"), ("ODRADEK_KILL_CYCLES", "100"), ("ODRADEK_FUZZ_REQUESTS", "100000")),
+        (
+            ("ODRADEK_CHAOS_SECONDS", "120"),
+            ("ODRADEK_KILL_CYCLES", "100"),
+            ("ODRADEK_FUZZ_REQUESTS", "100000"),
+            ("ODRADEK_FUZZ_LOGINS", "100000"),
+        ),
         is_pytest=True,
     ),
     Step(

@@ -1,7 +1,7 @@
 """A well-behaved client in its own process, which measures its delays while other clients misbehave.
 
-`python -m tests.wire.bystander PORT PID TOPIC` is a `stall_watch` that also writes a record and reads it back in every
-round, for at least `ROUNDS` rounds.
+`python -m tests.wire.bystander PORT PID TOPIC [USER PASSWORD]` is a `stall_watch` that also writes a record and reads
+it back in every round, for at least `ROUNDS` rounds. With a user, it logs in with PLAIN first.
 """
 
 import sys
@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from tests.apis import Api
 from tests.raw_wire import RawConnection
 from tests.record_batches import TestRecord, batch, parse_batches
+from tests.secured_node import log_in
 from tests.wire.stall_watch import watch
 
 ROUNDS = 20
@@ -33,5 +34,13 @@ def _write_and_read(topic: str, connection: RawConnection, number: int) -> None:
 
 
 if __name__ == "__main__":
-    port, pid, topic = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    print(watch(port, pid, besides=partial(_write_and_read, topic), rounds_min=ROUNDS))
+    port, pid, topic, login = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+    print(
+        watch(
+            port,
+            pid,
+            log_in=lambda connection: log_in(connection, *login) if login else None,
+            besides=partial(_write_and_read, topic),
+            rounds_min=ROUNDS,
+        )
+    )

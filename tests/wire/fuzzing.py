@@ -2,7 +2,7 @@
 
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.apis import Api, versions
@@ -110,31 +110,32 @@ class Mutator:
         chance = self._chance
         data = bytearray(chance.choice(self._corpus))
         for _ in range(chance.randint(1, _MUTATIONS_MAX)):
-            self._damage(data)
+            damage(chance, data, self._corpus)
         length = len(data)
         if chance.random() < 0.01:
             length = chance.choice((0, -1, 1, length + 1, length * 2, 1 << 20, 104_857_600, 2**31 - 1))
         return struct.pack(">i", length) + data
 
-    def _damage(self, data: bytearray) -> None:
-        chance = self._chance
-        where = chance.randrange(len(data) + 1)
-        match chance.randrange(9):
-            case 0 if data:
-                data[where % len(data)] ^= 1 << chance.randrange(8)
-            case 1 if data:
-                data[where % len(data)] = chance.randrange(256)
-            case 2 | 3:
-                value = chance.choice(INTERESTING)
-                data[where : where + len(value)] = value
-            case 4:
-                del data[where:]
-            case 5:
-                data[where:where] = chance.randbytes(chance.randint(1, 16))
-            case 6:
-                data[where:where] = data[where : where + chance.randint(1, 64)]
-            case 7:
-                del data[where : where + chance.randint(1, 16)]
-            case _:
-                other = chance.choice(self._corpus)
-                data[where:] = other[min(where, len(other)) :]
+
+def damage(chance: random.Random, data: bytearray, corpus: Sequence[bytes]) -> None:
+    """Damages the data in one place; its end may come from an element of the corpus."""
+    where = chance.randrange(len(data) + 1)
+    match chance.randrange(9):
+        case 0 if data:
+            data[where % len(data)] ^= 1 << chance.randrange(8)
+        case 1 if data:
+            data[where % len(data)] = chance.randrange(256)
+        case 2 | 3:
+            value = chance.choice(INTERESTING)
+            data[where : where + len(value)] = value
+        case 4:
+            del data[where:]
+        case 5:
+            data[where:where] = chance.randbytes(chance.randint(1, 16))
+        case 6:
+            data[where:where] = data[where : where + chance.randint(1, 64)]
+        case 7:
+            del data[where : where + chance.randint(1, 16)]
+        case _:
+            other = chance.choice(corpus)
+            data[where:] = other[min(where, len(other)) :]

@@ -68,12 +68,18 @@ class StallWatch:
 
 
 def watch(
-    port: int, pid: int, *, besides: Callable[[RawConnection, int], None] = lambda *_: None, rounds_min: int = 0
+    port: int,
+    pid: int,
+    *,
+    log_in: Callable[[RawConnection], object] = lambda _: None,
+    besides: Callable[[RawConnection, int], None] = lambda *_: None,
+    rounds_min: int = 0,
 ) -> float:
     """Returns the longest wait in milliseconds. Each round also calls `besides` with the connection and its number."""
     longest_s = 0.0
     rounds = 0
     with RawConnection(port) as connection:
+        log_in(connection)
         _send_request(connection)
         print(STARTED, end="", flush=True)
         while not select.select([sys.stdin], [], [], PAUSE_S)[0] or rounds < rounds_min:

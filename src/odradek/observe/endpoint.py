@@ -135,6 +135,8 @@ class HttpEndpoint:
         if request.method in ("GET", "HEAD") and request.path in _OPEN_PATHS:
             return self._respond_health(request.path)
         try:
+            if request.origin is not None and request.method not in ("GET", "HEAD"):
+                raise HttpDenied(403, "web pages must not send this request")
             client = await access_of_request(
                 _basic(request.authorization), request.peer_host, self.security, self._executor
             )

@@ -41,6 +41,8 @@ class Request(NamedTuple):
     authorization: str | None = None
     peer_host: str = ""
     """The client's IP address."""
+    origin: str | None = None
+    """Of the web page that makes a browser send the request. Other clients have none."""
 
 
 Respond = Callable[[Request], Awaitable[Response]]
@@ -94,9 +96,8 @@ class HttpExchange:
                     if not await self._receive():
                         return None
                 elif isinstance(event, h11.Request):
+                    _check_length(event)
                     request = event
-                elif isinstance(event, h11.Data):
-                    raise h11.RemoteProtocolError("request bodies are not supported", error_status_hint=413)
                 elif isinstance(event, h11.EndOfMessage):
                     return request
                 else:
@@ -109,13 +110,13 @@ class HttpExchange:
 
     async def _build_response(self, request: h11.Request) -> Response:
         path, _, query = request.target.decode("ascii", errors="replace").partition("?")
-        authorization = next((value for name, value in request.headers if name == b"authorization"), None)
         parsed = Request(
             request.method.decode("ascii", errors="replace"),
             path,
             query,
-            None if authorization is None else authorization.decode("latin-1"),
+            _header(request, b"authorization"),
             self._peer_host,
+            _header(request, b"origin"),
         )
         try:
             return await self._respond(parsed)
@@ -125,15 +126,15 @@ class HttpExchange:
 
     async def _reject(self, status: int, reason: str) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            await self._send(text_response(status, reason), with_body=True)
+            await self._send(text_response(status, reason), with_body=True, closes=True)
 
-    async def _send(self, response: Response, *, with_body: bool) -> None:
+    async def _send(self, response: Response, *, with_body: bool, closes: bool = False) -> None:
         headers = [
             ("Content-Type", response.content_type),
             ("Content-Length", str(len(response.body))),
             *response.headers,
         ]
-        if self._http.their_state is h11.ERROR or self._http.our_state is h11.MUST_CLOSE:
+        if closes or self._http.our_state is h11.MUST_CLOSE:
             headers.append(("Connection", "close"))
         parts = [self._http.send(h11.Response(status_code=response.status, headers=headers))]
         if with_body:
@@ -142,3 +143,17 @@ class HttpExchange:
         self._writer.write(b"".join(part for part in parts if part))
         async with asyncio.timeout(RESPONSE_SECONDS_MAX):
             await self._writer.drain()
+
+
+def _check_length(request: h11.Request) -> None:
+    """Raises RemoteProtocolError for a body, before a byte of it is read.
+
+    A proxy in front of the node may find its end elsewhere, and take the rest for another client's request.
+    """
+    length = _header(request, b"content-length")
+    if _header(request, b"transfer-encoding") is not None or (length is not None and int(length) > 0):
+        raise h11.RemoteProtocolError("request bodies are not supported", error_status_hint=413)
+
+
+def _header(request: h11.Request, name: bytes) -> str | None:
+    return next((value.decode("latin-1") for key, value in request.headers if key == name), None)

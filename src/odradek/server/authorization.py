@@ -6,10 +6,9 @@ from typing import Final
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
 from odradek.core.security.authorizer import Authorizer, Denial
+from odradek.server.log_limits import LogLimit
 
 logger = logging.getLogger("kafka.authorizer.logger")
-
-LOGGED_PER_SECOND_MAX: Final = 100
 
 
 def new_authorizer(config: NodeConfig, clock: Clock) -> Authorizer | None:
@@ -28,22 +27,16 @@ class DenialLog:
 
     def __init__(self, clock: Clock) -> None:
         self._clock: Final = clock
-        self._second = 0
-        self._logged = 0
-        self._omitted = 0
+        self._limit: Final = LogLimit()
 
     def on_denied(self, denial: Denial) -> None:
         if not logger.isEnabledFor(logging.INFO):
             return
-        second = int(self._clock.monotonic())
-        if second != self._second:
-            if self._omitted:
-                logger.info("Further denials not logged: count=%d", self._omitted)
-            self._second, self._logged, self._omitted = second, 0, 0
-        if self._logged >= LOGGED_PER_SECOND_MAX:
-            self._omitted += 1
+        omitted = self._limit.take_omitted(int(self._clock.monotonic()))
+        if omitted:
+            logger.info("Further denials not logged: count=%d", omitted)
+        if not self._limit.admits():
             return
-        self._logged += 1
         logger.info(
             "Denied: principal=%s, operation=%s, resource=%s:LITERAL:%s, host=%s, rule=%s",
             denial.principal,

@@ -26,6 +26,7 @@ from odradek.instruments.requests import RequestMeter
 from odradek.server.connecting import HostPort
 from odradek.server.connection_authentication import ConnectionAuthentication
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
+from odradek.server.log_limits import LimitedMessages
 from odradek.server.response_sender import ResponseSender, Streaming
 from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
 from odradek.server.throttling import Throttled
@@ -37,6 +38,7 @@ from odradek.wire.schemas import Schema, SerialError
 from odradek.wire.streamed_response import StreamedResponse
 
 logger = logging.getLogger(__name__)
+logger.addFilter(LimitedMessages())
 
 # Queued requests. A pipelining producer has five in flight.
 WAITING_FRAMES_MAX: Final = 16

@@ -18,9 +18,11 @@ from odradek.server.authentication import (
     State,
     Versions,
 )
+from odradek.server.log_limits import LimitedMessages
 from odradek.server.security import AuthenticationFailure, SaslServer
 
 logger = logging.getLogger(__name__)
+logger.addFilter(LimitedMessages())
 
 AUTHENTICATION_SECONDS_MAX: Final = 30.0
 """From the connection's admission until its client is authenticated."""

@@ -15,9 +15,11 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.base.ports import Executor, Pool
+from odradek.server.log_limits import LimitedMessages
 from odradek.server.tls_errors import describe_tls_failure
 
 logger = logging.getLogger(__name__)
+logger.addFilter(LimitedMessages())
 
 HANDSHAKE_SECONDS_MAX: Final = 10.0
 # A chain of certificates may have 100 KB, which is OpenSSL's own limit.

@@ -1,10 +1,12 @@
-"""JSON log lines: one object per line, whatever the message contains."""
+"""Log lines: a message is one line, whatever it contains."""
 
 import json
 import logging
 import sys
 
-from odradek.host.log_lines import JsonLines
+import pytest
+
+from odradek.host.log_lines import JsonLines, TextLines
 
 
 def shown(record: logging.LogRecord) -> dict[str, object]:
@@ -42,3 +44,30 @@ def test_exceptions_and_extra_fields_are_logged() -> None:
         found = shown(record("it failed", exc_info=sys.exc_info(), partition="orders-0", cause=ValueError("x")))
     assert "ValueError: what happened" in str(found["exception"])
     assert (found["partition"], found["cause"]) == ("orders-0", "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (
+            "a\n2026-01-01 00:00:00,000 INFO odradek.node: forged",
+            r"a\n2026-01-01 00:00:00,000 INFO odradek.node: forged",
+        ),
+        ("a\r\nb", r"a\r\nb"),
+        ("\x1b[2J\x00\x7f\x9b", r"\x1b[2J\x00\x7f\x9b"),
+        ("a\u2028b\u2029c\u0085d", r"a\u2028b\u2029c\x85d"),
+        ("tab\tand ü", r"tab\tand ü"),
+    ],
+)
+def test_text_from_the_network_cannot_start_a_line(name: str, shown: str) -> None:
+    line = TextLines().format(record("Denied on topic %s", name))
+    assert line.partition(" ")[2].partition(" ")[2] == f"WARNING odradek.node: Denied on topic {shown}"
+
+
+def test_traceback_follows_the_line() -> None:
+    try:
+        raise ValueError("what happened")
+    except ValueError:
+        first, *rest = TextLines().format(record("it\nfailed", exc_info=sys.exc_info())).splitlines()
+    assert first.endswith(r"it\nfailed")
+    assert rest[-1] == "ValueError: what happened"

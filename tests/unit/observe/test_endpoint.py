@@ -79,3 +79,11 @@ def test_basic_credentials(authorization: str, basic: list[str] | None) -> None:
     assert found == ([] if basic is None else [basic])
     call(Request("GET", "/v1/leases", "", f"Bearer {authorization}"), authenticate)
     assert found == ([] if basic is None else [basic])
+
+
+def test_requests_of_web_pages_change_nothing() -> None:
+    """A browser on the broker's computer would send them, with the password that it has stored."""
+    for method in ("POST", "DELETE", "PUT"):
+        assert respond(Request(method, "/v1/leases", origin="https://hostile.example")).status == 403
+        assert respond(Request(method, "/v1/leases", origin="null")).status == 403
+    assert respond(Request("GET", "/v1/leases", origin="https://hostile.example")).status == 202

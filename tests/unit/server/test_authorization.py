@@ -8,7 +8,8 @@ from odradek.base.principal import ANONYMOUS
 from odradek.config.node_config import NodeConfig
 from odradek.core.security.authorizer import Decision, Denial, Reason
 from odradek.core.security.resources import Operation, ResourceType
-from odradek.server.authorization import LOGGED_PER_SECOND_MAX, DenialLog, new_authorizer
+from odradek.server.authorization import DenialLog, new_authorizer
+from odradek.server.log_limits import LOGGED_PER_SECOND_MAX
 from tests.unit.quorum.fake_controller_node import PROPERTIES, ManualClock
 
 DENIED = Decision(False, Reason.NO_ENTRY)
