@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.resources import WILDCARD, Operation, PatternType, Permission, ResourceType, name_of
 
 _UNKNOWN: Final = "UNKNOWN"
