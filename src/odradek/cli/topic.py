@@ -21,10 +21,12 @@ from odradek.client.admin import EARLIEST, LATEST, Admin, ConfigSource, Resource
 from odradek.client.cluster import Cluster
 from odradek.client.explain import explain_error_code
 from odradek.client.layout import TopicLayout
+from odradek.client.permissions import error_of
 from odradek.client.reassignments import Reassignments
 from odradek.text.errors import UserError
 from odradek.text.output import OutputFormat, print_json, print_table
 from odradek.text.terminal import is_terminal, say
+from odradek.wire.apis import ApiKey
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics; elect leaders.", no_args_is_help=True)
 
@@ -207,7 +209,7 @@ def _layout_when_known(cluster: Cluster, name: str) -> TopicLayout:
     """Raise a retriable error until the broker has the new topic in its metadata."""
     layout = cluster.layout([name])
     if name not in layout.topics:
-        raise KafkaError(layout.errors[name], f"topic {name!r}")
+        raise error_of(layout.errors[name], f"topic {name!r}", ApiKey.METADATA, name)
     return layout.topics[name]
 
 
