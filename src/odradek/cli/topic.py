@@ -23,6 +23,7 @@ from odradek.client.explain import explain_error_code
 from odradek.client.layout import TopicLayout
 from odradek.client.permissions import error_of
 from odradek.client.reassignments import Reassignments
+from odradek.core.security.resources import Operation
 from odradek.text.errors import UserError
 from odradek.text.output import OutputFormat, print_json, print_table
 from odradek.text.terminal import is_terminal, say
@@ -140,7 +141,7 @@ def alter(
     if partitions is None and not changes and not delete_config:
         raise UserError("Nothing to change. Specify --partitions, --config or --delete-config.")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        cluster.topics([name])
+        cluster.topics([name], purpose=Operation.DESCRIBE if partitions is None else Operation.ALTER)
         admin = Admin(cluster)
         if changes or delete_config:
             resource = Resource(ResourceType.TOPIC, name)
@@ -161,7 +162,7 @@ def delete(
 ) -> None:
     """Delete topics and all their records."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        cluster.topics(names)
+        cluster.topics(names, purpose=Operation.DELETE)
         if not yes and is_terminal(sys.stdin):
             typer.confirm(f"Delete {', '.join(names)} and all records?", abort=True, err=True)
         for name in dict.fromkeys(names):
