@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from odradek.cli import acl_options as options
-from odradek.cli.acl_explanation import explain_check, print_explanation, warn_of_unknown_configs
+from odradek.cli.acl_explanation import as_json, explain_check, print_explanation, warn_of_unknown_configs
 from odradek.cli.acl_options import AddedPattern, FilterPattern, Resource, filters_of, new_entries, selected_resources
 from odradek.cli.acl_roles import Roles
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
@@ -17,7 +17,7 @@ from odradek.client.authorizer_configs import ALLOW_WITHOUT_ACL, SUPER_USERS, pa
 from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 from odradek.core.security.explanation import ANY_HOST, AccessCheck
-from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType, name_of
+from odradek.core.security.resources import Operation, Permission
 from odradek.text.errors import UserError
 from odradek.text.output import OutputFormat, print_json, print_table
 from odradek.text.terminal import is_terminal, neutralise, say
@@ -281,19 +281,6 @@ def _filters_of_roles(
         raise UserError("--producer and --consumer remove literal or prefixed ACLs.")
     roles.check(resources, operations or (), subjects)
     return [AclFilter.exactly(entry) for entry in roles.entries(resources, subjects, AddedPattern[pattern.name])]
-
-
-def as_json(entry: AccessControlEntry) -> dict[str, str]:
-    """With Kafka's names."""
-    return {
-        "resource_type": name_of(ResourceType, entry.resource_type),
-        "resource_name": entry.resource_name,
-        "pattern_type": name_of(PatternType, entry.pattern_type),
-        "principal": entry.principal,
-        "host": entry.host,
-        "operation": name_of(Operation, entry.operation),
-        "permission_type": name_of(Permission, entry.permission_type),
-    }
 
 
 def _count(entries: Sequence[AccessControlEntry]) -> str:

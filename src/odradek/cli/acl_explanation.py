@@ -13,9 +13,9 @@ from odradek.client.authorizer_configs import (
 from odradek.client.cluster import Cluster
 from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
-from odradek.core.security.authorizer import ANY_PRINCIPAL, Reason
+from odradek.core.security.authorizer import ANY_PRINCIPAL, Decision, Reason
 from odradek.core.security.explanation import ANY_HOST, AccessCheck, Explanation, explain
-from odradek.core.security.resources import WILDCARD, Operation, PatternType, Permission
+from odradek.core.security.resources import WILDCARD, Operation, PatternType, Permission, ResourceType, name_of
 from odradek.text.output import OutputFormat, print_json
 from odradek.text.terminal import neutralise, say
 
@@ -102,6 +102,12 @@ def _rule(facts: Facts) -> str:
             return f"ACL: {describe_entry(decision.entry)}.{implied}{wins}"
 
 
+def _reason(decision: Decision) -> str:
+    if decision.reason is Reason.ENTRY:
+        return "ALLOW_ACL" if decision.allowed else "DENY_ACL"
+    return {Reason.NO_MATCHING_ENTRY: "NO_MATCHING_ACL", Reason.NO_ENTRY: "NO_ACL"}.get(decision.reason, "SUPER_USER")
+
+
 def _notes(facts: Facts) -> list[str]:
     check = facts.explanation.check
     notes = _unknown_configs(facts)
@@ -141,6 +147,19 @@ def _is_for_host(entry: AccessControlEntry, check: AccessCheck) -> bool:
     return entry.host != WILDCARD and entry.principal in (check.principal, ANY_PRINCIPAL)
 
 
+def as_json(entry: AccessControlEntry) -> dict[str, str]:
+    """With Kafka's names."""
+    return {
+        "resource_type": name_of(ResourceType, entry.resource_type),
+        "resource_name": entry.resource_name,
+        "pattern_type": name_of(PatternType, entry.pattern_type),
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": name_of(Operation, entry.operation),
+        "permission_type": name_of(Permission, entry.permission_type),
+    }
+
+
 def _as_json(facts: Facts) -> dict[str, Any]:
     explanation = facts.explanation
     check, decision = explanation.check, explanation.decision
@@ -151,8 +170,8 @@ def _as_json(facts: Facts) -> dict[str, Any]:
         "operation": check.operation.name,
         "resource_type": check.resource_type.name,
         "resource_name": check.name,
-        "reason": decision.reason.name,
-        "acl": None if decision.entry is None else describe_entry(decision.entry),
+        "reason": _reason(decision),
+        "acl": None if decision.entry is None else as_json(decision.entry),
         "implied_by": None if explanation.implied_by is None else explanation.implied_by.name,
         "commands": commands(explanation),
         "unknown_configs": [

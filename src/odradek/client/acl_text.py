@@ -1,6 +1,7 @@
 """ACLs in words, and as the `odradek acl` commands that add and remove them."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.core.security.acl_entry import AccessControlEntry
@@ -15,7 +16,7 @@ OPTIONS: Final = {
     ResourceType.USER: "--user-principal",
 }
 """By the type of a resource, as in kafka-acls."""
-_NOUNS: Final = {
+_NOUNS: Final[Mapping[int, str]] = {
     ResourceType.TOPIC: "topic",
     ResourceType.GROUP: "group",
     ResourceType.TRANSACTIONAL_ID: "transactional ID",
@@ -33,8 +34,7 @@ def name_resource(resource_type: int, name: str) -> str:
     """`topic orders`, `the cluster`."""
     if resource_type == ResourceType.CLUSTER:
         return "the cluster"
-    noun = next((text for kind, text in _NOUNS.items() if kind == resource_type), "resource")
-    return f"{noun} {name}"
+    return f"{_NOUNS.get(resource_type, 'resource')} {name}"
 
 
 def describe_permission(operation: Operation, resource_type: int, name: str) -> str:
@@ -56,7 +56,7 @@ def describe_entry(entry: AccessControlEntry) -> str:
 def _describe_pattern(entry: AccessControlEntry) -> str:
     if entry.resource_type == ResourceType.CLUSTER:
         return "the cluster"
-    noun = next((text for kind, text in _NOUNS.items() if kind == entry.resource_type), "resource")
+    noun = _NOUNS.get(entry.resource_type, "resource")
     if entry.pattern_type != PatternType.LITERAL:
         return f"every {noun} that starts with {entry.resource_name}"
     return f"every {noun}" if entry.resource_name == WILDCARD else f"{noun} {entry.resource_name}"

@@ -8,8 +8,8 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.principal import Principal
 from odradek.client.acl_text import add_command, describe_permission
-from odradek.core.security.acl_entry import AccessControlEntry
-from odradek.core.security.resources import CLUSTER_NAME, WILDCARD, Operation, PatternType, Permission, ResourceType
+from odradek.core.security.acl_entry import allowing_entry
+from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.wire.apis import APIS, ApiKey
 from odradek.wire.schemas import Message
 
@@ -57,15 +57,8 @@ class NotAuthorized(KafkaError):
         if self.name is None:
             return None
         denied = describe_permission(self.operation, self.resource_type, self.name)
-        needed = AccessControlEntry(
-            self.resource_type.value,
-            self.name,
-            PatternType.LITERAL.value,
-            _UNKNOWN_PRINCIPAL if self.principal is None else str(self.principal),
-            WILDCARD,
-            self.operation.value,
-            Permission.ALLOW.value,
-        )
+        principal = _UNKNOWN_PRINCIPAL if self.principal is None else str(self.principal)
+        needed = allowing_entry(principal, self.operation, self.resource_type, self.name)
         return (
             f"{self.principal or 'This client'} may not {denied} ({self.code.name.upper()})."
             f" An administrator can allow it: {add_command(needed)}"

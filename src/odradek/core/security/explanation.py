@@ -7,9 +7,9 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from odradek.core.security.acl_entry import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry, allowing_entry
 from odradek.core.security.authorizer import Authorizer, Decision
-from odradek.core.security.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
+from odradek.core.security.resources import WILDCARD, Operation, ResourceType
 
 ANY_HOST: Final = WILDCARD
 """As the host of a check: an address that no ACL names, so that only ACLs for all hosts match."""
@@ -64,17 +64,7 @@ def explain(
         remaining = {entry_id: entry for entry_id, entry in remaining.items() if entry_id != removed}
         authorizer.update(remaining, [removed])
         later = authorizer.decide(*check)
-    return Explanation(check, decision, tuple(denying), None if later.allowed else allowing_entry(check))
-
-
-def allowing_entry(check: AccessCheck) -> AccessControlEntry:
-    """The ALLOW entry for just this principal, operation and resource, from every host."""
-    return AccessControlEntry(
-        check.resource_type.value,
-        check.name,
-        PatternType.LITERAL.value,
-        check.principal,
-        WILDCARD,
-        check.operation.value,
-        Permission.ALLOW.value,
+    missing = (
+        None if later.allowed else allowing_entry(check.principal, check.operation, check.resource_type, check.name)
     )
+    return Explanation(check, decision, tuple(denying), missing)
