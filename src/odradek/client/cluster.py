@@ -53,11 +53,10 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, KafkaError):
-            self.identify(error)
+        self.identify(error)
         self.close()
 
-    def identify(self, error: KafkaError) -> None:
+    def identify(self, error: object) -> None:
         """Add this client's principal to an authorization error, for its explanation."""
         if isinstance(error, NotAuthorized) and error.principal is None:
             error.principal = self.security.principal
@@ -178,8 +177,7 @@ class Cluster:
             try:
                 return action()
             except (ConnectionFailed, Unreachable, NotYet, KafkaError) as error:
-                if isinstance(error, KafkaError):
-                    self.identify(error)
+                self.identify(error)
                 if not self._is_retriable(error) or (isinstance(error, KafkaError) and error.code in final):
                     raise
                 if time.monotonic() + pause_s >= deadline:

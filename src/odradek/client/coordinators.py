@@ -56,8 +56,7 @@ def query_coordinators(
                 if isinstance(result, KafkaError) and result.code.retriable:
                     retriable = result
                 else:
-                    if isinstance(result, KafkaError):
-                        cluster.identify(result)
+                    cluster.identify(result)
                     found[key] = result
         if retriable is not None:
             raise retriable

@@ -1,5 +1,6 @@
 """Authorization errors: what was denied, to whom, and the command that allows it."""
 
+import asyncio
 import shlex
 
 import pytest
@@ -12,6 +13,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.explain import explain
 from odradek.client.permissions import AUTHORIZATION_ERRORS, NotAuthorized, error_in, error_of
 from odradek.client.security import NOTHING, Sasl, Security, Tls
+from odradek.console.gateway import Gateway
 from odradek.console.readings.refusals import explain as explain_in_console
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType
 from odradek.wire.apis import APIS, ApiKey
@@ -167,6 +169,22 @@ def test_names_cannot_add_words_or_lines() -> None:
     assert line is not None and "\n" not in line
     words = shlex.split(line.partition(": odradek ")[2])
     assert words[-2:] == ["--group", " ".join(name.split())]
+
+
+def test_the_console_adds_its_principal() -> None:
+    def deny(cluster: Cluster) -> None:
+        raise error_of(TOPIC_DENIED, None, ApiKey.FETCH, "a")
+
+    async def query() -> None:
+        gateway = Gateway([Address("a", 1)], security=ANN)
+        try:
+            await gateway.query(deny)
+        finally:
+            gateway.close()
+
+    with pytest.raises(NotAuthorized) as caught:
+        asyncio.run(query())
+    assert explain_in_console(caught.value).startswith("User:ann may not READ topic a ")
 
 
 def test_acls_in_words() -> None:
