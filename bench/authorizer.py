@@ -14,8 +14,8 @@ from uuid import UUID
 
 from bench.products import wide_console
 from odradek.base.principal import USER, Principal
-from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.metadata.persistent_map import PersistentMap
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.authorizer import Authorizer
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType
 

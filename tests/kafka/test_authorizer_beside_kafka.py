@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.principal import Principal
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.authorizer import Authorizer
 from odradek.core.security.hosts import acl_host
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 from kio.schema.errors import ErrorCode
 
+from odradek.cli.main import run
 from odradek.core.security.resources import Operation, PatternType, Permission
 from odradek.core.security.resources import ResourceType as Resource
 from tests.apis import Api
@@ -64,6 +65,7 @@ def open_node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 def test_kafka_acls_adds_lists_and_removes(node: NodeProcess, apache_kafka_libs: Path) -> None:
+    """Also what `odradek acl` added."""
     tools = KafkaTools(apache_kafka_libs, node.bootstrap)
     allowed = ("--topic", "tool-", "--resource-pattern-type", "prefixed", "--allow-principal", "User:tool")
     added = tools.acls("--add", *allowed, "--operation", "Read", "--allow-host", "10.0.0.1")
@@ -71,14 +73,23 @@ def test_kafka_acls_adds_lists_and_removes(node: NodeProcess, apache_kafka_libs:
     assert "Adding ACLs for resource" in added
     assert expected in added
     tools.acls("--add", "--deny-principal", "User:tool", "--operation", "All", "--cluster")
+    odradek = ["--bootstrap", node.bootstrap]
+    group = ["--group", "tool", "--operation", "Read", "--operation", "DescribeConfigs"]
+    assert run(["acl", "add", "--allow-principal", "User:tool", "--allow-host", "::1", *group, *odradek]) == 0
     listed = tools.acls("--list", "--principal", "User:tool")
+    assert "resourceType=GROUP, name=tool, patternType=LITERAL" in listed
+    for operation in ("READ", "DESCRIBE_CONFIGS"):
+        assert f"(principal=User:tool, host=0:0:0:0:0:0:0:1, operation={operation}, permissionType=ALLOW)" in listed
     assert "resourceType=TOPIC, name=tool-, patternType=PREFIXED" in listed
     assert expected in listed
     assert "(principal=User:tool, host=*, operation=ALL, permissionType=DENY)" in listed
     matching = tools.acls("--list", "--topic", "tool-1", "--resource-pattern-type", "match")
     assert expected in matching
     tools.acls("--remove", "--force", "--topic", "tool-", "--resource-pattern-type", "prefixed")
-    assert expected not in tools.acls("--list")
+    assert run(["acl", "remove", "--allow-principal", "User:tool", *group, "--yes", *odradek]) == 0
+    everything = tools.acls("--list")
+    assert expected not in everything
+    assert "name=tool, patternType=LITERAL" not in everything
 
 
 def test_confluent_kafka_adds_describes_and_deletes(node: NodeProcess) -> None:

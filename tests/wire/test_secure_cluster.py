@@ -1,8 +1,11 @@
 """A cluster of `odradek.testing` with `secure=True`: clients of other projects, and failover with TLS between nodes."""
 
+import json
+import logging
+import shlex
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -12,6 +15,7 @@ from odradek.cli.main import run
 from odradek.local.security_files import SecurityFiles
 from odradek.testing import Cluster
 from odradek.testing.errors import ClusterError
+from tests.wire.plain_requests import until
 
 MECHANISM = "SCRAM-SHA-512"
 
@@ -22,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
         yield started
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def files(cluster: Cluster) -> SecurityFiles:
     return SecurityFiles(cluster.client_properties.parent)
 
@@ -63,29 +67,114 @@ def test_kafka_python(cluster: Cluster, files: SecurityFiles) -> None:
     consumer.close()
 
 
-def test_a_new_user_may_do_nothing_without_acls(
-    cluster: Cluster,
-    files: SecurityFiles,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bootstrap = ["-b", cluster.bootstrap_servers]
-    administrator = ["--command-config", str(cluster.client_properties)]
-    monkeypatch.setenv("ODRADEK_PASSWORD", "a password of ann")
-    assert run(["user", "add", "ann", *bootstrap, *administrator]) == 0
-    assert run(["topic", "create", "private", *bootstrap, *administrator]) == 0
-    login = cluster.client_properties.read_text().replace('"admin"', '"ann"')
-    ann = tmp_path / "ann.properties"
-    ann.write_text(login.replace(files.administrator().password, "a password of ann"))
+@pytest.fixture(scope="module")
+def ann(cluster: Cluster, files: SecurityFiles, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The options of a new user."""
+    directory = tmp_path_factory.mktemp("ann")
+    password, login = directory / "password", directory / "ann.properties"
+    password.write_text("a password of ann")
+    assert run(["user", "add", "ann", "--password-file", str(password), *administrator(cluster)]) == 0
+    properties = cluster.client_properties.read_text().replace('"admin"', '"ann"')
+    login.write_text(properties.replace(files.administrator().password, password.read_text()))
+    options = ["-b", cluster.bootstrap_servers, "--command-config", str(login)]
     deadline = time.monotonic() + 20
-    while run(["topic", "list", "--format", "json", *bootstrap, "--command-config", str(ann)]) != 0:
+    while run(["topic", "list", *options]) != 0:
         # Brokers receive the new user with the metadata log.
         assert time.monotonic() < deadline
-    assert capsys.readouterr().out.endswith("[]\n")
-    assert run(["produce", "private", "hello", *bootstrap, "--command-config", str(ann)]) == 2
-    assert run(["topic", "delete", "private", "--yes", *bootstrap, "--command-config", str(ann)]) == 2
+    return options
+
+
+def administrator(cluster: Cluster) -> list[str]:
+    return ["-b", cluster.bootstrap_servers, "--command-config", str(cluster.client_properties)]
+
+
+def test_a_new_user_may_do_nothing_without_acls(
+    cluster: Cluster, ann: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["topic", "create", "private", *administrator(cluster)]) == 0
+    capsys.readouterr()
+    assert run(["topic", "list", "--format", "json", *ann]) == 0
+    assert capsys.readouterr().out == "[]\n"
+    assert run(["produce", "private", "hello", *ann]) == 2
+    assert run(["topic", "delete", "private", "--yes", *ann]) == 2
     assert "TOPIC_AUTHORIZATION_FAILED" in capsys.readouterr().err
+
+
+WRITE_ORDERS = ("--principal", "User:ann", "--operation", "Write", "--resource", "topic:orders")
+SUPER_USERS = ("--super-users", "User:admin")
+"""Brokers show the value of this config to no client."""
+
+
+class AdminCommands:
+    """Commands of the administrator: what they print to standard output."""
+
+    def __init__(self, cluster: Cluster, capture: pytest.CaptureFixture[str]) -> None:
+        self._options = administrator(cluster)
+        self._capture = capture
+
+    def __call__(self, *command: str, status: int = 0) -> str:
+        self._capture.readouterr()
+        assert run([*command, *self._options]) == status
+        return self._capture.readouterr().out
+
+    def explain(self, *options: str, operation: str = "Write") -> Any:
+        check = ["--principal", "User:ann", "--operation", operation, "--resource", "topic:orders"]
+        return json.loads(self("acl", "explain", *check, *SUPER_USERS, *options, "--format", "json"))
+
+
+@pytest.fixture
+def admin(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> AdminCommands:
+    return AdminCommands(cluster, capsys)
+
+
+def test_a_denial_is_logged_and_its_message_contains_the_command_that_allows_it(
+    admin: AdminCommands, ann: list[str], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    admin("topic", "create", "orders")
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    assert run(["produce", "orders", "hello", *ann]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    denied, _, command = error.partition(" An administrator can allow it: ")
+    assert denied == "error: User:ann may not WRITE to topic orders (TOPIC_AUTHORIZATION_FAILED)."
+    logged = "Denied: principal=User:ann, operation=DESCRIBE, resource=TOPIC:LITERAL:orders, host=127.0.0.1, rule="
+    assert any(message.startswith(logged) for message in caplog.messages)
+    denial = admin.explain()
+    assert (denial["reason"], denial["commands"]) == ("NO_ACL", [command])
+    assert admin("acl", "test", *WRITE_ORDERS, status=1) == "User:ann may not WRITE to topic orders.\n"
+    admin(*shlex.split(command)[1:])
+    until(lambda: run(["produce", "orders", "hello", *ann]) == 0, what="the permission to write")
+
+
+def test_acls_are_added_explained_listed_and_removed(admin: AdminCommands) -> None:
+    admin("acl", "add", "--allow-principal", "User:ann", "--operation", "Write", "--topic", "orders")
+    until(lambda: admin.explain()["reason"] == "ALLOW_ACL", what="the new ACL")
+    assert admin("acl", "test", *WRITE_ORDERS, *SUPER_USERS) == "User:ann may WRITE to topic orders.\n"
+    implied = admin.explain(operation="Describe")
+    assert (implied["allowed"], implied["implied_by"]) == (True, "WRITE")
+    assert json.loads(admin("acl", "list", "--principal", "User:ann", "--format", "json")) == [implied["acl"]]
+
+    deny = ("--deny-principal", "User:*", "--deny-host", "10.0.0.1", "--topic", "ord")
+    admin("acl", "add", *deny, "--resource-pattern-type", "prefixed")
+    until(lambda: admin.explain("--host", "10.0.0.1")["reason"] == "DENY_ACL", what="the denial")
+    assert admin.explain()["allowed"]
+    (command,) = admin.explain("--host", "10.0.0.1")["commands"]
+    admin(*shlex.split(command)[1:], "--yes")
+    until(lambda: admin.explain("--host", "10.0.0.1")["allowed"], what="the end of the denial")
+    admin("acl", "remove", "--allow-principal", "User:ann", "--yes")
+    until(lambda: admin("acl", "list", "--format", "json") == "[]\n", what="the end of all ACLs")
+    admin("acl", "remove", "--allow-principal", "User:ann", "--yes", status=2)
+
+
+def test_explanations_state_which_configs_are_unknown(
+    admin: AdminCommands, ann: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "super.users is unknown, because the brokers do not show its value" in admin("acl", "explain", *WRITE_ORDERS)
+    assert run(["acl", "explain", *WRITE_ORDERS, *ann]) == 2
+    assert "User:ann may not DESCRIBE the cluster" in capsys.readouterr().err
+    admin("acl", "add", "--allow-principal", "User:ann", "--operation", "Describe", "--cluster")
+    until(lambda: run(["acl", "explain", *WRITE_ORDERS, *ann]) == 0, what="the permission to read ACLs")
+    assert "super.users is unknown, because this client may not read" in capsys.readouterr().out
+    admin("acl", "remove", "--cluster", "--yes")
 
 
 def test_another_broker_leads_after_a_kill(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

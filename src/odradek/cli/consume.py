@@ -15,6 +15,7 @@ from odradek.client.consume import Consumed, Consumer
 from odradek.client.errors import UnknownPartition
 from odradek.client.positions import start_positions
 from odradek.client.record_text import RecordFormat, RecordWriter, parse_shown
+from odradek.core.security.resources import Operation
 from odradek.text.progress import Advance, progress
 from odradek.text.terminal import is_terminal, say
 
@@ -80,7 +81,7 @@ def command(
 
 
 def _partitions(cluster: Cluster, topic: str, numbers: list[int] | None) -> list[TopicPartition]:
-    layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
+    layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic], purpose=Operation.READ))[topic]
     count = len(layout.partitions)
     for number in numbers or ():
         if number >= count:

@@ -28,6 +28,7 @@ MODULES: Final = {
     "config": "odradek.cli.config",
     "cert": "odradek.cli.cert",
     "user": "odradek.cli.user",
+    "acl": "odradek.cli.acl",
     "token": "odradek.cli.token",
     "quota": "odradek.cli.quota",
     "cluster": "odradek.cli.cluster",

@@ -20,6 +20,7 @@ from odradek.cli.options import (
     parse_assignments,
 )
 from odradek.client.produce import ACKS_ALL, Producer, Stored
+from odradek.core.security.resources import Operation
 from odradek.records.compression import Compression
 from odradek.records.record import Record
 from odradek.text.errors import UserError
@@ -97,7 +98,7 @@ def command(
     )
     tally = Tally()
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        cluster.retry("looking up the topic", lambda: cluster.topics([topic]))
+        cluster.retry("looking up the topic", lambda: cluster.topics([topic], purpose=Operation.WRITE))
         acks_number = ACKS_ALL if acks is Acks.ALL else int(acks)
         producer = Producer(cluster, acks=acks_number, compression=Compression.from_name(compression))
         try:

@@ -21,10 +21,13 @@ from odradek.client.admin import EARLIEST, LATEST, Admin, ConfigSource, Resource
 from odradek.client.cluster import Cluster
 from odradek.client.explain import explain_error_code
 from odradek.client.layout import TopicLayout
+from odradek.client.permissions import error_of
 from odradek.client.reassignments import Reassignments
+from odradek.core.security.resources import Operation
 from odradek.text.errors import UserError
 from odradek.text.output import OutputFormat, print_json, print_table
 from odradek.text.terminal import is_terminal, say
+from odradek.wire.apis import ApiKey
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics; elect leaders.", no_args_is_help=True)
 
@@ -138,7 +141,7 @@ def alter(
     if partitions is None and not changes and not delete_config:
         raise UserError("Nothing to change. Specify --partitions, --config or --delete-config.")
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        cluster.topics([name])
+        cluster.topics([name], purpose=Operation.DESCRIBE if partitions is None else Operation.ALTER)
         admin = Admin(cluster)
         if changes or delete_config:
             resource = Resource(ResourceType.TOPIC, name)
@@ -159,7 +162,7 @@ def delete(
 ) -> None:
     """Delete topics and all their records."""
     with open_cluster(bootstrap, timeout, command_config) as cluster:
-        cluster.topics(names)
+        cluster.topics(names, purpose=Operation.DELETE)
         if not yes and is_terminal(sys.stdin):
             typer.confirm(f"Delete {', '.join(names)} and all records?", abort=True, err=True)
         for name in dict.fromkeys(names):
@@ -207,7 +210,7 @@ def _layout_when_known(cluster: Cluster, name: str) -> TopicLayout:
     """Raise a retriable error until the broker has the new topic in its metadata."""
     layout = cluster.layout([name])
     if name not in layout.topics:
-        raise KafkaError(layout.errors[name], f"topic {name!r}")
+        raise error_of(layout.errors[name], f"topic {name!r}", ApiKey.METADATA, name)
     return layout.topics[name]
 
 

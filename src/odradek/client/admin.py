@@ -10,6 +10,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.connection import BuildRequest, milliseconds
+from odradek.client.permissions import error_in
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -248,7 +249,7 @@ class Admin:
         found: dict[TopicPartition, int] = {}
         for topic in self._cluster.send_to_broker(leader, ApiKey.LIST_OFFSETS, build).topics:
             for partition in topic.partitions:
-                raise_for_error(partition)
+                raise_for_error(partition, topic.name)
                 found[TopicPartition(topic.name, partition.partition_index)] = partition.offset
         return found
 
@@ -266,10 +267,13 @@ class Admin:
         return milliseconds(self._cluster.timeout_s * 1000)
 
 
-def raise_for_error(result: Message) -> None:
-    """Raise KafkaError if this part of a response has an error code, with the broker's message if there is one."""
+def raise_for_error(result: Message, name: str | None = None) -> None:
+    """Raise KafkaError if this part of a response has an error code, with the broker's message if there is one.
+
+    `name` is that of the resource, which the explanation of a denial needs, if the part itself does not contain it.
+    """
     if result.error_code is not ErrorCode.none:
-        raise KafkaError(result.error_code, getattr(result, "error_message", None))
+        raise error_in(result, name)
 
 
 def _config_value(config: Message) -> ConfigValue:

@@ -13,7 +13,9 @@ from odradek.client.address import Address
 from odradek.client.connection import BuildRequest, Connection
 from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, UnknownTopic, Unreachable
 from odradek.client.layout import ClusterLayout, TopicLayout, layout_from
+from odradek.client.permissions import NotAuthorized, error_of
 from odradek.client.security import NOTHING, Security
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -51,7 +53,13 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.identify(error)
         self.close()
+
+    def identify(self, error: object) -> None:
+        """Add this client's principal to an authorization error, for its explanation."""
+        if isinstance(error, NotAuthorized) and error.principal is None:
+            error.principal = self.security.principal
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -75,13 +83,19 @@ class Cluster:
         self._layout = layout_from(self.send_to_any(ApiKey.METADATA, build))
         return self._layout
 
-    def topics(self, names: Sequence[str]) -> dict[str, TopicLayout]:
-        """Return the layouts of these topics. Raises UnknownTopic for the first that does not exist."""
+    def topics(self, names: Sequence[str], *, purpose: Operation = Operation.DESCRIBE) -> dict[str, TopicLayout]:
+        """Return the layouts of these topics. Raises UnknownTopic for the first that does not exist.
+
+        `purpose` is what the caller is going to do. If a topic is hidden from the client, the error names it.
+        """
         layout = self.layout(names)
         for name, code in layout.errors.items():
             if code in (ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception):
                 raise UnknownTopic(name, sorted(self.layout(None).topics))
-            raise KafkaError(code, f"topic {name!r}")
+            error = error_of(code, f"topic {name!r}", ApiKey.METADATA, name)
+            if isinstance(error, NotAuthorized):
+                error = error.for_purpose(purpose, ResourceType.TOPIC, name)
+            raise error
         return layout.topics
 
     def connection(self, address: Address) -> Connection:
@@ -163,6 +177,7 @@ class Cluster:
             try:
                 return action()
             except (ConnectionFailed, Unreachable, NotYet, KafkaError) as error:
+                self.identify(error)
                 if not self._is_retriable(error) or (isinstance(error, KafkaError) and error.code in final):
                     raise
                 if time.monotonic() + pause_s >= deadline:

@@ -16,6 +16,7 @@ from odradek.client.connection import Connection
 from odradek.client.errors import ConnectionFailed
 from odradek.client.fetch_request import fetch_request
 from odradek.client.layout import TopicLayout
+from odradek.core.security.resources import Operation
 from odradek.records.batch import BatchHeader, check_crc, parse_batches
 from odradek.records.decode import decode_batch
 from odradek.records.record import Record
@@ -56,7 +57,7 @@ class Consumer:
         found: list[Consumed] = []
         try:
             for partition, result in self._fetch(wait_ms):
-                raise_for_error(result)
+                raise_for_error(result, partition.topic)
                 found += self._decode(partition, result)
         except (KafkaError, ConnectionFailed):
             self._layouts.clear()
@@ -96,7 +97,9 @@ class Consumer:
 
     def _by_leader(self) -> dict[int, list[TopicPartition]]:
         if not self._layouts:
-            self._layouts = dict(self._cluster.topics(sorted({partition.topic for partition in self.positions})))
+            self._layouts = dict(
+                self._cluster.topics(sorted({partition.topic for partition in self.positions}), purpose=Operation.READ)
+            )
         found: dict[int, list[TopicPartition]] = {}
         for partition in self.positions:
             leader = self._layouts[partition.topic].partitions[partition.partition].leader

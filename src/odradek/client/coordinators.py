@@ -56,6 +56,7 @@ def query_coordinators(
                 if isinstance(result, KafkaError) and result.code.retriable:
                     retriable = result
                 else:
+                    cluster.identify(result)
                     found[key] = result
         if retriable is not None:
             raise retriable
@@ -95,10 +96,10 @@ def raise_if_error(result: T | KafkaError) -> T:
     return result
 
 
-def result_or_error(result: Message, read: Callable[[], T]) -> T | KafkaError:
-    """Return the error of a part of a response, or the result of `read`."""
+def result_or_error(result: Message, read: Callable[[], T], name: str | None = None) -> T | KafkaError:
+    """Return the error of a part of a response, or the result of `read`. `name` as in `raise_for_error`."""
     try:
-        raise_for_error(result)
+        raise_for_error(result, name)
     except KafkaError as error:
         return error
     return read()

@@ -62,7 +62,7 @@ class DelegationTokens:
             )
 
         response = self._cluster.send_to_controller(ApiKey.CREATE_DELEGATION_TOKEN, build)
-        raise_for_error(response)
+        raise_for_error(response, None if owner is None else str(owner))
         return TokenDescription(
             token_id=response.token_id,
             hmac=response.hmac,

@@ -54,5 +54,5 @@ def _delete_at(
 
     for topic in cluster.send_to_broker(leader, ApiKey.DELETE_RECORDS, build).topics:
         for one in topic.partitions:
-            raise_for_error(one)
+            raise_for_error(one, topic.name)
             found[TopicPartition(topic.name, one.partition_index)] = one.low_watermark

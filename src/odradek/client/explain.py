@@ -10,6 +10,7 @@ from odradek.client.errors import (
     UnknownTopic,
     Unreachable,
 )
+from odradek.client.permissions import NotAuthorized
 from odradek.config.problems import ConfigErrors
 from odradek.text.errors import UserError, as_sentence, explain_os_error, nearest
 
@@ -100,12 +101,16 @@ _ADVICE = {
     ErrorCode.delegation_token_not_found: "`odradek token list` shows your tokens.",
     ErrorCode.delegation_token_expired: "Create a new one with `odradek token create`.",
     ErrorCode.invalid_principal_type: "Renewers must be users, such as User:alice.",
+    ErrorCode.security_disabled: "Without authorizer.class.name on the nodes, every client may do everything.",
     ErrorCode.resource_not_found: "`odradek user list` shows all users.",
     ErrorCode.invalid_timestamp: "Check the topic's message.timestamp.before.max.ms and ….after.max.ms.",
 }
 
 
 def explain_error_code(error: KafkaError) -> str:
+    denial = error.explanation() if isinstance(error, NotAuthorized) else None
+    if denial is not None:
+        return " ".join(denial.split())
     reason = _one_line(error.message) if error.message else error.code.name.replace("_", " ")
     line = f"Request rejected: {reason} ({error.code.name.upper()})."
     advice = _ADVICE.get(error.code)

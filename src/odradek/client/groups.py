@@ -22,6 +22,7 @@ from odradek.client.coordinators import (
 )
 from odradek.client.errors import NotSupportedByBroker
 from odradek.client.member_assignment import CONSUMER_PROTOCOL, assigned_partitions
+from odradek.client.permissions import error_in
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
@@ -151,7 +152,7 @@ class Groups:
 
         def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
             response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
-            errors = _errors(response)
+            errors = _errors(response, group_id)
             return {group_id: next(iter(errors.values()), None)}
 
         raise_if_error(self._query("committing offsets", (group_id,), query, timeout_s=timeout_s)[group_id])
@@ -178,7 +179,7 @@ class Groups:
 
         def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[dict[TopicPartition, KafkaError]]:
             response = self._cluster.send_to(coordinator.address, ApiKey.OFFSET_DELETE, build)
-            return {group_id: result_or_error(response, lambda: _errors(response))}
+            return {group_id: result_or_error(response, lambda: _errors(response, group_id), group_id)}
 
         return raise_if_error(self._query("deleting offsets", (group_id,), query)[group_id])
 
@@ -346,16 +347,22 @@ def _committed_offsets(group: Message) -> Offsets:
     found: Offsets = {}
     for topic in group.topics:
         for one in topic.partitions:
-            raise_for_error(one)
+            raise_for_error(one, topic.name)
             if one.committed_offset >= 0:
                 found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
     return found
 
 
-def _errors(response: Message) -> dict[TopicPartition, KafkaError]:
+def _errors(response: Message, group_id: str) -> dict[TopicPartition, KafkaError]:
     return {
-        TopicPartition(topic.name, one.partition_index): KafkaError(one.error_code)
+        TopicPartition(topic.name, one.partition_index): _error(one, topic.name, group_id)
         for topic in response.topics
         for one in topic.partitions
         if one.error_code is not ErrorCode.none
     }
+
+
+def _error(one: Message, topic: str, group_id: str) -> KafkaError:
+    """Of one partition. An error of the whole group is repeated in each of them."""
+    name = group_id if one.error_code is ErrorCode.group_authorization_failed else topic
+    return error_in(one, name)

@@ -21,7 +21,9 @@ from odradek.client.connection import milliseconds
 from odradek.client.errors import NotSupportedByBroker, UnknownPartition
 from odradek.client.layout import TopicLayout
 from odradek.client.partitioner import partition_of_key
+from odradek.client.permissions import NotAuthorized
 from odradek.client.producer_transactions import TransactionHandle, add_partitions
+from odradek.core.security.resources import Operation, ResourceType
 from odradek.records.batch import (
     ATTRIBUTE_TRANSACTIONAL,
     MAGIC_V2,
@@ -152,9 +154,14 @@ class Producer:
     def _layout(self, topic: str) -> TopicLayout:
         layout = self._layouts.get(topic)
         if layout is None:
-            found = self._cluster.retry("looking up the topic", lambda: self._cluster.topics([topic]))
+            found = self._cluster.retry(
+                "looking up the topic", lambda: self._cluster.topics([topic], purpose=Operation.WRITE)
+            )
             layout = self._layouts[topic] = found[topic]
         return layout
+
+    def _describe(self, topic: str) -> dict[str, TopicLayout]:
+        return self._cluster.topics([topic], purpose=Operation.WRITE)
 
     def _seal(self, target: TopicPartition) -> None:
         """Close a batch. Its sequence numbers are fixed from now on, however often it is sent."""
@@ -175,14 +182,15 @@ class Producer:
 
     def _take_sequence(self, target: TopicPartition, record_count: int) -> int:
         if not self._is_initialised:
-            self._initialise()
+            self._initialise(target.topic)
         if self._producer_id == NO_PRODUCER_ID:
             return NO_SEQUENCE
         sequence = self._sequences.get(target, self._first_sequence)
         self._sequences[target] = (sequence + record_count) & 0x7FFFFFFF
         return sequence
 
-    def _initialise(self) -> None:
+    def _initialise(self, topic: str) -> None:
+        """`topic` is the first one that is written to."""
         self._is_initialised = True
         if self._transaction is not None:
             self._producer_id, self._producer_epoch = self._transaction.producer
@@ -208,6 +216,9 @@ class Producer:
             response = self._cluster.retry("getting a producer id", attempt)
         except NotSupportedByBroker:
             return
+        except NotAuthorized as error:
+            # WRITE on any topic is enough.
+            raise error.for_purpose(Operation.WRITE, ResourceType.TOPIC, topic) from None
         self._producer_id = response.producer_id
         self._producer_epoch = response.producer_epoch
 
@@ -270,8 +281,14 @@ class Producer:
             if result.error_code is ErrorCode.duplicate_sequence_number:
                 stored[target] = Stored(target, -1, by_target[target].record_count)
                 continue
-            raise_for_error(result)
+            raise_for_error(result, self._resource_name(target, result.error_code))
             stored[target] = Stored(target, result.base_offset, by_target[target].record_count)
+
+    def _resource_name(self, target: TopicPartition, code: ErrorCode) -> str:
+        """Which resource an authorization error is about."""
+        if self._transaction is not None and code is ErrorCode.transactional_id_authorization_failed:
+            return self._transaction.transactional_id
+        return target.topic
 
     def _request(self, chosen: Schema, batches: list[_Batch]) -> Message:
         by_topic: dict[str, list[Message]] = {}

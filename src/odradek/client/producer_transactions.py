@@ -23,6 +23,7 @@ from odradek.client.coordinators import (
     result_or_error,
 )
 from odradek.client.features import finalized_features
+from odradek.client.permissions import error_of
 from odradek.core.transactions.commands import (
     EPOCH_INCREMENTS_SINCE,
     NO_PRODUCER_EPOCH,
@@ -114,7 +115,7 @@ def init_producer(
     if in_two_phases and response.error_code is ErrorCode.transactional_id_authorization_failed:
         # Two-phase commit needs a separate permission.
         response = query(enables=False)
-    raise_for_error(response)
+    raise_for_error(response, transactional_id)
     return ProducerIdentity(response.producer_id, response.producer_epoch)
 
 
@@ -142,7 +143,7 @@ def end_transaction(cluster: Cluster, member: TransactionHandle, *, commits: boo
     def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[ProducerIdentity]:
         highest = None if member.epochs_rise else _LAST_WITHOUT_RISE
         response = cluster.send_to(coordinator.address, ApiKey.END_TXN, build, highest=highest)
-        return {member.transactional_id: result_or_error(response, lambda: read(response))}
+        return {member.transactional_id: result_or_error(response, lambda: read(response), member.transactional_id)}
 
     what = f"ending transaction {member.transactional_id!r}"
     results = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, query)
@@ -166,12 +167,17 @@ def add_partitions(cluster: Cluster, member: TransactionHandle, partitions: Coll
 
     def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
         response = cluster.send_to(coordinator.address, ApiKey.ADD_PARTITIONS_TO_TXN, build, highest=_LAST_TO_ADD)
-        codes = {
-            one.partition_error_code
+        topics = {
+            one.partition_error_code: topic.name
             for topic in response.results_by_topic_v3_and_below
             for one in topic.results_by_partition
-        } - {ErrorCode.none, ErrorCode.operation_not_attempted}
-        return {member.transactional_id: KafkaError(min(codes)) if codes else None}
+        }
+        code = min(topics.keys() - {ErrorCode.none, ErrorCode.operation_not_attempted}, default=None)
+        if code is None:
+            return {member.transactional_id: None}
+        is_of_topic = code is ErrorCode.topic_authorization_failed
+        name = topics[code] if is_of_topic else member.transactional_id
+        return {member.transactional_id: error_of(code, None, ApiKey.ADD_PARTITIONS_TO_TXN, name)}
 
     what = f"adding partitions to transaction {member.transactional_id!r}"
     results = query_coordinators(cluster, CoordinatorType.TRANSACTION, (member.transactional_id,), what, query)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from odradek.base.principal import ANONYMOUS, USER, Principal
 from odradek.wire.sasl.exchange import PLAIN, SCRAM_DIGESTS
 from odradek.wire.sasl.plain import PlainClient
 from odradek.wire.sasl.scram_client import ScramClient
@@ -70,6 +71,14 @@ class Sasl:
 class Security:
     tls: Tls | None = None
     sasl: Sasl | None = None
+
+    @property
+    def principal(self) -> Principal | None:
+        """The principal for the brokers. None if they derive it from a certificate or from a delegation token."""
+        if self.sasl is not None:
+            return None if self.sasl.has_token else Principal(USER, self.sasl.username)
+        has_certificate = self.tls is not None and (self.tls.own or self.tls.own_file)
+        return None if has_certificate else ANONYMOUS
 
 
 NOTHING: Final = Security()

@@ -170,7 +170,7 @@ class Transactions:
             for marker in response.markers:
                 for topic in marker.topics:
                     for one in topic.partitions:
-                        raise_for_error(one)
+                        raise_for_error(one, topic.name)
 
         self._cluster.retry(f"aborting a transaction in {partition}", query)
 
@@ -190,7 +190,7 @@ class Transactions:
 
         def query(coordinator: Coordinator, keys: Sequence[str]) -> Results[None]:
             response = self._cluster.send_to(coordinator.address, ApiKey.INIT_PRODUCER_ID, build)
-            return {transactional_id: result_or_error(response, lambda: None)}
+            return {transactional_id: result_or_error(response, lambda: None, transactional_id)}
 
         what = f"ending the transaction of {transactional_id!r}"
         results = query_coordinators(self._cluster, CoordinatorType.TRANSACTION, (transactional_id,), what, query)
@@ -207,7 +207,7 @@ class Transactions:
             )
             for topic in response.topics:
                 for one in topic.partitions:
-                    raise_for_error(one)
+                    raise_for_error(one, topic.name)
                     name = TopicPartition(topic.name, one.partition_index)
                     found[name] = [_producer(state) for state in one.active_producers]
         return found

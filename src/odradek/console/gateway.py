@@ -65,7 +65,8 @@ class Gateway:
             cluster = Cluster(self._bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s, security=self._security)
         try:
             result = function(cluster)
-        except (KafkaError, ClientError):
+        except (KafkaError, ClientError) as error:
+            cluster.identify(error)
             # The client drops the failed connection and keeps the others.
             self._idle.put(cluster)
             raise

@@ -25,7 +25,7 @@ from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.quorum.ports import BuildErrorResponse, Execute
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
 from odradek.server.slices import SliceTurns
-from odradek.wire.apis import CONTROLLER_APIS, load_handler
+from odradek.wire.apis import CONTROLLER_APIS, FORWARDABLE_APIS, load_handler
 from odradek.wire.schemas import Message, Schema, schema
 from tests import raw_wire
 
@@ -178,6 +178,8 @@ class FakeControllerNode:
 
     def handle(self, request: Message, context: RequestContext) -> Message:
         response = load_handler(CONTROLLER_APIS[context.api_key]).handle(request, context, self)
+        # A broker awaits what it forwards to the controller in its own process.
+        assert context.api_key not in FORWARDABLE_APIS or asyncio.iscoroutine(response)
         return asyncio.run(response) if asyncio.iscoroutine(response) else response
 
 

@@ -12,6 +12,7 @@ from odradek.client.produce import Producer
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.queries.messages import whole_record
 from odradek.console.readings.table import Column, Row, inert
+from odradek.core.security.resources import Operation
 from odradek.records.record import Record
 
 
@@ -55,7 +56,8 @@ class ProduceMessage:
         }
 
     def preview(self, cluster: Cluster) -> Preview:
-        layout = cluster.retry("looking up the topic", lambda: cluster.topics([self.topic]))[self.topic]
+        found = cluster.retry("looking up the topic", lambda: cluster.topics([self.topic], purpose=Operation.WRITE))
+        layout = found[self.topic]
         count = len(layout.partitions)
         if self.chosen_partition is not None and not 0 <= self.chosen_partition < count:
             raise UnknownPartition(self.topic, self.chosen_partition, count)

@@ -14,6 +14,7 @@ from odradek.client.consume import Consumed, Consumer
 from odradek.client.errors import UnknownPartition
 from odradek.console.actions.action import Refused
 from odradek.console.queries.expression import Subject, parse
+from odradek.core.security.resources import Operation
 from odradek.records.record import Record
 
 PAGE_MESSAGES: Final = 50
@@ -148,7 +149,8 @@ def whole_record(cluster: Cluster, partition: TopicPartition, offset: int) -> Re
 
 
 def partitions_of(cluster: Cluster, wanted: Wanted) -> list[TopicPartition]:
-    layout = cluster.retry("looking up the topic", lambda: cluster.topics([wanted.topic]))[wanted.topic]
+    found = cluster.retry("looking up the topic", lambda: cluster.topics([wanted.topic], purpose=Operation.READ))
+    layout = found[wanted.topic]
     count = len(layout.partitions)
     if wanted.partition is None:
         # Skip partitions without a leader; the others stay readable.

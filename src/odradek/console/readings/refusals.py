@@ -15,6 +15,7 @@ from odradek.client.errors import (
     UnknownTopic,
     Unreachable,
 )
+from odradek.client.permissions import NotAuthorized
 from odradek.console.readings.health import describe_down_brokers, missing_brokers
 from odradek.console.readings.snapshot import ClusterSnapshot
 from odradek.console.readings.table import inert
@@ -72,6 +73,9 @@ def explain(error: Exception, snapshot: ClusterSnapshot | None = None, partition
 
 
 def _refusal(error: KafkaError, snapshot: ClusterSnapshot | None, partition: TopicPartition | None) -> str:
+    denial = error.explanation() if isinstance(error, NotAuthorized) else None
+    if denial is not None:
+        return inert(denial)
     said = " ".join((error.message or error.code.name.replace("_", " ")).split()).rstrip(".")
     message = f"Rejected with {error.code.name.upper()}: {inert(said)}."
     if error.code in (ErrorCode.not_enough_replicas, ErrorCode.not_enough_replicas_after_append):

@@ -8,8 +8,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.bounded_records import BoundedRecords
 from odradek.core.controller.commands import RECORDS_MAX, ControllerResult
 from odradek.core.controller.state import ControllerState
-from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.metadata.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType, name_of
 

@@ -14,7 +14,6 @@ from odradek.base.errors import KafkaError
 from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.core.metadata.image import (
-    AccessControlEntry,
     ConfigResource,
     DelegationToken,
     PartitionImage,
@@ -22,6 +21,7 @@ from odradek.core.metadata.image import (
 )
 from odradek.core.metadata.records import Endpoint, MetadataRecord, SupportedFeature
 from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 
 T_co = TypeVar("T_co", covariant=True)

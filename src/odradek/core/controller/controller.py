@@ -55,7 +55,6 @@ from odradek.core.metadata.apply import ImageDelta, apply
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
 from odradek.core.metadata.image import (
     EMPTY_IMAGE,
-    AccessControlEntry,
     ClusterImage,
     ConfigResource,
     PartitionImage,
@@ -63,6 +62,7 @@ from odradek.core.metadata.image import (
 )
 from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
 from odradek.core.quotas.mutations import NO_MUTATION_QUOTA, MutationQuota
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 
 

@@ -11,8 +11,9 @@ from uuid import UUID
 
 from odradek.base.ids import NO_LEADER
 from odradek.core.metadata.apply import ImageDelta
-from odradek.core.metadata.image import AccessControlEntry, ClusterImage, PartitionImage, TopicImage
+from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import collision_key
+from odradek.core.security.acl_entry import AccessControlEntry
 
 
 class TopicCounts:

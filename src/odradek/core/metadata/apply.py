@@ -15,7 +15,6 @@ from odradek.core.metadata.directories import MIGRATING
 from odradek.core.metadata.features import METADATA_VERSION
 from odradek.core.metadata.image import (
     RESOURCE_TOPIC,
-    AccessControlEntry,
     BrokerImage,
     ClusterImage,
     ConfigResource,
@@ -26,6 +25,7 @@ from odradek.core.metadata.image import (
     TopicImage,
 )
 from odradek.core.metadata.keyed_changes import KeyedChanges
+from odradek.core.security.acl_entry import AccessControlEntry
 
 
 class UnappliableRecord(ValueError):

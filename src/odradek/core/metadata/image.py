@@ -14,6 +14,7 @@ from odradek.base.values import value
 from odradek.core.metadata.features import METADATA_VERSION
 from odradek.core.metadata.persistent_map import PersistentMap
 from odradek.core.metadata.records import Endpoint, SupportedFeature
+from odradek.core.security.acl_entry import AccessControlEntry
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
@@ -150,17 +151,6 @@ class DelegationToken:
     issue_timestamp_ms: int
     max_timestamp_ms: int
     expiration_timestamp_ms: int
-
-
-@value
-class AccessControlEntry:
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
 
 
 QuotaEntityKey: TypeAlias = tuple[tuple[str, str | None], ...]

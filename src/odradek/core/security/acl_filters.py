@@ -1,8 +1,8 @@
 """Filters of ACLs, as DescribeAcls and DeleteAcls use them."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.resources import WILDCARD, Operation, PatternType, Permission, ResourceType, name_of
 
 _UNKNOWN: Final = "UNKNOWN"
@@ -20,6 +20,18 @@ class AclFilter(NamedTuple):
     host: str | None
     operation: int
     permission_type: int
+
+    @classmethod
+    def exactly(cls, entry: AccessControlEntry) -> Self:
+        return cls(
+            entry.resource_type,
+            entry.resource_name,
+            entry.pattern_type,
+            entry.principal,
+            entry.host,
+            entry.operation,
+            entry.permission_type,
+        )
 
     @property
     def has_unknown_pattern(self) -> bool:

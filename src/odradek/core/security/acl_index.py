@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.prefixes import Prefixes
 from odradek.core.security.resources import WILDCARD, PatternType
 

@@ -11,8 +11,8 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 from odradek.base.principal import Principal
-from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.security.access import Access, AuthorizerNotReady
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_index import AclIndex, Entries
 from odradek.core.security.hosts import acl_host
 from odradek.core.security.resources import WILDCARD, Operation, PatternType, Permission, ResourceType, name_of

@@ -15,6 +15,7 @@ from odradek.client.consume import AbortedFilter
 from odradek.client.errors import ClientError, ConnectionFailed, TimedOut
 from odradek.client.fetch_request import fetch_request
 from odradek.client.layout import TopicLayout
+from odradek.core.security.resources import Operation
 from odradek.pipelines.arrow.sources import Chunk
 from odradek.records.batch import parse_batches
 from odradek.wire.apis import ApiKey
@@ -158,13 +159,13 @@ class PartitionFetch:
             raise KafkaError(response.error_code)
         [topic] = response.responses
         [response] = topic.partitions
-        raise_for_error(response)
+        raise_for_error(response, self.partition.topic)
         return response
 
     def _topic(self) -> TopicLayout:
         """Raises TopicRecreated if the topic ID has changed."""
         if self._layout is None:
-            found = self._cluster.topics([self.partition.topic])[self.partition.topic]
+            found = self._cluster.topics([self.partition.topic], purpose=Operation.READ)[self.partition.topic]
             if self.topic_id is None:
                 self.topic_id = found.id
             elif found.id != self.topic_id:

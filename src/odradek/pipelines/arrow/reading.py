@@ -13,6 +13,7 @@ from odradek.client.admin import EARLIEST, LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownPartition, UnknownTopic
 from odradek.client.leases import LeaseCredentials
+from odradek.core.security.resources import Operation
 from odradek.pipelines.arrow.assembler import BATCH_BYTES, BATCH_ROWS, Assembler
 from odradek.pipelines.arrow.brokers import PartitionFetch
 from odradek.pipelines.arrow.leased_segments import LeaseHolder
@@ -156,7 +157,7 @@ def _open_directories(
 def _open_fetches(
     cluster: Cluster, topic: str, wanted: Sequence[int] | None, read_committed: bool
 ) -> Sequence[PartitionFetch]:
-    layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic])[topic])
+    layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic], purpose=Operation.READ)[topic])
     count = len(layout.partitions)
     for number in wanted or ():
         if not 0 <= number < count:

@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from odradek.quorum.apis.authorized_commands import handle_with_authorizer
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of

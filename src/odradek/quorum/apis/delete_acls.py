@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 from odradek.core.security.resources import Operation
 from odradek.quorum.apis.authorized_commands import handle_with_authorizer

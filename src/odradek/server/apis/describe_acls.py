@@ -6,7 +6,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.slices import Slices
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 from odradek.core.security.resources import Operation
 from odradek.server.context import CLOSE_CONNECTION, NodePort, RequestContext, Response

@@ -5,8 +5,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller import acls as acls_module
 from odradek.core.controller import bounded_records
-from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.metadata.records import RemoveAccessControlEntryRecord
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType
 from tests.unit.core.controller.cluster import Cluster

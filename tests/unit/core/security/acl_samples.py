@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from odradek.base.principal import USER, Principal
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType
 
 ALICE = Principal(USER, "alice")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_filters import AclFilter
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType
 from tests.unit.core.security.acl_samples import acl

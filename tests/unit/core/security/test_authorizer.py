@@ -7,9 +7,9 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.principal import USER, Principal
-from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.security import authorizer as authorizer_module
 from odradek.core.security.access import AuthorizerNotReady
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.authorizer import Authorizer, Denial, Reason
 from odradek.core.security.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from tests.unit.core.security.acl_samples import ALICE, BOB, HOST, acl, numbered

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.principal import USER, Principal
-from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.authorizer import Authorizer
 from odradek.core.security.resources import Operation, PatternType, Permission, ResourceType
 

@@ -7,8 +7,9 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.config.node_config import NodeConfig
-from odradek.core.metadata.image import AccessControlEntry, ClusterImage
+from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.persistent_map import PersistentMap
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.context import CLOSE_CONNECTION
 from odradek.wire.schemas import schema

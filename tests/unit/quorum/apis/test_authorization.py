@@ -46,6 +46,7 @@ CLUSTER_OPERATIONS = {
     ApiKey.ADD_RAFT_VOTER: Operation.ALTER,
     ApiKey.REMOVE_RAFT_VOTER: Operation.ALTER,
     ApiKey.UPDATE_RAFT_VOTER: Operation.CLUSTER_ACTION,
+    ApiKey.ALTER_CLIENT_QUOTAS: Operation.ALTER_CONFIGS,
 }
 DEFAULT_MESSAGES = {
     ApiKey.DESCRIBE_QUORUM,
@@ -101,7 +102,7 @@ class TestOperationsOnTheCluster:
         assert calls_of(node) == 1
 
     def test_every_api_is_authorized(self) -> None:
-        """Those for ACLs, credentials, tokens and quotas have tests of their own."""
+        """Those for ACLs, credentials and tokens have tests of their own."""
         tested_elsewhere = {
             ApiKey.DESCRIBE_ACLS,
             ApiKey.CREATE_ACLS,
@@ -110,7 +111,6 @@ class TestOperationsOnTheCluster:
             ApiKey.RENEW_DELEGATION_TOKEN,
             ApiKey.EXPIRE_DELEGATION_TOKEN,
             ApiKey.DESCRIBE_DELEGATION_TOKEN,
-            ApiKey.ALTER_CLIENT_QUOTAS,
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         }
@@ -163,6 +163,15 @@ class TestOperationsOnTheCluster:
         ((partition,),) = (one.partitions for one in response.responses)
         assert (partition.partition_index, partition.error_code) == (3, DENIED)
         assert partition.error_message == "Request AlterPartitionReassignments needs ALTER permission."
+
+    @pytest.mark.parametrize("version", versions_of(ApiKey.ALTER_CLIENT_QUOTAS))
+    def test_denied_change_of_quotas_has_an_error_per_entity(self, node: FakeControllerNode, version: int) -> None:
+        entity = [{"entity_type": "user", "entity_name": "ann"}]
+        entries = [{"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 1.0, "remove": False}]}]
+        response = node.request(ApiKey.ALTER_CLIENT_QUOTAS, version, access=FakeAccess(), entries=entries)
+        (entry,) = response.entries
+        assert (entry.error_code, entry.entity[0].entity_name) == (DENIED, "ann")
+        assert entry.error_message == "Request AlterClientQuotas needs ALTER_CONFIGS permission."
 
     def test_denied_list_of_reassignments_repeats_the_requested_partitions(self, node: FakeControllerNode) -> None:
         topics = [{"name": "a", "partition_indexes": [0, 3]}]
