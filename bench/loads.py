@@ -99,7 +99,8 @@ def performance_tool(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
         *("--record-size", str(size), "--throughput", "-1"),
-        *(part for setting in settings for part in ("--command-property", setting)),
+        # Once: the tool would use the last of several options only.
+        *("--command-property", *settings),
         flags=PERFORMANCE_TOOL_FLAGS,
         timeout_s=TIMEOUT_S,
     )

@@ -70,7 +70,7 @@ def test_producer_performance(tools: KafkaTools, topic: str) -> None:
     tools.topics("--create", "--topic", topic)
     report = tools.producer_performance(
         "--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1",
-        "--command-property", "acks=all", "--command-property", "enable.idempotence=true",
+        "--command-property", "acks=all", "enable.idempotence=true",
     )  # fmt: skip
     assert "20000 records sent" in report
     assert tools.get_offsets("--topic", topic).split() == [f"{topic}:0:20000"]
