@@ -6,7 +6,7 @@ Without an HTTP address nothing of it runs.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.base.background import log_fault
 from odradek.base.ids import TopicPartition
@@ -33,14 +33,20 @@ from odradek.quorum.driver import QuorumDriver
 from odradek.quorum.quorum import Quorum
 from odradek.server.listeners import NodeListeners
 from odradek.server.periodic import Periodic
+from odradek.server.security import AuthenticationFailure
 from odradek.server.server import ListenError
 from odradek.storage.partition.partition import Partition
+
+if TYPE_CHECKING:
+    from odradek.observe.audit_log import AuditLog
 
 RATES_INTERVAL_MS: Final = 5_000
 MARKS_INTERVAL_MS: Final = 60_000
 WATCH_INTERVAL_SECONDS: Final = 0.05
 STARTING: Final = "starting"
 STOPPING: Final = "stopping"
+_HTTP: Final = "HTTP"
+"""The listener of failed logins at the HTTP endpoint, in the audit log."""
 _BROKER_STATES: Final = {STARTING: 1, None: 3, STOPPING: 6}
 
 
@@ -119,6 +125,12 @@ class Observation:
     def add_authorizer(self, role: str, authorizer: Authorizer | None) -> None:
         if authorizer is not None:
             self._authorizers.add(role, authorizer)
+
+    def set_audit_log(self, log: "AuditLog", on_failure: Callable[[AuthenticationFailure], None]) -> None:
+        self.endpoint.add_metrics(log.families)
+        self.endpoint.security.on_failure = lambda host, user, reason: on_failure(
+            AuthenticationFailure(_HTTP, host, "BASIC", reason, user)
+        )
 
     # NodeView
 

@@ -20,7 +20,7 @@ from odradek.core.security.distinguished_names import subject_of
 from odradek.core.security.principal_mapping import InvalidRule, PrincipalMapping
 from odradek.node.sasl import NodeSasl
 from odradek.server.periodic import Periodic
-from odradek.server.security import ListenerSecurity, PeerSecurity, SaslServer
+from odradek.server.security import AuthenticationFailure, ListenerSecurity, PeerSecurity, SaslServer
 from odradek.server.tls_errors import TlsError
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class NodeSecurity:
         self._mapping: PrincipalMapping | None = None
         self._current = config
         self._warned_at_ms: Final[dict[str, int]] = {}
+        self.on_failure: Callable[[AuthenticationFailure], None] = lambda failure: None
+        """Receives failed logins, for the audit log."""
+        self.sasl.on_failure = lambda failure: self.on_failure(failure)
 
     async def load(self) -> None:
         """Reads the key material. Raises SecurityError."""
@@ -90,6 +93,7 @@ class NodeSecurity:
             tls=None if tls is None else tls.server_context,
             principal_of_certificate=self._principal_of_certificate,
             sasl=self._sasl_server(listener),
+            on_failure=lambda failure: self.on_failure(failure),
         )
 
     @property

@@ -97,6 +97,7 @@ def test_paths_follow_a_moved_directory(files: SecurityFiles, tmp_path: Path) ->
     assert moved.moved_values(1, text) == {
         "ssl.keystore.location": str(moved.key_store(1)),
         "ssl.truststore.location": str(moved.authority),
+        "audit.log.file": str(moved.audit_log(1)),
     }
     # An operator's own certificates are kept.
     assert moved.moved_values(1, "ssl.keystore.location=/etc/kafka/node-1.pem\n") == {}
