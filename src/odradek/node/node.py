@@ -190,6 +190,7 @@ class Node:
             trail=self._audit.trail,
         )
         self._observation.add_authorizer("controller", node.authorizer)
+        self._observation.quotas.controller = node.client_quotas
         node.start(
             self._new_channel(quorum),
             endpoints=self._listeners.advertised_controller_listeners(),
@@ -226,6 +227,7 @@ class Node:
         )
         self._observation.broker = broker
         self._observation.add_authorizer("broker", broker.authorizer)
+        self._observation.quotas.broker = broker.client_quotas
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
         self._observation.endpoint.security.access_of = broker.access_of

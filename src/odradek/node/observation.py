@@ -23,12 +23,15 @@ from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.requests import RequestMeters
 from odradek.instruments.traffic import RATED, TrafficRates
 from odradek.observe import hot_keys
+from odradek.observe.audit_readings import no_audit_log
 from odradek.observe.authorizer_readings import AuthorizerReadings
 from odradek.observe.cluster_readings import count_elections
 from odradek.observe.endpoint import HttpEndpoint
 from odradek.observe.families import Family
 from odradek.observe.hot_keys import HotKeys
 from odradek.observe.http_access import HttpClient, HttpSecurity
+from odradek.observe.quota_readings import QuotaReadings
+from odradek.observe.scrape import Source
 from odradek.quorum.driver import QuorumDriver
 from odradek.quorum.quorum import Quorum
 from odradek.server.listeners import NodeListeners
@@ -95,6 +98,10 @@ class Observation:
         self.endpoint.add_metrics(self._coordinators)
         self._authorizers: Final = AuthorizerReadings(clock.monotonic)
         self.endpoint.add_metrics(self._authorizers.families)
+        self._audit_families: Source = no_audit_log
+        self.endpoint.add_metrics(lambda: self._audit_families())
+        self.quotas: Final = QuotaReadings(clock)
+        self.endpoint.add_metrics(self.quotas.families)
 
     async def start(self) -> None:
         """Raises ListenError."""
@@ -127,7 +134,7 @@ class Observation:
             self._authorizers.add(role, authorizer)
 
     def set_audit_log(self, log: "AuditLog", on_failure: Callable[[AuthenticationFailure], None]) -> None:
-        self.endpoint.add_metrics(log.families)
+        self._audit_families = log.families
         self.endpoint.security.on_failure = lambda host, user, reason: on_failure(
             AuthenticationFailure(_HTTP, host, "BASIC", reason, user)
         )

@@ -15,7 +15,8 @@ from odradek.base.ports import Clock
 from odradek.core.audit.event import DROPPED, FAILURE, STARTED, SUCCESS, AuditEvent, fields_of, line_of
 from odradek.core.audit.ocsf import ocsf_fields_of
 from odradek.host.rotated_file import RotatedFile
-from odradek.observe.families import Family, Kind, own
+from odradek.observe.audit_readings import audit_families
+from odradek.observe.families import Family
 from odradek.server.audit.trail import BuildEvents
 
 logger = logging.getLogger(__name__)
@@ -187,15 +188,7 @@ class AuditLog:
     # Metrics
 
     async def families(self) -> list[Family]:
-        return [
-            own("audit_events", "Events written to the audit log", Kind.COUNTER, [({}, self.written)]),
-            own(
-                "audit_events_dropped",
-                "Events that are missing in the audit log, by reason",
-                Kind.COUNTER,
-                [({"reason": reason}, count) for reason, count in self.dropped.items()],
-            ),
-        ]
+        return audit_families(self.written, self.dropped)
 
 
 def _encoder(format_name: str, version: str) -> Callable[[AuditEvent], bytes]:
