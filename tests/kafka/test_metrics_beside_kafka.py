@@ -57,7 +57,7 @@ VALUES = [
 
 
 QUOTAS = {kind: f"kafka.server:type={kind},client-id={CLIENT_ID}" for kind in ("Produce", "Fetch")}
-# Nothing expires while the test runs, and its duration does not matter: a rate is divided by ten windows and the time since
+# Nothing expires while the test runs, and its duration does not matter: a rate covers ten windows, and the time since
 # the first request.
 LONG_WINDOWS = {"quota.window.size.seconds": "360000"}
 

@@ -76,6 +76,7 @@ ONLY_IN_ODRADEK = {
     "broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"],
     "hot.keys.enable": ["BOOLEAN", "true", "LOW", "", "internal"],
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
+    "http.security.protocol": ["STRING", "PLAINTEXT", "MEDIUM", "[PLAINTEXT, SSL]", "internal"],
     "record.validation": ["STRING", "header", "MEDIUM", "[header, full]", "cluster-wide"],
     "sasl.oauthbearer.unsecured.tokens.enable": ["BOOLEAN", "false", "LOW", "", "internal"],
 }

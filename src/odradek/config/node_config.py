@@ -51,6 +51,8 @@ class NodeConfig:
     http_address: Address | None
     """None: no HTTP endpoint. An empty host means every interface."""
 
+    http_security_protocol: str
+
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
 

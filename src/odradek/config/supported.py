@@ -26,6 +26,8 @@ _BROKER = {
     "hot.keys.enable": "Whether a broker that serves metrics samples the hot keys of its partitions.",
     "http.address": "HTTP address of metrics, health and segment leases: HOST:PORT, or a PORT on the loopback "
     "interface. Empty disables it.",
+    "http.security.protocol": "PLAINTEXT, or SSL for HTTPS with the ssl.* configs, also with the prefix "
+    "listener.name.http.",
     "inter.broker.listener.name": "Listener for connections between brokers.",
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses that the node binds, as NAME://host:port.",

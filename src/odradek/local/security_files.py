@@ -126,6 +126,7 @@ class SecurityFiles:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": f"User:{_NODE_SUBJECT};User:{ADMIN}",
             _AUDIT_LOG: escape_path(self.audit_log(node_id)),
+            "http.security.protocol": "SSL",
         }
 
     def moved_values(self, node_id: int, text: str) -> dict[str, str]:

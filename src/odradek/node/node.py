@@ -161,7 +161,7 @@ class Node:
         await self._audit.start()
         # Listeners first: a port in use must fail before anything on disk changes.
         await self._listeners.bind()
-        await self._observation.start()
+        await self._observation.start(self._security.http())
         await self._security.sasl.start(self._periodic)
         if any(one.security_protocol in SASL_PROTOCOLS for one in config.listeners):
             self._observation.endpoint.security.authenticate = password_check(self._security.sasl.scram)

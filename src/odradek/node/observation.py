@@ -12,6 +12,7 @@ from odradek.base.background import log_fault
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, Random
 from odradek.broker.broker import Broker
+from odradek.config.listeners import HTTP
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
@@ -26,7 +27,7 @@ from odradek.observe import hot_keys
 from odradek.observe.audit_readings import no_audit_log
 from odradek.observe.authorizer_readings import AuthorizerReadings
 from odradek.observe.cluster_readings import count_elections
-from odradek.observe.endpoint import HttpEndpoint
+from odradek.observe.endpoint import HttpEndpoint, HttpTls
 from odradek.observe.families import Family
 from odradek.observe.hot_keys import HotKeys
 from odradek.observe.http_access import HttpClient, HttpSecurity
@@ -48,8 +49,6 @@ MARKS_INTERVAL_MS: Final = 60_000
 WATCH_INTERVAL_SECONDS: Final = 0.05
 STARTING: Final = "starting"
 STOPPING: Final = "stopping"
-_HTTP: Final = "HTTP"
-"""The listener of failed logins at the HTTP endpoint, in the audit log."""
 _BROKER_STATES: Final = {STARTING: 1, None: 3, STOPPING: 6}
 
 
@@ -103,12 +102,12 @@ class Observation:
         self.quotas: Final = QuotaReadings(clock)
         self.endpoint.add_metrics(self.quotas.families)
 
-    async def start(self) -> None:
+    async def start(self, tls: HttpTls | None = None) -> None:
         """Raises ListenError."""
         if self._address is None:
             return
         try:
-            await self.endpoint.start(self._address)
+            await self.endpoint.start(self._address, tls)
         except OSError as error:
             host, port = self._address
             raise ListenError(f"http.address={host}:{port}: {error.strerror or error}; choose another port") from error
@@ -136,7 +135,7 @@ class Observation:
     def set_audit_log(self, log: "AuditLog", on_failure: Callable[[AuthenticationFailure], None]) -> None:
         self._audit_families = log.families
         self.endpoint.security.on_failure = lambda host, user, reason: on_failure(
-            AuthenticationFailure(_HTTP, host, "BASIC", reason, user)
+            AuthenticationFailure(HTTP, host, "BASIC", reason, user)
         )
 
     # NodeView
