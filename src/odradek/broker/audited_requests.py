@@ -1,6 +1,7 @@
 """Reports the administrative changes that brokers carry out themselves. The active controller reports all others."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
@@ -58,10 +59,12 @@ class BrokerAudit(RequestAudit):
                     succeeded(kind, now_ms, node_id, caller, name, before=before, after=after)
                     for name, before, after in described
                 ]
+                own = response
                 if context.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
-                    # Failures may be those of the controller, which reports them.
-                    return changes
-                return [*changes, *failed_events(kind, request, response, now_ms, node_id, caller)]
+                    # The controller reports the failures of other resources.
+                    loggers = tuple(one for one in response.responses if one.resource_type == _BROKER_LOGGER)
+                    own = replace(response, responses=loggers)
+                return [*changes, *failed_events(kind, request, own, now_ms, node_id, caller)]
 
             self._trail.sink.offer(build, size=max(1, len(described)), is_change=bool(described))
         return response
