@@ -14,7 +14,15 @@ from odradek.core.controller.commands import ControllerCommands, ControllerResul
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.records import MetadataRecord
 from odradek.quorum.ports import BuildErrorResponse, CommandPort, Execute
-from odradek.server.audit.requests import ChangeKind, Handle, RequestAudit, failed_events, response_of, succeeded
+from odradek.server.audit.requests import (
+    CONFIG,
+    ChangeKind,
+    Handle,
+    RequestAudit,
+    failed_events,
+    response_of,
+    succeeded,
+)
 from odradek.server.audit.trail import AuditTrail
 from odradek.server.context import RequestContext
 from odradek.wire.apis import CONSENSUS_APIS, ApiKey
@@ -34,8 +42,8 @@ CONTROLLER_CHANGES: Final[Mapping[int, ChangeKind]] = {
     ApiKey.CREATE_TOPICS: ChangeKind("topic.create", "TOPIC"),
     ApiKey.DELETE_TOPICS: ChangeKind("topic.delete", "TOPIC"),
     ApiKey.CREATE_PARTITIONS: ChangeKind("partitions.create", "TOPIC"),
-    ApiKey.ALTER_CONFIGS: ChangeKind("config.alter", "CONFIG"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: ChangeKind("config.alter", "CONFIG"),
+    ApiKey.ALTER_CONFIGS: ChangeKind("config.alter", CONFIG),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ChangeKind("config.alter", CONFIG),
     ApiKey.CREATE_ACLS: ChangeKind("acl.create", "ACL", _acl_name),
     ApiKey.DELETE_ACLS: ChangeKind("acl.delete", "ACL", _acl_name),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ChangeKind("scram_credential.alter", "USER"),

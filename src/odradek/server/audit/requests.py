@@ -24,6 +24,15 @@ DENIALS: Final = frozenset(
     )
 )
 """The authorizer has reported them, with the operation that was denied."""
+CONFIG: Final = "CONFIG"
+"""The type of resource is in the response."""
+_CONFIG_TYPES: Final[Mapping[int | None, str]] = {
+    2: "TOPIC",
+    4: "BROKER",
+    8: "BROKER_LOGGER",
+    16: "CLIENT_METRICS",
+    32: "GROUP",
+}
 UNCHANGED: Final = frozenset((ErrorCode.election_not_needed,))
 
 
@@ -100,10 +109,14 @@ def failed_events(
     kind: ChangeKind, request: Message, response: Message, time_ms: int, node_id: int, caller: Caller
 ) -> list[AuditEvent]:
     """One event per resource and error."""
-    failed: dict[tuple[str | None, ErrorCode], list[int]] = {}
+    failed: dict[tuple[str, str | None, ErrorCode], list[int]] = {}
     for result in results_of(response):
         if result.code is not ErrorCode.none and result.code not in DENIALS and result.code not in UNCHANGED:
-            partitions = failed.setdefault((name_of_result(kind, request, result), result.code), [])
+            resource_type = kind.resource_type
+            if resource_type == CONFIG:
+                resource_type = _CONFIG_TYPES.get(result.config_type, CONFIG)
+            key = (resource_type, name_of_result(kind, request, result), result.code)
+            partitions = failed.setdefault(key, [])
             if result.partition is not None:
                 partitions.append(result.partition)
     return [
@@ -113,12 +126,12 @@ def failed_events(
             kind.event,
             FAILURE,
             caller,
-            resource_type=kind.resource_type,
+            resource_type=resource_type,
             resource_name=name,
             error=code.name.upper(),
             detail=f"partitions {', '.join(map(str, partitions))}" if partitions else None,
         )
-        for (name, code), partitions in failed.items()
+        for (resource_type, name, code), partitions in failed.items()
     ]
 
 

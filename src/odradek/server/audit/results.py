@@ -29,6 +29,8 @@ class Result(NamedTuple):
     position: int
     """In the array that contains the result."""
     code: ErrorCode
+    config_type: int | None = None
+    """Of a config: the type of its resource."""
 
 
 def results_of(response: Message) -> list[Result]:
@@ -44,7 +46,7 @@ def _walk(entity: Any, names: tuple[str, ...], position: int) -> Iterator[Result
     parts = [part for part in _parts(entity) if part]
     if code is not None and (code is not ErrorCode.none or not parts):
         partition = next((getattr(entity, one) for one in _PARTITIONS if hasattr(entity, one)), None)
-        yield Result(names, partition, position, code)
+        yield Result(names, partition, position, code, getattr(entity, "resource_type", None))
         return
     for part in parts:
         for index, one in enumerate(part):
