@@ -17,7 +17,7 @@ from typing import Final
 from rich.console import Console
 
 from bench import loads
-from bench.exchanged_code import WITH, WITHOUT, ExchangingBroker, measure_pairs, relative_cost
+from bench.exchanged_code import WITH, ExchangingBroker, measure_pairs, relative_cost
 from bench.loads import WARM_UP_ROUNDS, Work
 from bench.page import PAGE, SECURITY_SECTION, replace_section
 from bench.products import KAFKA, ODRADEK, PRODUCTS, data_directory, find_kafka, wide_console

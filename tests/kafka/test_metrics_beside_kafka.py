@@ -11,9 +11,10 @@ from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.metrics_scrape import Scrape, scrape
 from tests.node_process import NodeProcess, free_ports
 from tests.odradek_process import OdradekProcess
-from tests.raw_wire import RawConnection
+from tests.raw_wire import CLIENT_ID, RawConnection
 from tests.record_batches import TestRecord, batch
 from tests.wire.plain_requests import create_topic, fetch, now_ms, produce_batch, query_offset, until
+from tests.wire.quota_node import set_quota
 
 pytestmark = pytest.mark.kafka
 
@@ -55,8 +56,16 @@ VALUES = [
 ]
 
 
+QUOTAS = {kind: f"kafka.server:type={kind},client-id={CLIENT_ID}" for kind in ("Produce", "Fetch")}
+# Nothing expires while the test runs, and its duration does not matter: a rate covers ten windows, and the time since
+# the first request.
+LONG_WINDOWS = {"quota.window.size.seconds": "360000"}
+
+
 def use(node: NodeProcess) -> None:
     with RawConnection(node.port) as wire:
+        for key in ("producer_byte_rate", "consumer_byte_rate"):
+            set_quota(wire, key, 2000, client_id=CLIENT_ID)
         assert create_topic(wire, TOPIC, configs={"max.message.bytes": "50000"}) is ErrorCode.none
         # Not with Produce or Fetch, because those are counted.
         until(lambda: query_offset(wire, TOPIC, -1).error_code is ErrorCode.none, what="a leader")
@@ -99,8 +108,10 @@ def figures(
         f"{jmx}.ssl=false",
         "-Djava.rmi.server.hostname=127.0.0.1",
     )
-    kafka = ApacheKafka(apache_kafka_libs, tmp_path_factory.mktemp("kafka"), flags=flags)
-    odradek = OdradekProcess(tmp_path_factory.mktemp("odradek"), properties={"http.address": str(http_port)})
+    kafka = ApacheKafka(apache_kafka_libs, tmp_path_factory.mktemp("kafka"), flags=flags, properties=LONG_WINDOWS)
+    odradek = OdradekProcess(
+        tmp_path_factory.mktemp("odradek"), properties={"http.address": str(http_port), **LONG_WINDOWS}
+    )
     try:
         for node in (kafka, odradek):
             use(node.start())
@@ -115,12 +126,12 @@ def _by_jmx(tools: KafkaTools, port: int) -> dict[str, float]:
     printed = tools.run(
         "org.apache.kafka.tools.JmxTool",
         *("--jmx-url", url, "--one-time", "--report-format", "properties", "--wait"),
-        *(word for bean in (*COUNTS, *VALUES) for word in ("--object-name", bean)),
+        *(word for bean in (*COUNTS, *VALUES, *QUOTAS.values()) for word in ("--object-name", bean)),
     )
     return {
         match[1]: float(match[2])
         for line in printed.splitlines()
-        if (match := re.fullmatch(r"(.+):(?:Count|Value)=(-?[\d.E]+)", line))
+        if (match := re.fullmatch(r"(.+):(?:Count|Value|byte-rate)=(-?[\d.E]+)", line))
     }
 
 
@@ -134,3 +145,11 @@ def test_metric_counts_equal_kafkas(figures: tuple[dict[str, float], Scrape], be
 def test_metric_values_equal_kafkas(figures: tuple[dict[str, float], Scrape], bean: str) -> None:
     by_jmx, found = figures
     assert ours(found, bean, is_count=False) == by_jmx[bean]
+
+
+@pytest.mark.parametrize("kind", QUOTAS)
+def test_rates_of_limited_clients_equal_kafkas(figures: tuple[dict[str, float], Scrape], kind: str) -> None:
+    by_jmx, found = figures
+    rate = found("kafka_server_quota_byte_rate", resource=kind, clientId=CLIENT_ID)
+    # A client far below its limit gets half a millisecond of it in advance: here 1 byte.
+    assert rate * 3_600_000 == pytest.approx(by_jmx[QUOTAS[kind]] * 3_600_000, abs=10)

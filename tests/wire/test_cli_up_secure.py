@@ -1,15 +1,21 @@
 """`odradek up --secure` as a process: what it prints works, only authenticated clients are served, no secret leaks."""
 
+import http.client
 import json
 import shlex
 import signal
+import socket
+import ssl
 import subprocess
+from base64 import b64encode
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from odradek.cli.main import run
 from odradek.local.security_files import SecurityFiles
+from tests.wire.plain_requests import until
 from tests.wire.up_process import START_TIMEOUT_S, error_line, free_row, node_pid, up
 
 
@@ -31,6 +37,35 @@ def written_files(data_dir: Path) -> bytes:
     """Everything on disk except the file that holds the password."""
     files = (file for file in data_dir.rglob("*") if file.is_file() and file.name != "client.properties")
     return b"".join(file.read_bytes() for file in files)
+
+
+def check_https(data_dir: Path, password: str) -> None:
+    """Health is open over TLS; the administrator reads the metrics; nothing is served without TLS."""
+    text = (data_dir / "node-1" / "server.properties").read_text()
+    (port,) = (int(line.rpartition(":")[2]) for line in text.splitlines() if line.startswith("http.address="))
+    trusted = ssl.create_default_context(cafile=SecurityFiles(data_dir).authority)
+
+    def status(path: str, login: str | None = None) -> int:
+        headers = {} if login is None else {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=trusted)
+        with closing(connection):
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse().status
+
+    assert [status(path) for path in ("/healthz", "/readyz", "/metrics", "/v1/traffic")] == [200, 200, 401, 401]
+    assert status("/metrics", f"admin:{password}") == 200
+    assert status("/metrics", "admin:swordfish") == 401
+    with socket.create_connection(("127.0.0.1", port), 20) as plain:
+        plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with suppress(ConnectionResetError):
+            assert not plain.recv(1000).startswith(b"HTTP")
+
+    def failed_logins() -> set[tuple[str, str]]:
+        audited = [json.loads(line) for line in (data_dir / "node-1" / "audit.log").read_text().splitlines()]
+        failed = [one for one in audited if one["event"] == "authentication" and one["listener"] == "HTTP"]
+        return {(one["resource_name"], one["mechanism"]) for one in failed}
+
+    until(lambda: failed_logins() == {("admin", "BASIC"), (None, "SSL")}, what="the audit log")
 
 
 def test_a_secure_cluster_serves_its_administrator_only(
@@ -67,6 +102,11 @@ def test_a_secure_cluster_serves_its_administrator_only(
             assert rejected.out == ""
             assert advice in rejected.err
             assert password not in rejected.err and "swordfish" not in rejected.err
+        check_https(data_dir, password)
+        # It reads the traffic of the brokers over HTTPS, as the administrator.
+        assert run(["cluster", "balance", *bootstrap, *secured]) == 0
+        balance = capsys.readouterr()
+        assert "HTTP" not in balance.out + balance.err and "http" not in balance.out + balance.err
         pids = [process.pid, node_pid(data_dir)]
         assert password not in command_lines(pids)
         assert password.encode() not in written_files(data_dir)

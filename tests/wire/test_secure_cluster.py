@@ -3,8 +3,10 @@
 import json
 import logging
 import shlex
+import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,6 +191,105 @@ def test_another_broker_leads_after_a_kill(cluster: Cluster, capsys: pytest.Capt
     capsys.readouterr()
     assert run(["consume", "failover", "--no-follow", *options]) == 0
     assert capsys.readouterr().out == "hello\n"
+
+
+class AuditEvents:
+    """The audit logs of all nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.paths = [cluster.client_properties.parent / f"node-{one}" / "audit.log" for one in cluster.brokers]
+
+    def text(self) -> str:
+        return "".join(path.read_text() for path in self.paths)
+
+    def of(self, event: str, resource: str) -> list[dict[str, Any]]:
+        events = [json.loads(line) for line in self.text().splitlines()]
+        return [one for one in events if one["event"] == event and one["resource_name"] == resource]
+
+    def wait_for(self, event: str, resource: str, *, count: int = 1) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + 20
+        while len(found := self.of(event, resource)) < count:
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.02)
+        return found
+
+
+@pytest.fixture
+def audited(cluster: Cluster) -> AuditEvents:
+    return AuditEvents(cluster)
+
+
+def test_only_the_owner_can_read_the_audit_log(audited: AuditEvents) -> None:
+    assert {stat.S_IMODE(path.stat().st_mode) for path in audited.paths} == {0o600}
+
+
+def test_changes_are_audited_once_with_their_principal_and_values(
+    cluster: Cluster, audited: AuditEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODRADEK_PASSWORD", "a password of carl")
+    for number in cluster.brokers:
+        # At most one of them is the active controller: the others forward the request.
+        options = ["-b", str(cluster._address(number)), "--command-config", str(cluster.client_properties)]
+        topic, partitions = f"audited-{number}", 2
+        assert run(["topic", "create", topic, "--partitions", str(partitions), *options]) == 0
+        assert run(["config", "set", "--topic", topic, "retention.ms=1000", *options]) == 0
+        assert run(["config", "set", "--topic", topic, "retention.ms=2000", *options]) == 0
+        assert run(["topic", "delete", topic, "--yes", *options]) == 0
+    assert run(["user", "add", "carl", *options]) == 0
+    for number in cluster.brokers:
+        topic = f"audited-{number}"
+        (deleted,) = audited.wait_for("topic.delete", topic)
+        (created,) = audited.of("topic.create", topic)
+        altered = audited.of("config.alter", topic)
+        assert {one["principal"] for one in (created, deleted, *altered)} == {"User:admin"}
+        assert {one["address"] for one in (created, deleted, *altered)} == {"127.0.0.1"}
+        assert {one["outcome"] for one in (created, deleted, *altered)} == {"success"}
+        assert (created["before"], created["after"]["partitions"]) == (None, partitions)
+        assert [(one["before"], one["after"]) for one in altered] == [
+            ({"retention.ms": None}, {"retention.ms": "1000"}),
+            ({"retention.ms": "1000"}, {"retention.ms": "2000"}),
+        ]
+        assert (deleted["before"]["configs"], deleted["after"]) == ({"retention.ms": "2000"}, None)
+    (added,) = audited.wait_for("scram_credential.alter", "carl")
+    assert added["before"] == {MECHANISM: None}
+    assert "a password of carl" not in audited.text()
+
+
+def test_passwords_in_configs_are_not_audited(cluster: Cluster, audited: AuditEvents) -> None:
+    options = ["-b", cluster.bootstrap_servers, "--command-config", str(cluster.client_properties)]
+    name = "listener.name.other.ssl.key.password"
+    assert run(["config", "set", "--broker", "2", f"{name}=not for logs", *options]) == 0
+    assert run(["config", "set", "--broker", "2", "--delete", name, *options]) == 0
+    altered, removed = audited.wait_for("config.alter", "2", count=2)
+    assert (altered["before"], altered["after"]) == ({name: None}, {name: "(redacted)"})
+    assert (removed["before"], removed["after"]) == ({name: "(redacted)"}, {name: None})
+    assert "not for logs" not in audited.text()
+
+
+def test_failed_logins_and_denials_are_audited(
+    cluster: Cluster, audited: AuditEvents, files: SecurityFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    administrator = ["-b", cluster.bootstrap_servers, "--command-config", str(cluster.client_properties)]
+    monkeypatch.setenv("ODRADEK_PASSWORD", "a password of eve")
+    assert run(["user", "add", "eve", *administrator]) == 0
+    login = cluster.client_properties.read_text().replace('"admin"', '"eve"')
+    eve, mistaken = tmp_path / "eve.properties", tmp_path / "mistaken.properties"
+    mistaken.write_text(login)
+    eve.write_text(login.replace(files.administrator().password, "a password of eve"))
+    assert run(["topic", "list", "-b", cluster.bootstrap_servers, "--command-config", str(mistaken)]) != 0
+    failed = audited.wait_for("authentication", "eve")[0]
+    assert (failed["outcome"], failed["mechanism"], failed["listener"]) == ("failure", MECHANISM, "CLIENT")
+    assert (failed["address"], failed["principal"]) == ("127.0.0.1", None)
+    deadline = time.monotonic() + 20
+    while run(["topic", "create", "of-eve", "-b", cluster.bootstrap_servers, "--command-config", str(eve)]) != 2:
+        assert time.monotonic() < deadline
+    denied = audited.wait_for("authorization", "of-eve")
+    assert {(one["outcome"], one["principal"], one["operation"]) for one in denied} == {
+        ("denied", "User:eve", "CREATE")
+    }
+    assert {(one["address"], one["api"]) for one in denied} == {("127.0.0.1", "CreateTopics")}
+    assert audited.of("topic.create", "of-eve") == []
+    assert files.administrator().password not in audited.text()
 
 
 def test_only_secure_clusters_have_client_properties() -> None:

@@ -40,7 +40,9 @@ from odradek.core.security.access import UNRESTRICTED, Access
 from odradek.core.transactions.commands import Markers
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
+from odradek.server.audit.trail import AuditTrail
 from odradek.server.authorization import new_authorizer
+from odradek.server.context import HandlerAudit
 from odradek.server.security import UNSECURED_PEER, PeerSecurity
 from odradek.server.slices import SliceTurns
 from odradek.server.throttling import new_client_quotas
@@ -78,7 +80,9 @@ class Broker:
         on_log_dir_failure: Callable[[str, OSError], None],
         peer_security: PeerSecurity = UNSECURED_PEER,
         check_security: Callable[[NodeConfig], Awaitable[None]] | None = None,
+        trail: AuditTrail | None = None,
     ) -> None:
+        """`trail` leads to the node's audit log, if it has one."""
         self.static_config: Final = config
         self._check_security: Final = check_security
         self.config = config
@@ -88,8 +92,9 @@ class Broker:
         self.random: Final = random
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
-        self.authorizer: Final = new_authorizer(config, clock)
+        self.authorizer: Final = new_authorizer(config, clock, trail)
         """None: every client may do everything."""
+        self.audit: Final = None if trail is None else _new_audit(trail, has_authorizer=self.authorizer is not None)
         self.workers: Final = workers
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
@@ -486,3 +491,10 @@ def _new_throttle(config: NodeConfig) -> ReplicationThrottle:
         window_count=config.replication_quota_window_num,
         window_seconds=config.replication_quota_window_size_seconds,
     )
+
+
+def _new_audit(trail: AuditTrail, *, has_authorizer: bool) -> HandlerAudit:
+    # Imported only by nodes with an audit log.
+    from odradek.broker.audited_requests import BrokerAudit
+
+    return BrokerAudit(trail, has_authorizer=has_authorizer)

@@ -3,16 +3,20 @@
 The broker config `http.address` holds the address of the endpoint. Apache Kafka's brokers have none.
 """
 
+import base64
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any, Final
 
 from odradek.client.address import Address, parse_address
 from odradek.client.admin import Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
+from odradek.client.security import Sasl, Tls
 
 HTTP_ADDRESS: Final = "http.address"
+HTTP_PROTOCOL: Final = "http.security.protocol"
 RESPONSE_BYTES_MAX: Final = 64 << 20
 _LOOPBACK: Final = "127.0.0.1"
 _EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
@@ -30,8 +34,15 @@ class NoEndpoint(Exception):
 def query_node(
     cluster: Cluster, cluster_id: str | None, node_id: int, host: str, path: str, *, timeout_s: float
 ) -> dict[str, Any]:
-    """Send a GET request to the endpoint of a broker with this advertised host. Raises NoEndpoint."""
-    return query_endpoint(find_endpoint(cluster, node_id, host), path, cluster_id, node_id, timeout_s=timeout_s)
+    """Send a GET request to the endpoint of a broker with this advertised host. Raises NoEndpoint.
+
+    The cluster's password is sent over TLS only.
+    """
+    address, has_tls = _find(cluster, node_id, host)
+    security = cluster.security
+    tls = (security.tls or Tls()) if has_tls else None
+    headers = {} if tls is None or security.sasl is None or security.sasl.has_token else _basic(security.sasl)
+    return query_endpoint(address, path, cluster_id, node_id, timeout_s=timeout_s, headers=headers, tls=tls)
 
 
 def query_endpoint(
@@ -43,9 +54,10 @@ def query_endpoint(
     timeout_s: float,
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
+    tls: Tls | None = None,
 ) -> dict[str, Any]:
     """Return the JSON response of this node. Raises NoEndpoint, also if another node or cluster responds."""
-    body = _exchange(address, method, path, headers or {}, timeout_s)
+    body = _exchange(address, method, path, headers or {}, timeout_s, tls)
     try:
         response = json.loads(body)
         # A loopback address may belong to another node on this machine.
@@ -57,9 +69,19 @@ def query_endpoint(
 
 
 def find_endpoint(cluster: Cluster, node_id: int, reached_at: str) -> Address:
-    """Look up the address of the broker's HTTP endpoint. Raises NoEndpoint."""
-    configs = Admin(cluster).configs(Resource(ResourceType.BROKER, str(node_id)), [HTTP_ADDRESS])
-    text = next((one.value for one in configs if one.name == HTTP_ADDRESS), None)
+    """Look up the address of a broker's HTTP endpoint without TLS. Raises NoEndpoint."""
+    address, has_tls = _find(cluster, node_id, reached_at)
+    if has_tls:
+        raise NoEndpoint(f"its {HTTP_ADDRESS} {address} needs TLS, which is not supported here")
+    return address
+
+
+def _find(cluster: Cluster, node_id: int, reached_at: str) -> tuple[Address, bool]:
+    """The address, and whether it needs TLS."""
+    names = [HTTP_ADDRESS, HTTP_PROTOCOL]
+    configs = Admin(cluster).configs(Resource(ResourceType.BROKER, str(node_id)), names)
+    values = {one.name: one.value for one in configs}
+    text = values.get(HTTP_ADDRESS)
     if not text:
         raise NoEndpoint(f"{HTTP_ADDRESS} is not set")
     host, _, port = text.rpartition(":")
@@ -69,17 +91,27 @@ def find_endpoint(cluster: Cluster, node_id: int, reached_at: str) -> Address:
     elif host in _EVERY_INTERFACE:
         host = reached_at
     try:
-        return parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        address = parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        return address, values.get(HTTP_PROTOCOL) == "SSL"
     except ValueError:
         raise NoEndpoint(f"its {HTTP_ADDRESS} {text} is not reachable from other hosts") from None
 
 
-def _exchange(address: Address, method: str, path: str, headers: Mapping[str, str], timeout_s: float) -> bytes:
+def _basic(sasl: Sasl) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{sasl.username}:{sasl.password}".encode()).decode()}
+
+
+def _exchange(
+    address: Address, method: str, path: str, headers: Mapping[str, str], timeout_s: float, tls: Tls | None
+) -> bytes:
     # Imported here because few commands need it.
     import http.client
 
     try:
-        with closing(http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)) as connection:
+        new_connection = (
+            http.client.HTTPConnection if tls is None else partial(http.client.HTTPSConnection, context=tls.context())
+        )
+        with closing(new_connection(address.host, address.port, timeout=timeout_s)) as connection:
             connection.request(method, path, headers=dict(headers))
             response = connection.getresponse()
             body = response.read(RESPONSE_BYTES_MAX + 1)

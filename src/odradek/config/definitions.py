@@ -69,9 +69,14 @@ class ConfigDefinition(NamedTuple):
 
 
 ONLY_IN_ODRADEK = {
+    "audit.log.file": ["STRING", "", "MEDIUM", "", "internal"],
+    "audit.log.format": ["STRING", "json", "LOW", "[json, ocsf]", "internal"],
+    "audit.log.max.bytes": ["LONG", "104857600", "LOW", "[4096,...]", "internal"],
+    "audit.log.max.files": ["INT", "10", "LOW", "[1,...,1000]", "internal"],
     "broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"],
     "hot.keys.enable": ["BOOLEAN", "true", "LOW", "", "internal"],
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
+    "http.security.protocol": ["STRING", "PLAINTEXT", "MEDIUM", "[PLAINTEXT, SSL]", "internal"],
     "record.validation": ["STRING", "header", "MEDIUM", "[header, full]", "cluster-wide"],
     "sasl.oauthbearer.unsecured.tokens.enable": ["BOOLEAN", "false", "LOW", "", "internal"],
 }

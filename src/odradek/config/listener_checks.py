@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from odradek.config.given import Given
-from odradek.config.listeners import Listener, listener_name, parse_listeners, parse_protocol_map
+from odradek.config.listeners import HTTP, Listener, listener_name, parse_listeners, parse_protocol_map
 from odradek.config.sasl_checks import check_sasl
 from odradek.config.tls_settings import InvalidTls, parse_tls_settings
 
@@ -74,6 +74,11 @@ def _check_security(
         protocol = protocols.get(name, "PLAINTEXT")
         if protocol in ("SSL", "SASL_SSL"):
             _check_tls(given, name, protocol, is_own=name in own)
+    if given.typed["http.address"] and given.typed["http.security.protocol"] == "SSL":
+        if HTTP in own:
+            key = "http.security.protocol"
+            given.problems.error(key, f"{key}=SSL: rename listener {HTTP}, whose prefix listener.name.http is needed")
+        _check_tls(given, HTTP, "SSL", is_own=True)
 
 
 def _check_tls(given: Given, name: str, protocol: str, *, is_own: bool) -> None:

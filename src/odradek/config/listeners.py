@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 LOOPBACK = "127.0.0.1"
+HTTP = "HTTP"
+"""In the prefix `listener.name.http.`: the HTTP endpoint, which is no listener."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")

@@ -51,8 +51,16 @@ class NodeConfig:
     http_address: Address | None
     """None: no HTTP endpoint. An empty host means every interface."""
 
+    http_security_protocol: str
+
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
+
+    audit_log_file: str
+    """Empty: no audit log."""
+    audit_log_format: str
+    audit_log_max_bytes: int
+    audit_log_max_files: int
 
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool

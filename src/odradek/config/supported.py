@@ -26,6 +26,8 @@ _BROKER = {
     "hot.keys.enable": "Whether a broker that serves metrics samples the hot keys of its partitions.",
     "http.address": "HTTP address of metrics, health and segment leases: HOST:PORT, or a PORT on the loopback "
     "interface. Empty disables it.",
+    "http.security.protocol": "PLAINTEXT, or SSL for HTTPS with the ssl.* configs, also with the prefix "
+    "listener.name.http.",
     "inter.broker.listener.name": "Listener for connections between brokers.",
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses that the node binds, as NAME://host:port.",
@@ -92,6 +94,11 @@ _BROKER = {
     "delegation.token.max.lifetime.ms": "Maximum lifetime of a delegation token.",
     "delegation.token.secret.key": "Secret from which delegation tokens are derived, the same on all nodes. Without "
     "it, delegation tokens are disabled.",
+    # Audit log
+    "audit.log.file": "File of the audit log: failed logins, denied requests and administrative changes. Empty: none.",
+    "audit.log.format": "Names of the fields: json (Odradek's own), or ocsf (Open Cybersecurity Schema Framework).",
+    "audit.log.max.bytes": "Size from which the file is renamed to FILE.1, and a new one is started.",
+    "audit.log.max.files": "Number of files that are kept, with the one that is being written.",
     # Authorization
     "allow.everyone.if.no.acl.found": "Whether every principal may use a resource that no ACL is about.",
     "authorizer.class.name": "Authorizer that checks requests against the ACLs: "

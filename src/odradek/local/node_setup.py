@@ -9,6 +9,7 @@ from odradek.host.disk import HostDisk
 from odradek.local.node_files import (
     BROKER_LISTENER,
     HOST,
+    PLAINTEXT_VALUES,
     NodeFiles,
     escape_path,
     listener_values,
@@ -68,12 +69,10 @@ def plan_nodes(
         files = NodeFiles(data_dir, number)
         listeners = listener_values(at_clients.get(number), at_controllers.get(number), at_brokers.get(number))
         values = {"log.dirs": escape_path(files.data)}
-        if number not in existing and security is not None:
-            # No http.address: its endpoints require no login.
-            protection = security.node_values(number)
-            text = new_properties(number, sorted(roles), listeners, quorum, replicas, security=protection)
-        elif number not in existing:
-            text = new_properties(number, sorted(roles), listeners, quorum, replicas, next(free_for_http))
+        if number not in existing:
+            protection = PLAINTEXT_VALUES if security is None else security.node_values(number)
+            http = next(free_for_http)
+            text = new_properties(number, sorted(roles), listeners, quorum, replicas, http, security=protection)
         else:
             text = files.read_properties()
             if number in at_clients and existing[number].advertised_listeners[0].port != at_clients[number]:

@@ -13,6 +13,7 @@ from odradek.local.node_files import (
     BROKER_LISTENER,
     CONTROLLER_LISTENER,
     SECURE_CLIENT_LISTENER,
+    NodeFiles,
     escape_path,
     with_values,
 )
@@ -33,6 +34,7 @@ _PREAMBLE: Final = """\
 """
 _TRUST_STORE: Final = "ssl.truststore.location"
 _KEY_STORE: Final = "ssl.keystore.location"
+_AUDIT_LOG: Final = "audit.log.file"
 
 
 class SecurityFiles:
@@ -46,6 +48,9 @@ class SecurityFiles:
 
     def key_store(self, node_id: int) -> Path:
         return self.directory / f"node-{node_id}.pem"
+
+    def audit_log(self, node_id: int) -> Path:
+        return NodeFiles(self._data_dir, node_id).directory / "audit.log"
 
     def prepare(self, node_ids: Collection[int], *, is_new: bool) -> None:
         """Create what is missing, and renew certificates that expire soon. Raises UserError."""
@@ -120,11 +125,17 @@ class SecurityFiles:
             },
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": f"User:{_NODE_SUBJECT};User:{ADMIN}",
+            _AUDIT_LOG: escape_path(self.audit_log(node_id)),
+            "http.security.protocol": "SSL",
         }
 
     def moved_values(self, node_id: int, text: str) -> dict[str, str]:
         """The configs to change in a node's server.properties after the data directory was moved."""
-        files = {_KEY_STORE: self.key_store(node_id), _TRUST_STORE: self.authority}
+        files = {
+            _KEY_STORE: self.key_store(node_id),
+            _TRUST_STORE: self.authority,
+            _AUDIT_LOG: self.audit_log(node_id),
+        }
         return {key: escape_path(file) for key, file in files.items() if _was_moved(text, key, file)}
 
     def delete(self) -> None:

@@ -193,8 +193,10 @@ class ControllerChannel:
             access=UNRESTRICTED if client is self._own else self._local_node.access_of(client.principal, host),
             is_forwarded=True,
         )
-        handler = load_handler(CONTROLLER_APIS[messages.api_key])
-        response: Message = await handler.handle(request, context, self._local_node)
+        handle = load_handler(CONTROLLER_APIS[messages.api_key]).handle
+        if self._local_node.audit is not None:
+            handle = self._local_node.audit.add_to(messages.api_key, handle)
+        response: Message = await handle(request, context, self._local_node)
         if is_from_wrong_node(messages.api_key, response):
             return None
         if self._wait_until_applied is not None and _changes_image(messages):

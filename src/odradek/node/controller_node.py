@@ -25,24 +25,34 @@ from odradek.node.reached_brokers import ReachedBrokers
 from odradek.node.takeovers import Takeovers
 from odradek.quorum.ports import CommandPort, QuorumPort
 from odradek.quorum.quorum import Quorum
+from odradek.server.audit.trail import AuditTrail
 from odradek.server.authorization import new_authorizer
-from odradek.server.context import ConnectionPort
+from odradek.server.context import ConnectionPort, HandlerAudit
 from odradek.server.slices import SliceTurns
 from odradek.server.throttling import new_client_quotas
 
 
 class ControllerNode:
     def __init__(
-        self, config: NodeConfig, quorum: Quorum, *, cluster_id: str, clock: Clock, executor: Executor
+        self,
+        config: NodeConfig,
+        quorum: Quorum,
+        *,
+        cluster_id: str,
+        clock: Clock,
+        executor: Executor,
+        trail: AuditTrail | None = None,
     ) -> None:
+        """`trail` leads to the node's audit log, if it has one."""
         self.config: Final = config
         self.node_id: Final = config.node_id
         self.cluster_id: Final = cluster_id
         self.clock: Final = clock
         self.executor: Final = executor
         self.slice_turns: Final = SliceTurns()
-        self.authorizer: Final = new_authorizer(config, clock)
+        self.authorizer: Final = new_authorizer(config, clock, trail)
         """None: every client may do everything."""
+        self.audit: Final = None if trail is None else _new_audit(trail, has_authorizer=self.authorizer is not None)
         self._loading_acls: asyncio.Task[None] | None = None
         self.client_quotas: Final = new_client_quotas(config)
         self._quorum: Final = quorum
@@ -136,3 +146,10 @@ class ControllerNode:
 
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         self._dead_brokers.on_heartbeat(broker_id, broker_epoch, connection)
+
+
+def _new_audit(trail: AuditTrail, *, has_authorizer: bool) -> HandlerAudit:
+    # Imported only by nodes with an audit log.
+    from odradek.quorum.audited_commands import ControllerAudit
+
+    return ControllerAudit(trail, has_authorizer=has_authorizer)

@@ -23,6 +23,7 @@ from odradek.broker.maintenance import Maintenance
 from odradek.config.node_config import NodeConfig
 from odradek.config.sasl_config import SASL_PROTOCOLS
 from odradek.core.metadata.image import ClusterImage
+from odradek.node.audit import NodeAudit
 from odradek.node.broker_lifecycle import BrokerLifecycle
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
@@ -76,6 +77,9 @@ class Node:
         self._workers: Final = workers
         self._periodic: Final = Periodic()
         self._security: Final = NodeSecurity(config, clock=clock, random=random, executor=executor)
+        self._audit: Final = NodeAudit(config, clock, executor)
+        if self._audit.trail is not None:
+            self._security.on_failure = self._audit.on_authentication_failure
         self._listeners: Final = NodeListeners(
             config, clock, executor, self._periodic, security_of=self._security.listener_security
         )
@@ -104,6 +108,8 @@ class Node:
             random=random,
             certificate_expiries_ms=self._security.expiries_ms,
         )
+        if self._audit.log is not None:
+            self._observation.set_audit_log(self._audit.log, self._audit.on_authentication_failure)
 
     @property
     def bootstrap(self) -> str:
@@ -152,9 +158,10 @@ class Node:
         config = self._config
         self.log_dir_watch.start()
         await self._security.load()
+        await self._audit.start()
         # Listeners first: a port in use must fail before anything on disk changes.
         await self._listeners.bind()
-        await self._observation.start()
+        await self._observation.start(self._security.http())
         await self._security.sasl.start(self._periodic)
         if any(one.security_protocol in SASL_PROTOCOLS for one in config.listeners):
             self._observation.endpoint.security.authenticate = password_check(self._security.sasl.scram)
@@ -175,9 +182,15 @@ class Node:
 
     async def _start_controller(self, quorum: Quorum, cluster_id: str) -> None:
         self._controller_node = node = ControllerNode(
-            self._config, quorum, cluster_id=cluster_id, clock=self._clock, executor=self._executor
+            self._config,
+            quorum,
+            cluster_id=cluster_id,
+            clock=self._clock,
+            executor=self._executor,
+            trail=self._audit.trail,
         )
         self._observation.add_authorizer("controller", node.authorizer)
+        self._observation.quotas.controller = node.client_quotas
         node.start(
             self._new_channel(quorum),
             endpoints=self._listeners.advertised_controller_listeners(),
@@ -210,9 +223,11 @@ class Node:
             on_log_dir_failure=self._on_log_dir_failure,
             peer_security=self._security.inter_broker,
             check_security=self._security.check,
+            trail=self._audit.trail,
         )
         self._observation.broker = broker
         self._observation.add_authorizer("broker", broker.authorizer)
+        self._observation.quotas.broker = broker.client_quotas
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
         self._observation.endpoint.security.access_of = broker.access_of
@@ -439,6 +454,7 @@ class Node:
             is_clean = await self._leave_quorum(self._quorum) and is_clean
         self._listeners.stop()
         await self._observation.stop()
+        await self._audit.stop()
         if self._start_in_threads is not None:
             await asyncio.wait((self._start_in_threads,))
             # A cancelled start has no other reader of its error.

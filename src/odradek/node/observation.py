@@ -6,12 +6,13 @@ Without an HTTP address nothing of it runs.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.base.background import log_fault
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, Random
 from odradek.broker.broker import Broker
+from odradek.config.listeners import HTTP
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
@@ -23,18 +24,25 @@ from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.requests import RequestMeters
 from odradek.instruments.traffic import RATED, TrafficRates
 from odradek.observe import hot_keys
+from odradek.observe.audit_readings import no_audit_log
 from odradek.observe.authorizer_readings import AuthorizerReadings
 from odradek.observe.cluster_readings import count_elections
-from odradek.observe.endpoint import HttpEndpoint
+from odradek.observe.endpoint import HttpEndpoint, HttpTls
 from odradek.observe.families import Family
 from odradek.observe.hot_keys import HotKeys
 from odradek.observe.http_access import HttpClient, HttpSecurity
+from odradek.observe.quota_readings import QuotaReadings
+from odradek.observe.scrape import Source
 from odradek.quorum.driver import QuorumDriver
 from odradek.quorum.quorum import Quorum
 from odradek.server.listeners import NodeListeners
 from odradek.server.periodic import Periodic
+from odradek.server.security import AuthenticationFailure
 from odradek.server.server import ListenError
 from odradek.storage.partition.partition import Partition
+
+if TYPE_CHECKING:
+    from odradek.observe.audit_log import AuditLog
 
 RATES_INTERVAL_MS: Final = 5_000
 MARKS_INTERVAL_MS: Final = 60_000
@@ -89,13 +97,17 @@ class Observation:
         self.endpoint.add_metrics(self._coordinators)
         self._authorizers: Final = AuthorizerReadings(clock.monotonic)
         self.endpoint.add_metrics(self._authorizers.families)
+        self._audit_families: Source = no_audit_log
+        self.endpoint.add_metrics(lambda: self._audit_families())
+        self.quotas: Final = QuotaReadings(clock)
+        self.endpoint.add_metrics(self.quotas.families)
 
-    async def start(self) -> None:
+    async def start(self, tls: HttpTls | None = None) -> None:
         """Raises ListenError."""
         if self._address is None:
             return
         try:
-            await self.endpoint.start(self._address)
+            await self.endpoint.start(self._address, tls)
         except OSError as error:
             host, port = self._address
             raise ListenError(f"http.address={host}:{port}: {error.strerror or error}; choose another port") from error
@@ -119,6 +131,12 @@ class Observation:
     def add_authorizer(self, role: str, authorizer: Authorizer | None) -> None:
         if authorizer is not None:
             self._authorizers.add(role, authorizer)
+
+    def set_audit_log(self, log: "AuditLog", on_failure: Callable[[AuthenticationFailure], None]) -> None:
+        self._audit_families = log.families
+        self.endpoint.security.on_failure = lambda host, user, reason: on_failure(
+            AuthenticationFailure(HTTP, host, "BASIC", reason, user)
+        )
 
     # NodeView
 

@@ -12,15 +12,17 @@ from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, Executor, Pool, Random
 from odradek.base.principal import ANONYMOUS, USER, Principal
 from odradek.config.alteration import reconfiguration_error
-from odradek.config.listeners import Listener
+from odradek.config.listeners import HTTP, Listener
 from odradek.config.node_config import NodeConfig
 from odradek.config.sasl_config import SASL_PROTOCOLS, SaslLogin
 from odradek.config.tls_settings import InvalidTls, TlsSettings, parse_tls_settings
 from odradek.core.security.distinguished_names import subject_of
 from odradek.core.security.principal_mapping import InvalidRule, PrincipalMapping
 from odradek.node.sasl import NodeSasl
+from odradek.observe.endpoint import HttpTls
 from odradek.server.periodic import Periodic
-from odradek.server.security import ListenerSecurity, PeerSecurity, SaslServer
+from odradek.server.security import AuthenticationFailure, ListenerSecurity, PeerSecurity, SaslServer
+from odradek.server.tls_connection import Handshakes
 from odradek.server.tls_errors import TlsError
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ class NodeSecurity:
         self._mapping: PrincipalMapping | None = None
         self._current = config
         self._warned_at_ms: Final[dict[str, int]] = {}
+        self.on_failure: Callable[[AuthenticationFailure], None] = lambda failure: None
+        """Receives failed logins, for the audit log."""
+        self.sasl.on_failure = lambda failure: self.on_failure(failure)
 
     async def load(self) -> None:
         """Reads the key material. Raises SecurityError."""
@@ -65,7 +70,7 @@ class NodeSecurity:
         # Imported only by nodes with TLS.
         from odradek.node.listener_tls import ListenerTls
 
-        own = {one.name for one in self._config.listeners}
+        own = {HTTP, *(one.name for one in self._config.listeners)}
         for name in names:
             try:
                 self._tls[name] = ListenerTls(
@@ -90,7 +95,16 @@ class NodeSecurity:
             tls=None if tls is None else tls.server_context,
             principal_of_certificate=self._principal_of_certificate,
             sasl=self._sasl_server(listener),
+            on_failure=lambda failure: self.on_failure(failure),
         )
+
+    def http(self) -> HttpTls | None:
+        """Of the HTTP endpoint. None: it has no TLS."""
+        tls = self._tls.get(HTTP) if self._serves_https else None
+        if tls is None:
+            return None
+        handshakes = Handshakes(self._executor, self._clock.monotonic)
+        return HttpTls(tls.server_context, handshakes, lambda failure: self.on_failure(failure))
 
     @property
     def inter_broker(self) -> PeerSecurity:
@@ -120,13 +134,21 @@ class NodeSecurity:
         return Principal(USER, self._mapping.name_of(subject_of(certificate)))
 
     def _protocol(self, listener_name: str) -> str:
+        if listener_name == HTTP and self._serves_https:
+            return "SSL"
         return self._config.security_protocols.get(listener_name, "PLAINTEXT")
 
     def _names(self) -> list[str]:
         names = [one.name for one in self._config.listeners]
         if self._config.is_broker:
             names.append(self._config.inter_broker_listener_name)
+        if self._serves_https:
+            names.append(HTTP)
         return list(dict.fromkeys((*names, *self._config.controller_listener_names[:1])))
+
+    @property
+    def _serves_https(self) -> bool:
+        return self._config.http_address is not None and self._config.http_security_protocol == "SSL"
 
     def _settings(self, config: NodeConfig, name: str) -> TlsSettings:
         return parse_tls_settings(config.effective_values, name, self._protocol(name))

@@ -5,15 +5,20 @@ import base64
 import binascii
 import json
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.base.ports import Executor, Pool
-from odradek.config.listeners import Address
+from odradek.config.listeners import HTTP, Address
 from odradek.core.security.resources import Operation
 from odradek.observe.http_access import HttpClient, HttpDenied, HttpSecurity, access_of_request
 from odradek.observe.scrape import Scrape, Source
 from odradek.observe.view import NodeView
+from odradek.server.connecting import HostPort
+from odradek.server.security import TLS_MECHANISM, AuthenticationFailure
+from odradek.server.tls_connection import Handshakes, ServerTls
 
 if TYPE_CHECKING:
     from odradek.observe.http_exchange import HttpExchange, Request, Response
@@ -49,6 +54,13 @@ Service = Callable[[Call], Awaitable[Reply]]
 JsonSource = Callable[[HttpClient], Awaitable[Any]]
 
 
+class HttpTls(NamedTuple):
+    context: Callable[[], ssl.SSLContext]
+    """The current one: it changes with renewed files."""
+    handshakes: Handshakes
+    on_failure: Callable[[AuthenticationFailure], None]
+
+
 class HttpEndpoint:
     def __init__(self, node: NodeView, executor: Executor, security: HttpSecurity) -> None:
         self._node: Final = node
@@ -77,13 +89,15 @@ class HttpEndpoint:
         """Adds metric families to every scrape."""
         self._sources.append(source)
 
-    async def start(self, address: Address) -> None:
+    async def start(self, address: Address, tls: HttpTls | None = None) -> None:
         """Raises OSError if the address cannot be bound."""
-        self._server = await asyncio.start_server(
-            self._on_connection, address.host or None, address.port, limit=_STREAM_BYTES_MAX, backlog=BACKLOG
+        new_protocol = self._new_protocol if tls is None else partial(self._new_tls_protocol, tls)
+        self._server = await asyncio.get_running_loop().create_server(
+            new_protocol, address.host or None, address.port, backlog=BACKLOG
         )
         self.port = self._server.sockets[0].getsockname()[1]
-        logger.info("Serving metrics at http://%s:%d/metrics", address.host or "*", self.port)
+        scheme = "http" if tls is None else "https"
+        logger.info("Serving metrics at %s://%s:%d/metrics", scheme, address.host or "*", self.port)
 
     async def stop(self) -> None:
         if self._server is None:
@@ -95,6 +109,24 @@ class HttpEndpoint:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # Connections
+
+    def _new_protocol(self) -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_STREAM_BYTES_MAX), self._on_connection)
+
+    def _new_tls_protocol(self, tls: HttpTls) -> asyncio.BaseProtocol:
+        def on_failure(reason: str) -> None:
+            peer = connection.get_extra_info("peername") or ("", 0)
+            tls.on_failure(AuthenticationFailure(HTTP, str(HostPort(*peer[:2])), TLS_MECHANISM, reason))
+
+        connection = ServerTls(
+            self._new_protocol(),
+            tls.context,
+            tls.handshakes,
+            on_secured=lambda certificate: None,
+            listener_name=HTTP,
+            on_failure=on_failure,
+        )
+        return connection
 
     def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS_MAX:

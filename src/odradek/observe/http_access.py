@@ -37,6 +37,8 @@ class HttpSecurity:
         """None: the ACLs are not loaded yet."""
         self.authenticate: Authenticate | None = None
         """None: passwords are ignored, and every client is anonymous."""
+        self.on_failure: Callable[[str, str, str], None] = lambda host, user, reason: None
+        """Receives failed logins: address, user and reason."""
 
 
 class HttpClient(NamedTuple):
@@ -87,6 +89,7 @@ async def access_of_request(
         if len(password) <= PASSWORD_CHARACTERS_MAX:
             found = await executor.run(lambda: authenticate(user, password), pool=Pool.CODEC)
         if found is None:
+            security.on_failure(host, user, "unknown user or wrong password")
             raise HttpDenied(401, "unknown user or wrong password")
         principal = found
     access = UNRESTRICTED if security.access_of is None else security.access_of(principal, host)

@@ -141,6 +141,10 @@ class QuorumDriver:
         return -1 if leader_id is None else leader_id
 
     @property
+    def voter_ids(self) -> list[int]:
+        return sorted(voter.voter_id for voter in self._state_machine.quorum.voters)
+
+    @property
     def leader(self) -> LeaderAddress | None:
         """None while there is no leader, or its address is unknown."""
         leader_id = self._state_machine.leader_id

@@ -20,6 +20,9 @@ class QuorumPort(Protocol):
     def leader_id(self) -> int:
         """-1 while no leader is known."""
 
+    @property
+    def voter_ids(self) -> list[int]: ...
+
     async def handle(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
         """Takes and returns kio messages of this API and version. Endpoints in the response are of that listener."""
 

@@ -103,6 +103,8 @@ class Reject(NamedTuple):
     response: bytes | None = None
     is_failed_authentication: bool = False
     """Kafka counts it, and delays the response and the end of the connection."""
+    user: str | None = None
+    """As the client has claimed, for an audit log."""
 
 
 class Expire(NamedTuple):
@@ -320,8 +322,10 @@ class Authentication:
 
     def _reject(self, reason: str, response: bytes | None = None, *, is_failed: bool = False) -> Reject:
         self._move(Event.REJECTED)
+        # Not every mechanism names a user before the exchange is complete.
+        user: str | None = getattr(self._exchange, "claimed_user", None)
         self._exchange = None
-        return Reject(reason, response, is_failed)
+        return Reject(reason, response, is_failed, user)
 
     def _move(self, event: Event) -> None:
         following = TRANSITIONS[self.state].get(event)

@@ -6,19 +6,27 @@ from typing import Final
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
 from odradek.core.security.authorizer import Authorizer, Denial
+from odradek.server.audit.trail import AuditTrail
 from odradek.server.log_limits import LogLimit
 
 logger = logging.getLogger("kafka.authorizer.logger")
 
 
-def new_authorizer(config: NodeConfig, clock: Clock) -> Authorizer | None:
+def new_authorizer(config: NodeConfig, clock: Clock, trail: AuditTrail | None = None) -> Authorizer | None:
     """None: every client may do everything."""
     if not config.authorizer_class_name:
         return None
+    on_denied = DenialLog(clock).on_denied
+
+    def log_and_audit(denial: Denial) -> None:
+        on_denied(denial)
+        if trail is not None:
+            trail.on_denied(denial)
+
     return Authorizer(
         config.super_users,
         allows_without_acl=config.allow_everyone_if_no_acl_found,
-        on_denied=DenialLog(clock).on_denied,
+        on_denied=on_denied if trail is None else log_and_audit,
     )
 
 

@@ -28,7 +28,7 @@ from odradek.server.connection_authentication import ConnectionAuthentication
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.server.log_limits import LimitedMessages
 from odradek.server.response_sender import ResponseSender, Streaming
-from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
+from odradek.server.security import TLS_MECHANISM, UNSECURED_LISTENER, AuthenticationFailure, ListenerSecurity
 from odradek.server.throttling import Throttled
 from odradek.wire.apis import ApiKey
 from odradek.wire.error_codes import error_codes
@@ -215,6 +215,11 @@ class ClientConnection(asyncio.Protocol):
         return str(HostPort(self.peer_host, self._peer_port))
 
     @property
+    def correlation_id(self) -> int:
+        """Of the request that was handled last."""
+        return self._correlation_id
+
+    @property
     def is_admitted(self) -> bool:
         """Whether the limits on connections had room for it."""
         return self._is_admitted
@@ -256,6 +261,7 @@ class ClientConnection(asyncio.Protocol):
             self.principal = self._security.principal_of_certificate(certificate)
         except ValueError as error:
             logger.warning("Closing connection from %s: %s", self.peer, error)
+            self._security.on_failure(AuthenticationFailure(self.listener_name, self.peer, TLS_MECHANISM, str(error)))
             self.close()
             return
         self._access = self._dispatcher.access_of(self.principal, self.peer_host)

@@ -150,7 +150,9 @@ class ConnectionAuthentication:
         self._cancel_timer()
         logger.info("Failed %sauthentication with %s: %s", "re-" if is_again else "", connection.peer, rejection.reason)
         self._sasl.on_failure(
-            AuthenticationFailure(connection.listener_name, connection.peer, state.mechanism, rejection.reason)
+            AuthenticationFailure(
+                connection.listener_name, connection.peer, state.mechanism, rejection.reason, rejection.user
+            )
         )
         delay_seconds = 0.0
         if rejection.is_failed_authentication:

@@ -1,7 +1,7 @@
 """What a handler receives with each request: the context, and the ports of the node that it may use."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from odradek.base.ports import Client, Clock, Executor
 from odradek.base.principal import ANONYMOUS, Principal
@@ -31,6 +31,10 @@ class ConnectionPort(Protocol):
     def was_closed_here(self) -> bool:
         """Whether this node closed the connection. Only meaningful once it is closed."""
 
+    @property
+    def correlation_id(self) -> int | None:
+        """Of the request that was handled last."""
+
     def on_close(self, listener: Callable[[], None]) -> None:
         """`listener` is called once, when the connection is closed; soon, if it is closed already. Idempotent."""
 
@@ -39,6 +43,7 @@ class NoConnection:
     """For a request from within the node. It is never closed."""
 
     was_closed_here = False
+    correlation_id = None
 
     def on_close(self, listener: Callable[[], None]) -> None:
         """Never calls the listener."""
@@ -75,8 +80,19 @@ class RequestContext(NamedTuple):
         return self.schema[class_name](**values)
 
 
+class HandlerAudit(Protocol):
+    """Reports to the audit log what handlers do."""
+
+    def add_to(self, api_key: int, handle: Callable[..., Any]) -> Callable[..., Any]:
+        """The handler of this API, which also reports."""
+
+
 class ServingPort(Protocol):
     """Any node that serves requests."""
+
+    @property
+    def audit(self) -> HandlerAudit | None:
+        """None: there is no audit log."""
 
     @property
     def executor(self) -> Executor: ...

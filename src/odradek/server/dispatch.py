@@ -100,6 +100,8 @@ class ApiDispatcher:
     def _load(self, api_key: int) -> "_Handler":
         module = load_handler(self._apis[api_key])
         handle = module.handle
+        if self._port.audit is not None:
+            handle = self._port.audit.add_to(api_key, handle)
         if REQUEST_LOG.is_on:
             from odradek.server.logged_requests import add_logging
 

@@ -10,6 +10,8 @@ from odradek.base.principal import ANONYMOUS, Principal
 from odradek.instruments.authentication import AuthenticationCounts
 
 PLAINTEXT: Final = "PLAINTEXT"
+TLS_MECHANISM: Final = "SSL"
+"""The mechanism of failures that are not of SASL."""
 
 
 class SaslClientExchange(Protocol):
@@ -57,6 +59,8 @@ class AuthenticationFailure(NamedTuple):
     """None: the client has not chosen one."""
     reason: str
     """For logs of this node only."""
+    user: str | None = None
+    """As the client has claimed. None: the mechanism has not got that far, or names no user."""
 
 
 class SaslServer(Protocol):
@@ -98,6 +102,10 @@ def _anonymous(certificate: bytes | None) -> Principal:
     return ANONYMOUS
 
 
+def _ignore(failure: AuthenticationFailure) -> None:
+    """Without an audit log."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSecurity:
     protocol: str = PLAINTEXT
@@ -106,6 +114,8 @@ class ListenerSecurity:
     principal_of_certificate: Callable[[bytes | None], Principal] = _anonymous
     """Of a client's certificate in DER form, on a listener of protocol SSL. Raises ValueError if no rule matches."""
     sasl: SaslServer | None = None
+    on_failure: Callable[[AuthenticationFailure], None] = _ignore
+    """Receives failed TLS handshakes, and certificates without a principal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Final
 from odradek.instruments.authentication import AuthenticationCounts
 from odradek.server.connection import ClientConnection, ConnectionLimits, Dispatcher
 from odradek.server.response_sender import Streaming
-from odradek.server.security import UNSECURED_LISTENER, ListenerSecurity
+from odradek.server.security import TLS_MECHANISM, UNSECURED_LISTENER, AuthenticationFailure, ListenerSecurity
 from odradek.server.tls_connection import Handshakes, ServerTls
 
 
@@ -111,6 +111,9 @@ class Listener:
             on_secured=connection.on_secured,
             is_admitted=lambda: connection.is_admitted,
             listener_name=self.name,
+            on_failure=lambda reason: self._security.on_failure(
+                AuthenticationFailure(self.name, connection.peer, TLS_MECHANISM, reason)
+            ),
         )
 
     def _explain(self, error: OSError) -> str:

@@ -126,21 +126,22 @@ class RequestLimiter:
             return response
         usage = context.usage
         now_ms = self._now_ms()
-        delay_ms = 0
+        produced_ms = request_ms = 0
         if request_bytes:
-            delay_ms = usage.record_produced(request_bytes, now_ms)
-            if not delay_ms:
+            produced_ms = usage.record_produced(request_bytes, now_ms)
+            if not produced_ms:
                 usage.grant_byte_credit(now_ms)
         # As in Kafka, a producer with acks=0 has no request quota.
         if response is not None and self._quotas.measures_requests:
             seconds = work.seconds
             if usage.time_credit < 0:
                 seconds, usage.time_credit = seconds - usage.time_credit, 0.0
-            request_delay_ms = usage.record_request(seconds, now_ms)
-            if not request_delay_ms:
+            request_ms = usage.record_request(seconds, now_ms)
+            if not request_ms:
                 usage.grant_time_credit(now_ms)
-            delay_ms = max(delay_ms, request_delay_ms)
-        return _with_delay(response, delay_ms, context)
+        if produced_ms or request_ms:
+            usage.note_delay(now_ms, produced_ms=produced_ms, request_ms=request_ms)
+        return _with_delay(response, max(produced_ms, request_ms), context)
 
     def _now_ms(self) -> int:
         return int(self._monotonic() * 1000)

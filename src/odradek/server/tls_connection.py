@@ -438,6 +438,7 @@ class ServerTls(TlsConnection):
         on_secured: Callable[[bytes | None], None],
         listener_name: str,
         is_admitted: Callable[[], bool] = lambda: True,
+        on_failure: Callable[[str], None] = lambda reason: None,
     ) -> None:
         """`on_secured` receives the client's certificate, if it has one.
 
@@ -449,6 +450,7 @@ class ServerTls(TlsConnection):
         self._name: Final = listener_name
         self._computing: asyncio.Task[Exception | None] | None = None
         self._is_admitted: Final = is_admitted
+        self._notify_failure: Final = on_failure
         self._first = b""
         # What arrived while a thread computed, or before the connection was admitted: at most the bytes of one call,
         # since reading is paused.
@@ -459,6 +461,7 @@ class ServerTls(TlsConnection):
 
     def _on_handshake_failure(self, reason: str) -> None:
         logger.info("TLS handshake failed: client=%s, listener=%s, reason=%s", self._peer(), self._name, reason)
+        self._notify_failure(reason)
 
     def _feed_handshake(self, data: memoryview) -> None:
         if self._computing is not None or not self._is_admitted():

@@ -184,6 +184,7 @@ class FakeBroker:
         self.config = self.static_config = NodeConfig.load(text, "server.properties")
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
+        self.audit = None
         self.clock = SystemClock()
         self.random = random.Random(7)
         self.executor: Any = InlineExecutor()

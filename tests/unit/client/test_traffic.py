@@ -1,6 +1,7 @@
 """Traffic from brokers' HTTP endpoints: missing, invalid, of another node, and valid."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client import node_http as module
 from odradek.client.address import Address
 from odradek.client.membership import Member
+from odradek.client.security import NOTHING
 from odradek.client.traffic import PATH, Rates, Traffic, traffic
 from tests.unit.client.http_endpoint import http_endpoint
 
@@ -34,11 +36,12 @@ def query_traffic(monkeypatch: pytest.MonkeyPatch, address: str | None) -> Traff
             """There is no cluster."""
 
         def configs(self, resource: Any, names: list[str]) -> list[Config]:
-            assert (resource.name, names) == ("1", ["http.address"])
+            assert (resource.name, names) == ("1", ["http.address", "http.security.protocol"])
             return [] if address is None else [Config()]
 
     monkeypatch.setattr(module, "Admin", FakeAdmin)
-    return traffic(None, "cluster", {1: MEMBER}, timeout_s=20.0)  # type: ignore[arg-type]
+    cluster: Any = SimpleNamespace(security=NOTHING)
+    return traffic(cluster, "cluster", {1: MEMBER}, timeout_s=20.0)
 
 
 def response_body(**changes: Any) -> bytes:

@@ -96,6 +96,7 @@ def test_paths_follow_a_moved_directory(files: SecurityFiles, tmp_path: Path) ->
     assert moved.moved_values(1, text) == {
         "ssl.keystore.location": str(moved.key_store(1)),
         "ssl.truststore.location": str(moved.authority),
+        "audit.log.file": str(moved.audit_log(1)),
     }
     # An operator's own certificates are kept.
     assert moved.moved_values(1, "ssl.keystore.location=/etc/kafka/node-1.pem\n") == {}
@@ -163,6 +164,6 @@ def test_secure_nodes_keep_their_ports_and_added_brokers_get_their_own(tmp_path:
     properties, _ = parse_properties((tmp_path / "node-1" / "server.properties").read_text())
     values = {one.key: one.value for one in properties}
     assert values["listener.security.protocol.map"] == "CLIENT:SASL_SSL,BROKER:SSL,CONTROLLER:SSL"
-    assert "http.address" not in values
+    assert ("http.address" in values, values["http.security.protocol"]) == (True, "SSL")
     assert (tmp_path / "node-1").stat().st_mode & 0o777 == 0o700
     assert password.password not in str(values)

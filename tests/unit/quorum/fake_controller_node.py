@@ -139,6 +139,7 @@ class FakeControllerNode:
         self.clock: Any = ManualClock()
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
+        self.audit = None
         self.executor = InlineExecutor()
         self.client_quotas = unlimited_quotas()
         self.slice_turns = CountedTurns()

@@ -96,7 +96,7 @@ def test_raw_messages_follow_version_0_of_the_handshake(sasl: StageSasl) -> None
     other = Authentication(sasl)
     other.receive(handshake(version=0))
     assert rejected(other.receive(bytearray(WRONG))) == Reject(
-        "Authentication failed: Invalid username or password", None, is_failed_authentication=True
+        "Authentication failed: Invalid username or password", None, is_failed_authentication=True, user="alice"
     )
 
 

@@ -113,7 +113,7 @@ class TestCredit:
         count = 500
         for _ in range(count):
             assert stage.request(ApiKey.PRODUCE, 9, PRODUCED) == PRODUCED
-        (sensor,) = stage.quotas.produced.sensors()
+        (sensor,) = stage.quotas.produced.latest(1000)
         recorded = sensor.measured.rate(int(stage.now * 1000)) * 10
         assert recorded == pytest.approx(count * FRAME_BYTES + stage.usage.byte_credit)
 
@@ -148,6 +148,6 @@ def test_waits_of_a_coroutine_are_not_counted() -> None:
         await waiting
 
     asyncio.run(main())
-    (sensor,) = stage.quotas.requests.sensors()
+    (sensor,) = stage.quotas.requests.latest(1000)
     recorded = sensor.measured.rate(int(stage.now * 1000)) * 10 / 100
     assert recorded - stage.usage.time_credit == pytest.approx(0.75)

@@ -415,8 +415,11 @@ def _delay_ms(response: "list[bytes] | StreamedResponse", context: RequestContex
     usage = context.usage
     body_bytes = response.size if response.__class__ is StreamedResponse else sum(map(len, response))  # type: ignore[arg-type]
     size = RESPONSE_LENGTH_BYTES + body_bytes
-    delay_ms = max(usage.record_fetched(size, now_ms), usage.record_request(0.0, now_ms))
+    fetched_ms = usage.record_fetched(size, now_ms)
+    request_ms = usage.record_request(0.0, now_ms)
+    delay_ms = max(fetched_ms, request_ms)
     if delay_ms:
+        usage.note_delay(now_ms, fetched_ms=fetched_ms, request_ms=request_ms)
         usage.remove_fetched(size, now_ms)
     return delay_ms
 

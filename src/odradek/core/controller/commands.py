@@ -14,6 +14,7 @@ from odradek.base.errors import KafkaError
 from odradek.base.principal import Principal
 from odradek.config.alteration import Change
 from odradek.core.metadata.image import (
+    ClusterImage,
     ConfigResource,
     DelegationToken,
     PartitionImage,
@@ -239,6 +240,10 @@ class TopicReassignments(NamedTuple):
 
 class ControllerCommands(Protocol):
     """Every method may raise KafkaError, which fails the whole request."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """With the records of all commands so far, committed or not."""
 
     @property
     def allows_topic_deletion(self) -> bool: ...

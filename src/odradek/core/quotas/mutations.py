@@ -45,6 +45,8 @@ class MutationQuota:
         return max(0, self._delay_ms - (self._now_ms() - self._delayed_from_ms))
 
     def _set_delay(self, delay_ms: int, now_ms: int) -> None:
+        if self._sensor is not None and delay_ms:
+            self._sensor.note_delay(delay_ms, now_ms)
         self._delay_ms, self._delayed_from_ms = delay_ms, now_ms
 
 

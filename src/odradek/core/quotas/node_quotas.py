@@ -132,6 +132,16 @@ class ClientUsage:
         sensor.measured.record(seconds * PERCENT_PER_SECOND, now_ms)
         return min(sensor.measured.delay_ms(sensor.limit, now_ms), self._quotas.request_delay_ms_max)
 
+    def note_delay(self, now_ms: int, *, produced_ms: int = 0, fetched_ms: int = 0, request_ms: int = 0) -> None:
+        """The client pauses for the longest of these delays. As in Kafka, only the quota that caused it counts it."""
+        delay_ms = max(produced_ms, fetched_ms, request_ms)
+        if delay_ms == request_ms:
+            sensor = self._request_sensor(now_ms)
+        else:
+            sensor = self._produce_sensor(now_ms) if delay_ms == produced_ms else self._fetch_sensor(now_ms)
+        if sensor is not None:
+            sensor.note_delay(delay_ms, now_ms)
+
     def add_request_time(self, seconds: float, now_ms: int) -> None:
         """Of work after the response: it delays only later requests."""
         sensor = self._request_sensor(now_ms)

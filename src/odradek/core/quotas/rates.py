@@ -122,10 +122,14 @@ class TokenBucket:
         self._updated_ms = now_ms
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        refilled = self._tokens + limit * ((now_ms - self._updated_ms) / 1000.0)
-        self._tokens = min(self._burst_seconds * limit, refilled)
+        self._tokens = self.peek(limit, now_ms)
         self._updated_ms = now_ms
         return self._tokens
+
+    def peek(self, limit: float, now_ms: int) -> float:
+        """As `tokens`, but the bucket does not count as used."""
+        refilled = self._tokens + limit * ((now_ms - self._updated_ms) / 1000.0)
+        return min(self._burst_seconds * limit, refilled)
 
     def withdraw(self, count: float, limit: float, now_ms: int) -> None:
         self._tokens = self.tokens(limit, now_ms) - count

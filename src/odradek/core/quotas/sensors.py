@@ -5,6 +5,8 @@ removed, and if there are still too many, those that were used longest ago.
 """
 
 from collections.abc import Callable, Mapping
+from heapq import nlargest
+from math import nan
 from typing import Final, Generic, TypeVar
 
 from odradek.core.metadata.image import QuotaEntityKey
@@ -20,12 +22,33 @@ M = TypeVar("M", RateWindows, TokenBucket)
 
 
 class Sensor(Generic[M]):
-    __slots__ = ("applied", "limit", "measured")
+    __slots__ = ("_delays", "_window_count", "_window_ms", "applied", "limit", "measured")
 
-    def __init__(self, measured: M, applied: AppliedLimit) -> None:
+    def __init__(self, measured: M, applied: AppliedLimit, window_count: int, window_ms: int) -> None:
         self.measured: Final[M] = measured
         self.applied: Final = applied
         self.limit = applied.limit
+        self._window_count: Final = window_count
+        self._window_ms: Final = window_ms
+        self._delays: tuple[RateWindows, RateWindows] | None = None
+        """Sum and number of the recent delays. None: there was none."""
+
+    def note_delay(self, delay_ms: int, now_ms: int) -> None:
+        """For the metric `throttle-time`."""
+        if self._delays is None:
+            count, length = self._window_count, self._window_ms
+            self._delays = RateWindows(count, length, now_ms), RateWindows(count, length, now_ms)
+        total, number = self._delays
+        total.record(delay_ms, now_ms)
+        number.record(1, now_ms)
+
+    def mean_delay_ms(self, now_ms: int) -> float:
+        """Of the delays in the windows; NaN if there is none, as in Kafka."""
+        if self._delays is None:
+            return nan
+        total, number = self._delays
+        mean_rate, number_rate = total.rate(now_ms), number.rate(now_ms)
+        return mean_rate / number_rate if number_rate > 0 else nan
 
 
 class Sensors(Generic[M]):
@@ -65,12 +88,18 @@ class Sensors(Generic[M]):
         if sensor is None:
             self._make_room(now_ms)
             measured = self._new_measured(self._window_count, self._window_ms, now_ms)
-            sensor = self._sensors[key] = Sensor(measured, applied)
+            sensor = self._sensors[key] = Sensor(measured, applied, self._window_count, self._window_ms)
         sensor.limit = applied.limit
         return sensor
 
-    def sensors(self) -> list[Sensor[M]]:
-        return list(self._sensors.values())
+    def __len__(self) -> int:
+        return len(self._sensors)
+
+    def latest(self, count_max: int) -> list[Sensor[M]]:
+        """Those that were used last."""
+        if len(self._sensors) <= count_max:
+            return list(self._sensors.values())
+        return nlargest(count_max, self._sensors.values(), key=lambda one: one.measured.last_event_ms)
 
     def _make_room(self, now_ms: int) -> None:
         sensors = self._sensors

@@ -71,8 +71,10 @@ async def _handle_inner(request: Message, context: RequestContext, node: Control
         access=node.access_of(principal, host),
         is_forwarded=True,
     )
-    handler = load_handler(CONTROLLER_APIS[header.api_key])
-    response = await handler.handle(inner, inner_context, node)
+    handle = load_handler(CONTROLLER_APIS[header.api_key]).handle
+    if node.audit is not None:
+        handle = node.audit.add_to(header.api_key, handle)
+    response = await handle(inner, inner_context, node)
     if is_from_wrong_node(header.api_key, response):
         raise KafkaError(ErrorCode.not_controller)
     if is_large(response):

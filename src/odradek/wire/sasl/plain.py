@@ -37,6 +37,8 @@ class PlainServer:
     def __init__(self, verify: Callable[[str, str], bool]) -> None:
         self._verify: Final = verify
         self._username: str | None = None
+        self.claimed_user: str | None = None
+        """Known before the password is checked."""
 
     def blocks(self, response: bytes) -> bool:
         return False
@@ -47,6 +49,7 @@ class PlainServer:
         if len(tokens) != _TOKENS:
             raise AuthenticationFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
         authorization_id, username, password = tokens
+        self.claimed_user = username
         if not username:
             raise AuthenticationFailed("Authentication failed: username not specified")
         if not password:

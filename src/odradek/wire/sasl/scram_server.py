@@ -54,6 +54,8 @@ class ScramServer:
         self._challenge: _Challenge | None = None
         self._has_failed = False
         self._principal: Principal | None = None
+        self.claimed_user: str | None = None
+        """Known before the password is checked. Of a delegation token: its ID."""
         self.expires_at_ms: int | None = None
 
     def blocks(self, response: bytes) -> bool:
@@ -80,6 +82,7 @@ class ScramServer:
 
     def _on_first(self, message: bytes) -> bytes:
         first = parse_client_first(message)
+        self.claimed_user = first.username
         if first.authorization_id and first.authorization_id != first.username:
             raise AuthenticationFailed(
                 "Authentication failed: Client requested an authorization id that is different from username"

@@ -63,7 +63,7 @@ def test_number_of_sensors_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1000):
         ClientUsage(limited, "bob", f"client-{number}").record_produced(1, number)
         kept.record_produced(20, number)
-    assert len(limited.produced.sensors()) <= 100
+    assert len(limited.produced.latest(1000)) <= 100
     # A client that is active keeps what it has used.
     assert kept.record_produced(0, 1000) == pytest.approx(10_000, abs=1001)
 
@@ -73,7 +73,7 @@ def test_unused_sensors_expire_after_an_hour() -> None:
     ClientUsage(limited, "bob", "old").record_produced(1, 0)
     ClientUsage(limited, "bob", "young").record_produced(1, 1_800_000)
     ClientUsage(limited, "bob", "new").record_produced(1, 3_600_000)
-    assert {one.applied.client_id for one in limited.produced.sensors()} == {"young", "new"}
+    assert {one.applied.client_id for one in limited.produced.latest(1000)} == {"young", "new"}
 
 
 class TestMutations:

@@ -1,0 +1,1 @@
+"""Notes failed logins, denied requests and administrative changes for the audit log."""
