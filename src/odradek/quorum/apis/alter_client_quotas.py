@@ -2,22 +2,19 @@
 
 from collections.abc import Awaitable, Iterable
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import KafkaError
 from odradek.core.controller.commands import ControllerCommands, ControllerResult, QuotaAlteration
 from odradek.core.quotas.entities import entity_key
-from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
+from odradek.core.security.resources import Operation
+from odradek.quorum.apis.authorized_commands import handle_authorized
 from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
-_UNAUTHORIZED = KafkaError(ErrorCode.cluster_authorization_failed, "Cluster authorization failed.")
 
-
-def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message | Awaitable[Message]:
-    if not context.access.allows(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
-        return build_error_response(request, context.schema, _UNAUTHORIZED)
-    return node.controller.handle(request, context.schema, execute, build_error_response)
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return handle_authorized(Operation.ALTER_CONFIGS, request, context, node, execute, build_error_response)
 
 
 def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
