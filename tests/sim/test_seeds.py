@@ -9,7 +9,7 @@ import pytest
 from odradek.sim.__main__ import run_one
 
 PROOF = pytest.mark.tier("proof")
-ONLY_BY_NAME = ("running-brokers", "hosts", "slow-readers")
+ONLY_BY_NAME = ("running-brokers", "hosts", "slow-readers", "security")
 """Scenarios that no seed chooses by itself."""
 BLOCKS = {
     "fast": [range(3)],
