@@ -117,8 +117,8 @@ def _keep_prefixed_entries(sound: Any) -> Any:
 
 def _update_only_as_leader(sound: Any) -> Any:
     async def update_acls(self: ControllerNode, image: ClusterImage, delta: ImageDelta) -> None:
-        if self._quorum.driver.is_leader:
-            await sound(self, image, delta)
+        if self._quorum.driver.is_leader and delta.access_control_changed and self.authorizer is not None:
+            self.authorizer.load(image.access_control_entries)
 
     return update_acls
 
@@ -208,6 +208,15 @@ def _keep_removed_limits(sound: Any) -> Any:
         of_this = known.setdefault(self, {})
         of_this.update(limits)
         sound(self, of_this)
+
+    return change
+
+
+def _keep_sensors_of_connections(sound: Any) -> Any:
+    def change(self: Sensors[Any], limits: Mapping[QuotaEntityKey, float]) -> None:
+        generation = self.generation
+        sound(self, limits)
+        self.generation = generation
 
     return change
 
@@ -355,6 +364,14 @@ SECURITY_BUGS: Final = (
         Sensors,
         "change",
         _keep_removed_limits,
+        scenario=SECURITY,
+    ),
+    plant(
+        "quota-change-ignored-by-connections",
+        "open connections keep the limits that they had when they were opened",
+        Sensors,
+        "change",
+        _keep_sensors_of_connections,
         scenario=SECURITY,
     ),
 )

@@ -64,15 +64,19 @@ class LoginAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throttle:
-    """A response with a throttle time."""
+class Usage:
+    """A request that a quota may limit, or whose response has a throttle time."""
 
     user: str
     client_id: str
     node: str
+    run: int
+    """Of the node, which forgets what clients used when it ends."""
     quota_key: str | None
     """The quota that limits such requests. None: no quota of this run does."""
-    milliseconds: int
+    size_bytes: int
+    """At least so many of the request count."""
+    throttle_ms: int
     began: float
     ended: float
     floor: int
@@ -105,9 +109,11 @@ class SecurityHistory:
     """The offset that this node has applied and reported."""
     controller_floor: Callable[[], int] = lambda: NO_OFFSET
     """The least of the controllers: one that is no longer active may deny a forwarded request."""
+    run_of: Callable[[str], int] = lambda node: 0
+    """How often this node has started."""
     decisions: Final[list[Decision]] = field(default_factory=list)
     logins: Final[list[LoginAttempt]] = field(default_factory=list)
-    throttles: Final[list[Throttle]] = field(default_factory=list)
+    usages: Final[list[Usage]] = field(default_factory=list)
     intrusions: Final[list[Intrusion]] = field(default_factory=list)
     tokens: Final[list[TokenCreated]] = field(default_factory=list)
     password_of_salt: Final[dict[bytes, str]] = field(default_factory=dict)

@@ -18,6 +18,7 @@ class SecurityRecorder:
         self._floors: Final = dict.fromkeys(self._nodes, NO_OFFSET)
         history.floor_of = self.floor
         history.controller_floor = self.controller_floor
+        history.run_of = lambda node: self._nodes[node].computer.runs
         for node in nodes:
             node.add_end_listener(lambda name=node.name: self._on_end(name))  # type: ignore[misc]
 

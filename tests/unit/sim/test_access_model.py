@@ -57,6 +57,11 @@ def batch(offset: int, seconds: float, *records: MetadataRecord) -> CommittedBat
     )
 
 
+def quota(value: float, *, user: str | None = "alice", remove: bool = False) -> ClientQuotaRecord:
+    entity = (QuotaEntity(entity_type="user", entity_name=user),)
+    return ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=value, remove=remove)
+
+
 def allows(*entries: AccessControlEntryRecord, user: str = "alice", check: Check = READ, rules: Rules = RULES) -> bool:
     return SecurityState(acls=entries).allows(rules, user, HOST, check)
 
@@ -149,18 +154,14 @@ class TestStates:
         assert states.between(-1, 9)[1].salt_of("bob") is None
 
     def test_quotas(self) -> None:
-        def quota(*entity: tuple[str, str | None], remove: bool = False) -> ClientQuotaRecord:
-            parts = tuple(QuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity)
-            return ClientQuotaRecord(entity=parts, key="producer_byte_rate", value=1.0, remove=remove)
-
-        def has_quota(*records: ClientQuotaRecord, user: str = "alice", key: str = "producer_byte_rate") -> bool:
+        def quota_of(*records: ClientQuotaRecord, key: str = "producer_byte_rate") -> float | None:
             (state,) = SecurityStates([batch(1, 1, *records)]).between(1, 9)
-            return state.has_quota(key, user, "client")
+            return state.quota_of(key, "alice")
 
-        assert has_quota(quota(("user", "alice")))
-        assert has_quota(quota(("user", None)))
-        assert has_quota(quota(("user", "alice"), ("client-id", "client")))
-        assert not has_quota(quota(("user", "alice"), ("client-id", "other")))
-        assert not has_quota(quota(("user", "alice")), user="bob")
-        assert not has_quota(quota(("user", "alice")), key="consumer_byte_rate")
-        assert not has_quota(quota(("user", "alice")), quota(("user", "alice"), remove=True))
+        own, default = quota(1.0), quota(2.0, user=None)
+        assert quota_of(own) == 1.0
+        assert quota_of(default) == 2.0
+        assert quota_of(own, default) == 1.0
+        assert quota_of(quota(1.0, user="bob")) is None
+        assert quota_of(own, key="consumer_byte_rate") is None
+        assert quota_of(own, default, quota(1.0, remove=True)) == 2.0

@@ -13,14 +13,15 @@ from odradek.sim.checkers.security import (
     AUTHENTICATED,
     DENIED,
     FORWARDED,
+    LIMITED,
     QUOTAS,
     REJECTED,
     SAME_USER,
     check_security,
 )
 from odradek.sim.quorum_history import CommittedBatch, QuorumHistory
-from odradek.sim.security_history import Decision, Intrusion, LoginAttempt, SecurityHistory, Throttle, TokenCreated
-from tests.unit.sim.test_access_model import HOST, READ, RULES, batch, entry
+from odradek.sim.security_history import Decision, Intrusion, LoginAttempt, SecurityHistory, TokenCreated, Usage
+from tests.unit.sim.test_access_model import HOST, READ, RULES, batch, entry, quota
 
 ALLOW_AT_1 = batch(1, 1.0, entry(1))
 REMOVED_AT_5 = batch(5, 5.0, RemoveAccessControlEntryRecord(id=entry(1).id))
@@ -152,18 +153,52 @@ def test_token_belongs_to_the_client_that_created_it() -> None:
     assert broken(created("ANONYMOUS")) == [FORWARDED]
 
 
-def test_throttled_client_has_a_quota() -> None:
-    history = SecurityHistory()
-    history.throttles.append(
-        Throttle(
-            user="alice",
-            client_id="c",
-            node="node1",
-            quota_key="producer_byte_rate",
-            milliseconds=10,
-            began=1.0,
-            ended=2.0,
-            floor=1,
-        )
+def usage(
+    at: float,
+    size: int,
+    *,
+    run: int = 1,
+    throttle_ms: int = 0,
+    floor: int = 9,
+    key: str | None = "producer_byte_rate",
+) -> Usage:
+    return Usage(
+        user="alice",
+        client_id="c",
+        node="node1",
+        run=run,
+        quota_key=key,
+        size_bytes=size,
+        throttle_ms=throttle_ms,
+        began=at,
+        ended=at + 0.1,
+        floor=floor,
     )
-    assert broken(history) == [QUOTAS]
+
+
+class TestQuotas:
+    LIMIT_AT_1 = batch(1, 1.0, quota(100.0))
+    REMOVED_AT_5 = batch(5, 5.0, quota(100.0, remove=True))
+
+    def broken(self, *usages: Usage) -> list[str]:
+        history = SecurityHistory()
+        history.usages.extend(usages)
+        return broken(history, self.LIMIT_AT_1, self.REMOVED_AT_5)
+
+    def test_throttled_client_has_a_quota(self) -> None:
+        assert self.broken(usage(4.0, 10, throttle_ms=5, floor=1)) == []
+        assert self.broken(usage(5.1, 10, throttle_ms=5, floor=4)) == []
+        assert self.broken(usage(5.1, 10, throttle_ms=5, floor=5)) == [QUOTAS]
+        assert self.broken(usage(4.0, 10, throttle_ms=5, floor=1, key=None)) == [QUOTAS]
+
+    def test_client_that_exceeds_its_quota_is_throttled(self) -> None:
+        assert self.broken(usage(2.0, 400, throttle_ms=5, floor=1), usage(4.1, 290, floor=1)) == []
+        assert self.broken(usage(2.0, 301, floor=1)) == [LIMITED]
+        assert self.broken(usage(2.0, 200, floor=1), usage(2.2, 101, floor=1)) == [LIMITED]
+        assert self.broken(usage(2.0, 200, floor=1), usage(2.2, 101, floor=1, run=2)) == []
+        # Not in order, so that the first may have been measured later.
+        assert self.broken(usage(2.0, 200, floor=1), usage(2.05, 101, floor=1)) == []
+
+    def test_without_a_quota_throughout_nothing_is_limited(self) -> None:
+        assert self.broken(usage(2.0, 1000, floor=0)) == []
+        assert self.broken(usage(4.5, 200, floor=1), usage(5.1, 200, floor=1)) == []

@@ -30,6 +30,7 @@ _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
 }
 
 Entity = frozenset[tuple[str, str | None]]
+_DEFAULT_USER: Final[Entity] = frozenset({("user", None)})
 
 
 class Rules(NamedTuple):
@@ -74,13 +75,11 @@ class SecurityState:
     def _salts(self) -> dict[str, bytes]:
         return dict(self.salts)
 
-    def has_quota(self, key: str, user: str, client_id: str) -> bool:
-        """Whether any quota of the client, of its user or a default has this key."""
-        names = {"user": (user, None), "client-id": (client_id, None)}
-        return any(
-            quota_key == key and all(name in names.get(kind, ()) for kind, name in entity)
-            for entity, quota_key, _ in self.quotas
-        )
+    def quota_of(self, key: str, user: str) -> float | None:
+        """The user's own, or the default of all users. Clients of this run have no quotas by client ID."""
+        quotas = {entity: value for entity, quota_key, value in self.quotas if quota_key == key}
+        own = quotas.get(frozenset({("user", user)}))
+        return quotas.get(_DEFAULT_USER) if own is None else own
 
 
 def _is_about(entry: AccessControlEntryRecord, check: Check) -> bool:

@@ -4,14 +4,15 @@ A node decides with the metadata that it had applied when the request began, or 
 of these states deny a request, it must be denied; if all allow it, it must be allowed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from odradek.core.metadata.records import DelegationTokenRecord
+from odradek.core.quotas.entities import PRODUCER_BYTE_RATE
 from odradek.sim.checkers.access_model import Rules, SecurityStates
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.quorum_history import QuorumHistory
-from odradek.sim.security_history import Decision, LoginAttempt, SecurityHistory
+from odradek.sim.security_history import Decision, LoginAttempt, SecurityHistory, Usage
 
 DENIED: Final = "a request that applied ACLs deny is denied"
 ALLOWED: Final = "a request that applied ACLs allow is allowed"
@@ -21,6 +22,11 @@ SAME_USER: Final = "re-authentication keeps the principal"
 AUTHENTICATED: Final = "only authenticated clients are served"
 FORWARDED: Final = "a forwarded request keeps the principal of its client"
 QUOTAS: Final = "only clients with a quota are throttled"
+LIMITED: Final = "clients that exceed their quota are throttled"
+_KEPT_SECONDS: Final = 1.9
+"""For so long a broker remembers what a client used: two windows of a second."""
+_COVERED_SECONDS_MAX: Final = 3.0
+"""The longest time by which it divides that, with the window before."""
 
 
 def check_security(history: SecurityHistory, quorum: QuorumHistory, rules: Rules) -> Iterator[Violation]:
@@ -35,14 +41,7 @@ def check_security(history: SecurityHistory, quorum: QuorumHistory, rules: Rules
         yield from _check_login(login, states, history)
     for decision in history.decisions:
         yield from _check_decision(decision, states, rules)
-    for throttle in history.throttles:
-        key = throttle.quota_key
-        if not any(
-            key is not None and one.has_quota(key, throttle.user, throttle.client_id)
-            for one in states.between(throttle.floor, throttle.ended)
-        ):
-            what = f"{throttle.node} throttles {throttle.user} for {throttle.milliseconds} ms without a quota"
-            yield Violation(QUOTAS, what, throttle.ended)
+    yield from _check_usages(history.usages, states)
 
 
 def _check_decision(decision: Decision, states: SecurityStates, rules: Rules) -> Iterator[Violation]:
@@ -85,3 +84,30 @@ def _check_tokens(history: SecurityHistory, quorum: QuorumHistory) -> Iterator[V
         if names != {token.user}:
             what = f"a token that {token.user} created at {token.node} belongs to {', '.join(sorted(names))}"
             yield Violation(FORWARDED, what, token.seconds)
+
+
+def _check_usages(usages: Sequence[Usage], states: SecurityStates) -> Iterator[Violation]:
+    earlier: dict[tuple[str, int, str], list[Usage]] = {}
+    for usage in sorted(usages, key=lambda one: one.ended):
+        key, who = usage.quota_key, f"{usage.node} throttles {usage.user}"
+        if usage.throttle_ms:
+            found = states.between(usage.floor, usage.ended)
+            if key is None or all(one.quota_of(key, usage.user) is None for one in found):
+                yield Violation(QUOTAS, f"{who} for {usage.throttle_ms} ms without a quota", usage.ended)
+        if key != PRODUCER_BYTE_RATE:
+            continue
+        of_user = earlier.setdefault((usage.node, usage.run, usage.user), [])
+        of_user.append(usage)
+        if usage.throttle_ms:
+            continue
+        counted = [
+            one
+            for one in of_user
+            if one is usage or (one.began >= usage.ended - _KEPT_SECONDS and one.ended <= usage.began)
+        ]
+        floor = min(one.floor for one in counted)
+        limits = [one.quota_of(key, usage.user) for one in states.between(floor, usage.ended)]
+        used = sum(one.size_bytes for one in counted)
+        if None not in limits and used > max(one or 0.0 for one in limits) * _COVERED_SECONDS_MAX:
+            what = f"{usage.node} does not throttle {usage.user} after {used} bytes with a quota of {limits} per second"
+            yield Violation(LIMITED, what, usage.ended)

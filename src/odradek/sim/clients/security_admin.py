@@ -7,6 +7,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.quotas.entities import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from odradek.core.security.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from odradek.core.security.scram_credentials import ITERATIONS_MIN, SALT_BYTES, ScramMechanism, salted_password
 from odradek.sim.clients.cluster_client import ClusterClient
@@ -26,7 +27,7 @@ _TOPIC_OPERATIONS: Final = (
 )
 _CLUSTER_OPERATIONS: Final = (Operation.ALL, Operation.CREATE, Operation.DESCRIBE, Operation.ALTER_CONFIGS)
 _ACLS_MAX: Final = 30
-_QUOTA_KEYS: Final = ("producer_byte_rate", "producer_byte_rate", "consumer_byte_rate")
+_QUOTA_KEYS: Final = (PRODUCER_BYTE_RATE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
 
 
 class SecurityAdmin:

@@ -9,6 +9,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.client.fetch_request import fetch_request
 from odradek.core.metadata.image import RESOURCE_TOPIC
+from odradek.core.quotas.entities import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from odradek.core.security.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
@@ -37,6 +38,8 @@ class SecuredRequest:
     read: Callable[[Message], Sequence[Outcome]]
     is_forwarded: bool = False
     quota_key: str | None = None
+    size_bytes: int = 0
+    """Of its records."""
 
     @property
     def name(self) -> str:
@@ -122,7 +125,8 @@ def _produce(random: Random, now_ms: int) -> SecuredRequest:
         read=lambda response: [
             _outcome(response.responses[0].partition_responses[0].error_code, _topic(Operation.WRITE, topic))
         ],
-        quota_key="producer_byte_rate",
+        quota_key=PRODUCER_BYTE_RATE,
+        size_bytes=len(value),
     )
 
 
@@ -145,7 +149,7 @@ def _fetch(random: Random, now_ms: int) -> SecuredRequest:
             if response.responses
             else []
         ),
-        quota_key="consumer_byte_rate",
+        quota_key=CONSUMER_BYTE_RATE,
     )
 
 
@@ -211,7 +215,7 @@ def _alter_quotas(random: Random, now_ms: int) -> SecuredRequest:
     chosen = schema(ApiKey.ALTER_CLIENT_QUOTAS, 1)
     return SecuredRequest(
         chosen=chosen,
-        message=quota_request(chosen, {"user": "nobody"}, "producer_byte_rate", 1000.0, validate_only=True),
+        message=quota_request(chosen, {"user": "nobody"}, PRODUCER_BYTE_RATE, 1000.0, validate_only=True),
         read=lambda response: [_outcome(response.entries[0].error_code, _cluster(Operation.ALTER_CONFIGS))],
         is_forwarded=True,
     )

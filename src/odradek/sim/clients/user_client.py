@@ -27,8 +27,8 @@ from odradek.sim.security_history import (
     Intrusion,
     LoginAttempt,
     SecurityHistory,
-    Throttle,
     TokenCreated,
+    Usage,
 )
 from odradek.wire.schemas import Message
 
@@ -242,14 +242,16 @@ class _Session:
         if sent.session_ends is not None and sent.began > sent.session_ends:
             self._note_intrusion(f"responds to {request.name} of {self._user} after the end of its session")
         throttle_ms = round(response.throttle_time.total_seconds() * 1000)
-        if throttle_ms:
-            self._history.throttles.append(
-                Throttle(
+        if throttle_ms or request.quota_key is not None:
+            self._history.usages.append(
+                Usage(
                     user=self._user,
                     client_id=client.name,
                     node=self.node,
+                    run=self._history.run_of(self.node),
                     quota_key=request.quota_key,
-                    milliseconds=throttle_ms,
+                    size_bytes=request.size_bytes,
+                    throttle_ms=throttle_ms,
                     began=sent.began,
                     ended=client.now,
                     floor=sent.floor,
