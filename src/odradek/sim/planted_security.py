@@ -179,6 +179,15 @@ def _never_expire(sound: Any) -> Any:
     return receive
 
 
+def _ignore_end_of_token(sound: Any) -> Any:
+    def start_session(self: Authentication, exchange: Any) -> int:
+        exchange.expires_at_ms = None
+        lifetime_ms: int = sound(self, exchange)
+        return lifetime_ms
+
+    return start_session
+
+
 def _forget_principal_again(sound: Any) -> Any:
     def set_principal(self: ClientConnection, principal: Principal) -> None:
         is_again = self.principal is not ANONYMOUS
@@ -356,6 +365,14 @@ SECURITY_BUGS: Final = (
         Authentication,
         "receive",
         _never_expire,
+        scenario=SECURITY,
+    ),
+    plant(
+        "session-outlives-token",
+        "a session continues after the end of the delegation token that it was opened with",
+        Authentication,
+        "_start_session",
+        _ignore_end_of_token,
         scenario=SECURITY,
     ),
     plant(

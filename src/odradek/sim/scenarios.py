@@ -345,6 +345,7 @@ SECURITY: Final = Scenario(
         ("connections.max.reauth.ms", ("0", "1500", "1500", "3000")),
         ("connection.failed.authentication.delay.ms", ("0", "100")),
         ("allow.everyone.if.no.acl.found", ("false", "false", "true")),
+        ("delegation.token.expiry.check.interval.ms", ("1000", "3600000")),
         ("quota.window.num", ("2",)),
     ),
 )

@@ -3,6 +3,7 @@
 Nodes and the infrastructure's admin client log in with PLAIN, which needs no metadata; users log in with SCRAM.
 """
 
+import base64
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -46,6 +47,10 @@ def admin_login() -> Login:
 
 def user_login(user: str, password: str) -> Login:
     return Login(SCRAM, user, password)
+
+
+def token_login(token_id: str, hmac: bytes) -> Login:
+    return Login(SCRAM, token_id, base64.b64encode(hmac).decode(), has_token=True)
 
 
 def _password(name: str) -> str:

@@ -103,6 +103,18 @@ class TokenCreated:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogin:
+    """A login with a delegation token before its end."""
+
+    user: str
+    node: str
+    token_id: str
+    is_accepted: bool
+    ended: float
+    floor: int
+
+
 @dataclass(slots=True)
 class SecurityHistory:
     floor_of: Callable[[str], int] = lambda node: NO_OFFSET
@@ -116,6 +128,7 @@ class SecurityHistory:
     usages: Final[list[Usage]] = field(default_factory=list)
     intrusions: Final[list[Intrusion]] = field(default_factory=list)
     tokens: Final[list[TokenCreated]] = field(default_factory=list)
+    token_logins: Final[list[TokenLogin]] = field(default_factory=list)
     password_of_salt: Final[dict[bytes, str]] = field(default_factory=dict)
     passwords: Final[dict[str, list[str]]] = field(default_factory=dict)
     """User -> the passwords that an admin client has set, or tried to set, the newest last."""

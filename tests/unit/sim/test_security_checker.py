@@ -20,7 +20,15 @@ from odradek.sim.checkers.security import (
     check_security,
 )
 from odradek.sim.quorum_history import CommittedBatch, QuorumHistory
-from odradek.sim.security_history import Decision, Intrusion, LoginAttempt, SecurityHistory, TokenCreated, Usage
+from odradek.sim.security_history import (
+    Decision,
+    Intrusion,
+    LoginAttempt,
+    SecurityHistory,
+    TokenCreated,
+    TokenLogin,
+    Usage,
+)
 from tests.unit.sim.test_access_model import HOST, READ, RULES, batch, entry, quota
 
 ALLOW_AT_1 = batch(1, 1.0, entry(1))
@@ -128,8 +136,8 @@ def test_response_to_an_unauthenticated_client() -> None:
     assert broken(history) == [AUTHENTICATED]
 
 
-def test_token_belongs_to_the_client_that_created_it() -> None:
-    def record(owner: str) -> CommittedBatch:
+class TestTokens:
+    def record(self, owner: str) -> CommittedBatch:
         token = DelegationTokenRecord(
             owner=owner,
             requester=owner,
@@ -141,16 +149,29 @@ def test_token_belongs_to_the_client_that_created_it() -> None:
         )
         return batch(3, 3.0, token)
 
-    def created(owner: str) -> SecurityHistory:
-        history = SecurityHistory()
-        history.tokens.append(
-            TokenCreated(user="alice", node="node1", owner=owner, requester="alice", token_id="t", seconds=3.0)
-        )
-        return history
+    def test_token_belongs_to_the_client_that_created_it(self) -> None:
+        def created(owner: str) -> SecurityHistory:
+            history = SecurityHistory()
+            history.tokens.append(
+                TokenCreated(user="alice", node="node1", owner=owner, requester="alice", token_id="t", seconds=3.0)
+            )
+            return history
 
-    assert broken(created("alice"), record("User:alice")) == []
-    assert broken(created("alice"), record("User:node1")) == [FORWARDED]
-    assert broken(created("ANONYMOUS")) == [FORWARDED]
+        assert broken(created("alice"), self.record("User:alice")) == []
+        assert broken(created("alice"), self.record("User:node1")) == [FORWARDED]
+        assert broken(created("ANONYMOUS")) == [FORWARDED]
+
+    def test_login_with_a_token_is_accepted_once_it_is_applied(self) -> None:
+        def logged_in(floor: int, *, is_accepted: bool) -> SecurityHistory:
+            history = SecurityHistory()
+            history.token_logins.append(
+                TokenLogin(user="alice", node="node1", token_id="t", is_accepted=is_accepted, ended=4.0, floor=floor)
+            )
+            return history
+
+        assert broken(logged_in(3, is_accepted=False), self.record("User:alice")) == [ACCEPTED]
+        assert broken(logged_in(2, is_accepted=False), self.record("User:alice")) == []
+        assert broken(logged_in(3, is_accepted=True), self.record("User:alice")) == []
 
 
 def usage(

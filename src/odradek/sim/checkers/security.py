@@ -72,18 +72,22 @@ def _check_login(login: LoginAttempt, states: SecurityStates, history: SecurityH
 
 def _check_tokens(history: SecurityHistory, quorum: QuorumHistory) -> Iterator[Violation]:
     recorded = {
-        record.token_id: record
+        record.token_id: (batch.batch.last_offset, record)
         for batch in quorum.committed
         for record in batch.security
         if isinstance(record, DelegationTokenRecord)
     }
     for token in history.tokens:
         names = {token.owner, token.requester}
-        if (record := recorded.get(token.token_id)) is not None:
+        if token.token_id in recorded:
+            _, record = recorded[token.token_id]
             names |= {record.owner.removeprefix("User:"), record.requester.removeprefix("User:")}
         if names != {token.user}:
             what = f"a token that {token.user} created at {token.node} belongs to {', '.join(sorted(names))}"
             yield Violation(FORWARDED, what, token.seconds)
+    for login in history.token_logins:
+        if not login.is_accepted and login.token_id in recorded and recorded[login.token_id][0] <= login.floor:
+            yield Violation(ACCEPTED, f"a login of {login.user} with a token at {login.node} is rejected", login.ended)
 
 
 def _check_usages(usages: Sequence[Usage], states: SecurityStates) -> Iterator[Violation]:

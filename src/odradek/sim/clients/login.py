@@ -23,12 +23,14 @@ class Login(NamedTuple):
     mechanism: str
     username: str
     password: str
+    has_token: bool = False
+    """Whether the name is the ID of a delegation token, and the password its HMAC."""
 
     def exchange(self, random: Random) -> PlainClient | ScramClient:
         if self.mechanism == PLAIN:
             return PlainClient(self.username, self.password)
         nonce = base64.urlsafe_b64encode(random.randbytes(_NONCE_BYTES)).decode()
-        return ScramClient(self.mechanism, self.username, self.password, nonce)
+        return ScramClient(self.mechanism, self.username, self.password, nonce, has_token=self.has_token)
 
 
 class LoginRejected(RequestFailed):

@@ -71,14 +71,14 @@ def metadata_request(topics: Sequence[str] | None) -> tuple[Schema, Message]:
     )
 
 
-def token_request() -> tuple[Schema, Message]:
+def token_request(lifetime_ms: int) -> tuple[Schema, Message]:
     chosen = schema(ApiKey.CREATE_DELEGATION_TOKEN, 3)
     return chosen, chosen.new(
         "CreateDelegationTokenRequest",
         owner_principal_type=None,
         owner_principal_name=None,
         renewers=(),
-        max_lifetime=3_600_000,
+        max_lifetime=lifetime_ms,
     )
 
 

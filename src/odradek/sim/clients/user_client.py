@@ -20,7 +20,7 @@ from odradek.sim.clients.security_requests import (
     random_request,
     token_request,
 )
-from odradek.sim.secured_nodes import SCRAM, user_login
+from odradek.sim.secured_nodes import SCRAM, token_login, user_login
 from odradek.sim.security_history import (
     Check,
     Decision,
@@ -28,6 +28,7 @@ from odradek.sim.security_history import (
     LoginAttempt,
     SecurityHistory,
     TokenCreated,
+    TokenLogin,
     Usage,
 )
 from odradek.wire.schemas import Message
@@ -39,6 +40,10 @@ _REAUTHENTICATION_PROBABILITY: Final = 0.4
 _REAUTHENTICATION_SECONDS_MIN: Final = 1.1
 """A broker accepts none within a second of the former one."""
 _TOKENS_MAX: Final = 4
+_TOKEN_MS: Final = (2000, 4000, 3_600_000)
+_TOKEN_LOGIN_PROBABILITY: Final = 0.4
+_TOKEN_MARGIN_SECONDS: Final = 2.5
+"""A token ends this much earlier at most at the nodes: its creation takes no longer, as the request times out."""
 
 
 def _ignore() -> None:
@@ -53,6 +58,13 @@ class _Sent(NamedTuple):
     session_ends: float | None
 
 
+class _Token(NamedTuple):
+    token_id: str
+    hmac: bytes
+    ends: float
+    """Not before its end at the nodes."""
+
+
 class UserClient:
     def __init__(
         self, client: ClusterClient, history: SecurityHistory, user: str, host: str, nodes: Sequence[tuple[str, int]]
@@ -63,7 +75,7 @@ class UserClient:
         self._user: Final = user
         self._host: Final = host
         self._nodes: Final = tuple(nodes)
-        self._tokens = 0
+        self._tokens: Final[list[_Token]] = []
         self.is_finishing = False
 
     async def run(self) -> None:
@@ -78,7 +90,8 @@ class UserClient:
     async def check_everywhere(self) -> None:
         """Sends each kind of request to each broker once, with the current password. Raises RequestFailed."""
         for node, port in self._nodes:
-            session = await self._log_in(node, port, self._history.passwords[self._user][-1])
+            session = await self._open_session(node, port)
+            await session.log_in(self._history.passwords[self._user][-1])
             for request in all_requests(self._client.random, self._client.clock.wall_ms()):
                 sent = session.send(request)
                 session.record(sent, await self._client.await_response(session.connection, sent.response))
@@ -86,7 +99,11 @@ class UserClient:
 
     async def _use(self, node: str, port: int, rounds: int) -> None:
         random = self._client.random
-        session = await self._log_in(node, port, self._random_password(self._user))
+        session = await self._open_session(node, port)
+        if self._tokens and random.random() < _TOKEN_LOGIN_PROBABILITY:
+            await session.log_in_with_token(random.choice(self._tokens))
+        else:
+            await session.log_in(self._random_password(self._user))
         outlives_session = random.random() < 0.3
         while rounds > 0 and not self.is_finishing and session.connection.is_open:
             rounds -= 1
@@ -97,7 +114,7 @@ class UserClient:
                 # The broker has not responded to the requests before.
                 await session.log_in_again(*self._random_login())
             await self._receive(session, sent)
-            if self._tokens < _TOKENS_MAX and random.random() < 0.05:
+            if len(self._tokens) < _TOKENS_MAX and random.random() < 0.05:
                 await self._create_token(session)
         session.connection.abort()
 
@@ -105,18 +122,18 @@ class UserClient:
         for one in sent:
             session.record(one, await self._client.await_response(session.connection, one.response))
 
-    async def _log_in(self, node: str, port: int, password: str) -> "_Session":
+    async def _open_session(self, node: str, port: int) -> "_Session":
         connection = await self._client.open_connection(node, port)
-        session = _Session(self._client, self._history, connection, self._user, self._host, node)
-        await session.log_in(password)
-        return session
+        return _Session(self._client, self._history, connection, self._user, self._host, node)
 
     async def _create_token(self, session: "_Session") -> None:
-        self._tokens += 1
+        lifetime_ms = self._client.random.choice(_TOKEN_MS)
         response = await self._client.await_response(
-            session.connection, session.connection.send_request(*token_request())
+            session.connection, session.connection.send_request(*token_request(lifetime_ms))
         )
         if response.error_code is ErrorCode.none:
+            ends = self._client.now + lifetime_ms / 1000
+            self._tokens.append(_Token(response.token_id, bytes(response.hmac), ends))
             self._history.tokens.append(
                 TokenCreated(
                     user=self._user,
@@ -158,14 +175,22 @@ class _Session:
         self.node: Final = node
         self._renewed = client.now
         self._seconds = 0.0
+        self._token: _Token | None = None
 
     @property
     def _ends(self) -> float | None:
-        return self._renewed + self._seconds if self._seconds else None
+        ends = [] if self._token is None else [self._token.ends]
+        if self._seconds:
+            ends.append(self._renewed + self._seconds)
+        return min(ends, default=None)
 
     @property
     def can_renew(self) -> bool:
-        return self._seconds > 0 and self._client.now - self._renewed > _REAUTHENTICATION_SECONDS_MIN
+        return (
+            self._token is None
+            and self._seconds > 0
+            and self._client.now - self._renewed > _REAUTHENTICATION_SECONDS_MIN
+        )
 
     @property
     def must_renew(self) -> bool:
@@ -174,6 +199,33 @@ class _Session:
     async def log_in(self, password: str) -> None:
         """Raises RequestFailed."""
         await self._log_in(self._user, password, None)
+
+    async def log_in_with_token(self, token: _Token) -> None:
+        """Raises RequestFailed."""
+        client = self._client
+        self._token = token
+        floor = self._history.floor_of(self.node)
+
+        def record(*, is_accepted: bool) -> None:
+            if client.now < token.ends - _TOKEN_MARGIN_SECONDS:
+                self._history.token_logins.append(
+                    TokenLogin(
+                        user=self._user,
+                        node=self.node,
+                        token_id=token.token_id,
+                        is_accepted=is_accepted,
+                        ended=client.now,
+                        floor=floor,
+                    )
+                )
+
+        try:
+            self._seconds = await client.log_in(self.connection, token_login(token.token_id, token.hmac))
+        except LoginRejected:
+            record(is_accepted=False)
+            raise
+        record(is_accepted=True)
+        self._renewed = client.now
 
     async def log_in_again(self, user: str, password: str) -> None:
         """Raises RequestFailed. Sometimes sends a request right after its last message: it counts if the login does."""
