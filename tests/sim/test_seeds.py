@@ -9,7 +9,7 @@ import pytest
 from odradek.sim.__main__ import run_one
 
 PROOF = pytest.mark.tier("proof")
-ONLY_BY_NAME = ("running-brokers", "hosts", "slow-readers")
+ONLY_BY_NAME = ("running-brokers", "hosts", "slow-readers", "security")
 """Scenarios that no seed chooses by itself."""
 BLOCKS = {
     "fast": [range(3)],
@@ -26,14 +26,25 @@ BLOCKS = {
     ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}",
 )
 def test_no_seed_fails_and_runs_can_be_repeated(seeds: range) -> None:
+    check_runs(seeds, None)
+
+
+@PROOF
+@pytest.mark.timeout(900)
+def test_runs_with_logins_can_be_repeated() -> None:
+    """Nonces and salts come from the seed."""
+    check_runs(range(5), "security")
+
+
+def check_runs(seeds: range, scenario: str | None) -> None:
     # At the same time in another process, where strings have other hashes.
     command = [sys.executable, "-m", "odradek.sim", "--first", str(seeds.start), "--seeds", str(len(seeds))]
-    command += ["--jobs", "1", "--hashes", "--keep-going"]
+    command += ["--jobs", "1", "--hashes", "--keep-going", *(["--scenario", scenario] if scenario else [])]
     environment = os.environ | {"PYTHONHASHSEED": "4711"}
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as other:
-        results = [run_one(seed, None, None) for seed in seeds]
+        results = [run_one(seed, scenario, None) for seed in seeds]
         output, _ = other.communicate()
     assert [str(result.violations[0]) for result in results if not result.passed] == []
     there = dict(line.split() for line in output.splitlines()[: len(seeds)])

@@ -115,6 +115,11 @@ class Node:
     def bootstrap(self) -> str:
         return ",".join(f"{one.host}:{one.port}" for one in self._listeners.advertised_listeners())
 
+    @property
+    def applied_offset(self) -> int:
+        """The offset of the metadata that all parts of this node have applied; -1: none."""
+        return -1 if self._quorum is None else self._quorum.image.offset
+
     async def run(self, stop_requested: asyncio.Event, on_ready: Callable[[], None]) -> None:
         """Serves until a request to stop, also while the node starts, or until the node fails. Raises StartError."""
         loop = asyncio.get_running_loop()

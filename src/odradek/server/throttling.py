@@ -53,6 +53,8 @@ class RequestLimiter:
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         """As the dispatcher's, with a `Throttled` response if the client has to pause."""
         usage = context.usage
+        if usage.credit_generation != self._quotas.generation:
+            usage.forget_credits()
         if self._quotas.measures_requests:
             return self._dispatch_timed(frame, body, context)
         api_key = context.api_key

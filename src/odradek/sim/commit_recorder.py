@@ -5,7 +5,17 @@ batch once, in the order of the log.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from odradek.core.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, RegisterBrokerRecord
+from odradek.core.metadata.records import (
+    AccessControlEntryRecord,
+    BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from odradek.sim.clients.topic_observer import CONFIG
 from odradek.sim.metadata_disk import MetadataDisk, Topics
 from odradek.sim.quorum_history import (
@@ -18,6 +28,15 @@ from odradek.sim.quorum_history import (
     TopicState,
 )
 from odradek.sim.world import World
+
+_SECURITY: Final = (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+    UserScramCredentialRecord,
+    RemoveUserScramCredentialRecord,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+)
 
 
 class CommitRecorder:
@@ -115,6 +134,7 @@ class CommitRecorder:
                     committed_in=epoch,
                     brokers=tuple(_broker_changes(records)),
                     topics=self._topic_states(records),
+                    security=tuple(record for record in records if isinstance(record, _SECURITY)),
                 )
             )
             self._end = batch.last_offset + 1

@@ -12,6 +12,7 @@ from typing import Final
 from odradek.base.ids import TopicPartition
 from odradek.sim.group_history import GroupHistory
 from odradek.sim.quorum_history import QuorumHistory
+from odradek.sim.security_history import SecurityHistory
 
 UNKNOWN_EPOCH: Final = -1
 
@@ -189,6 +190,7 @@ class History:
     producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)
     quorum: Final[QuorumHistory] = field(default_factory=QuorumHistory)
     groups: Final[GroupHistory] = field(default_factory=GroupHistory)
+    security: Final[SecurityHistory] = field(default_factory=SecurityHistory)
 
     def may_be_deleted(self, partition: TopicPartition, until: float = inf) -> int:
         """Records below this offset may be deleted."""

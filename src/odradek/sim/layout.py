@@ -7,6 +7,7 @@ from typing import Final
 
 from odradek.quorum.format import new_directory_id
 from odradek.quorum.initial_controllers import InitialController
+from odradek.sim.secured_nodes import CLIENT_LISTENER, secured_properties
 
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
@@ -76,7 +77,9 @@ class Plan:
         return tuple(node for node in self.nodes if node.is_broker)
 
 
-def plan_nodes(layout: Layout, random: Random, properties: Mapping[str, str] | None = None) -> Plan:
+def plan_nodes(
+    layout: Layout, random: Random, properties: Mapping[str, str] | None = None, *, is_secured: bool = False
+) -> Plan:
     """Configurations in which rare events happen often. `properties` override the drawn values."""
     roles_of = dict(enumerate(layout.roles(), start=1))
     voter_ids = [node_id for node_id, roles in roles_of.items() if "controller" in roles]
@@ -96,7 +99,10 @@ def plan_nodes(layout: Layout, random: Random, properties: Mapping[str, str] | N
     nodes = []
     for node_id, roles in roles_of.items():
         host, client_port = hosts.get(node_id, (_name(node_id), CLIENT_PORT))
-        own = _own_properties(node_id, roles, client_port, random)
+        client_listener = CLIENT_LISTENER if is_secured else "PLAINTEXT"
+        own = _own_properties(node_id, roles, f"{client_listener}://{_name(node_id)}:{client_port}", random)
+        if is_secured:
+            own |= secured_properties(_name(node_id), map(_name, roles_of))
         if node_id in hosts:
             own["advertised.listeners"] = f"PLAINTEXT://{host}:{client_port}"
         nodes.append(
@@ -142,10 +148,10 @@ def _shared_properties(layout: Layout, random: Random) -> dict[str, str]:
     return properties
 
 
-def _own_properties(node_id: int, roles: str, client_port: int, random: Random) -> dict[str, str]:
+def _own_properties(node_id: int, roles: str, client_listener: str, random: Random) -> dict[str, str]:
     listeners = []
     if "broker" in roles:
-        listeners.append(f"PLAINTEXT://{_name(node_id)}:{client_port}")
+        listeners.append(client_listener)
     if "controller" in roles:
         listeners.append(f"CONTROLLER://{_name(node_id)}:{CONTROLLER_PORT}")
     return {

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from odradek.base.ports import Pool
 from odradek.config.node_config import NodeConfig
 from odradek.node.node import Node, StartError
 from odradek.node.pool_sizes import pool_sizes
@@ -18,6 +19,7 @@ from odradek.sim.world import World
 
 CLUSTER_ID: Final = "Zw_8Tq2oRzmHnV1u2f6aWQ"
 _RESTART_SECONDS: Final = 0.5
+_HANDSHAKE_THREADS: Final = 2
 
 
 class NodeHost:
@@ -33,6 +35,7 @@ class NodeHost:
         # Whether it restarts when it exits.
         self.is_wanted = False
         self._stop: asyncio.Event | None = None
+        self._node: Node | None = None
         self._end_listeners: Final[list[Callable[[], None]]] = []
         # Called with True when it starts, and with False when it ends or begins to stop.
         self.on_service: Callable[[bool], None] = lambda is_there: None
@@ -40,6 +43,11 @@ class NodeHost:
     @property
     def name(self) -> str:
         return self.computer.name
+
+    @property
+    def applied_offset(self) -> int:
+        """Of the metadata that the node has applied, or had when it ended; -1: none."""
+        return -1 if self._node is None else self._node.applied_offset
 
     def format(self, initial_controllers: Sequence[InitialController]) -> None:
         ports = self.computer.new_process()
@@ -56,7 +64,9 @@ class NodeHost:
         """Starts the node unless it is running already or its computer is off."""
         self.is_wanted = True
         if self.computer.is_on and not self.computer.is_running:
-            self.computer.run(self._serve, pool_sizes=pool_sizes(self.config))
+            # The number of processors must not change a run.
+            sizes = {**pool_sizes(self.config), Pool.HANDSHAKE: _HANDSHAKE_THREADS}
+            self.computer.run(self._serve, pool_sizes=sizes)
             process = self.computer.process
             assert process is not None
             process.add_end_listener(self._on_process_end)
@@ -98,6 +108,7 @@ class NodeHost:
             executor=ports.executor,
             workers=ThreadWorkers(ports.executor, ports.disk, load_program),
         )
+        self._node = node
         node.failed.add_done_callback(self._on_failure)
         try:
             await node.run(stop, self._on_ready)

@@ -1,7 +1,8 @@
 """Bugs switched on by name: a checker is worth what it catches.
 
 They are put in from here: the node knows nothing of them. Those of consensus: see `planted_quorum`, those of the
-controller: see `planted_brokers`, those of coordinators: see `planted_groups`.
+controller: see `planted_brokers`, those of coordinators: see `planted_groups`, those of authentication, authorization
+and quotas: see `planted_security`.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from odradek.sim.planted_bug import PlantedBug, always
 from odradek.sim.planted_groups import GROUP_BUGS
 from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
+from odradek.sim.planted_security import SECURITY_BUGS
 from odradek.sim.planted_streams import STREAM_BUGS
 from odradek.sim.planted_transactions import TRANSACTION_BUGS
 from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES, REPLICAS_DAMAGED
@@ -306,5 +308,6 @@ BUGS: Final = {
         *REPLICATION_BUGS,
         *STREAM_BUGS,
         *TRANSACTION_BUGS,
+        *SECURITY_BUGS,
     )
 }

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from odradek.core.metadata.records import MetadataRecord
+
 NO_NODE: Final = -1
 
 
@@ -246,6 +248,8 @@ class CommittedBatch:
     """The epoch of that leader."""
     brokers: tuple[BrokerChange, ...] = ()
     topics: tuple[TopicState, ...] = ()
+    security: tuple[MetadataRecord, ...] = ()
+    """Its records about ACLs, credentials, tokens and quotas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

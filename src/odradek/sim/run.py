@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from odradek.sim.checkers.access_model import Rules
 from odradek.sim.checkers.committed_metadata import check_committed_metadata
 from odradek.sim.checkers.coordinators import Coordinators
 from odradek.sim.checkers.groups import check_groups
@@ -11,6 +12,7 @@ from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.checkers.quorum import check_quorum
 from odradek.sim.checkers.records import check_records
 from odradek.sim.checkers.replicas import check_replicas
+from odradek.sim.checkers.security import check_security
 from odradek.sim.checkers.sent_records import check_sent_records
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.violation import Violation
@@ -24,6 +26,7 @@ from odradek.sim.quorum_recorder import QuorumRecorder, settings_of
 from odradek.sim.replica_recorder import ReplicaRecorder
 from odradek.sim.scenarios import Scenario
 from odradek.sim.scheduler import Livelock
+from odradek.sim.security_recorder import SecurityRecorder
 from odradek.sim.small_chunks import small_chunks
 from odradek.sim.trace import Event
 from odradek.sim.triggers import Triggers
@@ -83,7 +86,7 @@ class _Run:
         random = world.random("cluster")
         replicas_random = world.random("replicas")
         properties = {name: replicas_random.choice(values) for name, values in scenario.node_properties}
-        plan = plan_nodes(scenario.layout, random, properties)
+        plan = plan_nodes(scenario.layout, random, properties, is_secured=scenario.is_secured)
         self._nodes: Final = [NodeHost(world, planned) for planned in plan.nodes]
         self._fetches: Final = FetchRecorder(world, self._nodes)
         for node in self._nodes:
@@ -114,7 +117,10 @@ class _Run:
             changes_voters=scenario.changes_voters,
             has_groups=scenario.has_groups,
             has_slow_readers=scenario.has_slow_readers,
+            is_secured=scenario.is_secured,
         )
+        if scenario.is_secured:
+            SecurityRecorder(self._nodes, self.workload.history.security)
         triggers = Triggers()
         self._quorum_recorder: Final = QuorumRecorder(world, self._nodes, self.workload.history, triggers)
         self._replicas: Final = (
@@ -179,11 +185,18 @@ class _Run:
         found += check_quorum(
             self.workload.history.quorum, settings, ended_seconds=self._world.now, is_whole=self._is_verified
         )
+        if self._scenario.is_secured:
+            found += check_security(self.workload.history.security, self.workload.history.quorum, self._rules())
         if self._is_verified and len(settings.voters) > 1:
             found += check_committed_metadata(self.workload.history)
         found += stuck
         found += [Violation(UNEXPECTED, f"{name}: {what}", self._world.now) for name, what in self._world.unexpected]
         return found
+
+    def _rules(self) -> Rules:
+        config = self._nodes[0].config
+        users = frozenset(name.removeprefix("User:") for name in config.super_users)
+        return Rules(users, config.allow_everyone_if_no_acl_found)
 
     def _play(self) -> list[Violation]:
         """Returns the steps that did not complete."""

@@ -44,6 +44,8 @@ class Scenario:
     """Whether transactional producers and read_committed consumers run."""
     has_groups: bool = False
     """Whether consumer groups run."""
+    is_secured: bool = False
+    """Whether nodes and clients log in with SASL, ACLs apply, and clients of several users run."""
     has_firewall: bool = False
     """Whether a firewall rejects the connections of all controllers to the port of one broker."""
     has_slow_readers: bool = False
@@ -312,6 +314,41 @@ GROUPS: Final = replace(
         ("offsets.topic.segment.bytes", ("1048576",)),
     ),
 )
+SECURITY: Final = Scenario(
+    name="security",
+    promise="ACLs, users and quotas change during failovers; decisions follow the metadata that a node has applied",
+    layout=THREE_COMBINED,
+    fault_kinds=(
+        *_PARTITIONS,
+        *_PROCESS,
+        *("paused-and-reset", "restart-in-turn", "stalled", "leader-unreachable"),
+        *("crash-at-lead", "crash-at-append", "isolated-at-append"),
+    ),
+    fault_seconds=8.0,
+    fault_mean_seconds=1.5,
+    faults_min=1,
+    faults_max=8,
+    leader_share=0.4,
+    has_records=False,
+    admin_seconds=(0.05, 0.1, 0.3),
+    is_secured=True,
+    node_properties=(
+        ("broker.session.timeout.ms", ("1500", "2000")),
+        ("broker.heartbeat.interval.ms", ("200",)),
+        ("broker.disconnect.grace.ms", ("0", "300")),
+        ("controller.quorum.election.timeout.ms", ("200", "400")),
+        ("controller.quorum.fetch.timeout.ms", ("500", "1000")),
+        # Nodes that were away load a snapshot.
+        ("metadata.log.max.record.bytes.between.snapshots", ("500", "500", "2000")),
+        ("metadata.max.retention.bytes", ("1000", "1000", "104857600")),
+        ("internal.metadata.log.segment.bytes", ("2000",)),
+        ("connections.max.reauth.ms", ("0", "1500", "1500", "3000")),
+        ("connection.failed.authentication.delay.ms", ("0", "100")),
+        ("allow.everyone.if.no.acl.found", ("false", "false", "true")),
+        ("delegation.token.expiry.check.interval.ms", ("1000", "3600000")),
+        ("quota.window.num", ("2",)),
+    ),
+)
 REPLICA_SCENARIOS: Final = (
     *(REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED),
     *(REPLICAS_APART, REPLICAS_DEPOSED, REPLICAS_DAMAGED),
@@ -324,6 +361,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         *(RUNNING_BROKERS, HOSTS, SLOW_READERS),
         TRANSACTIONS,
         GROUPS,
+        SECURITY,
     )
 }
 # The default scenario of a seed does not change when scenarios are added.

@@ -23,12 +23,16 @@ from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
 from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.reassignment_client import ReassignmentClient
 from odradek.sim.clients.record_deleter import RecordDeleter
+from odradek.sim.clients.security_admin import USERS, SecurityAdmin
+from odradek.sim.clients.security_requests import TOPICS as SECURED_TOPICS
 from odradek.sim.clients.topic_observer import TopicObserver
 from odradek.sim.clients.transactional_producer import TransactionalProducer
+from odradek.sim.clients.user_client import Stranger, UserClient
 from odradek.sim.clients.voter_admin import VoterAdmin
 from odradek.sim.computer import Ports
 from odradek.sim.history import History
 from odradek.sim.layout import CLIENT_PORT, Plan
+from odradek.sim.secured_nodes import admin_login
 from odradek.sim.socket_end import SlowReader
 from odradek.sim.transaction_history import TransactionHistory
 from odradek.sim.world import World
@@ -50,6 +54,8 @@ _ENDING: Final = (
     "member",
     "consumer",
     "record-deleter",
+    "security-admin",
+    "user",
 )
 
 Work = Callable[[ClusterClient], Awaitable[None]]
@@ -76,6 +82,7 @@ class Workload:
         changes_voters: bool = False,
         has_groups: bool = False,
         has_slow_readers: bool = False,
+        is_secured: bool = False,
     ) -> None:
         """`log_dirs` by the host and port of the broker; `has_records`: whether producers and consumers run."""
         self._world: Final = world
@@ -106,6 +113,10 @@ class Workload:
         if has_slow_readers:
             self._add_slow_readers()
         self._groups: Final[list[str]] = []
+        self._login: Final = admin_login() if is_secured else None
+        if is_secured:
+            self._add_users()
+            return
         if has_groups:
             self._add_groups()
         if has_transactions:
@@ -165,6 +176,21 @@ class Workload:
         for number in range(self._random.choice((2, 3))):
             self._works[f"consumer{number}"] = self._member(ConsumerMember, "crew")
 
+    def _add_users(self) -> None:
+        """Clients that log in as users of a secured cluster, one that does not, and admin clients."""
+        names = {f"user{number}{copy}": user for number, user in enumerate(USERS) for copy in "ab"[: 2 - number % 2]}
+        hosts = [self._address_of(name) for name in (*names, VERIFIER)]
+        for number in range(self._random.choice((1, 2))):
+            self._works[f"security-admin{number}"] = self._security_admin(hosts)
+        for name, user in names.items():
+            self._works[name] = self._user(name, user)
+        self._works["stranger"] = self._stranger()
+
+    def _address_of(self, name: str) -> str:
+        if name not in self._world.computers:
+            self._world.add_computer(name)
+        return self._world.network.address_of(name)
+
     def _add_users_of_replicas(self) -> None:
         self._works["reassignment-client"] = self._reassignment_client()
         for number, partition in enumerate(self.partitions):
@@ -207,6 +233,10 @@ class Workload:
             if self.transactional_partitions:
                 count = len(self.transactional_partitions)
                 await admin.create(ACCOUNTS, count, self._topic_configs, self._replication_factor)
+            if self._login is not None:
+                for topic in SECURED_TOPICS:
+                    await admin.create(topic, 1, self._topic_configs, self._replication_factor)
+                await SecurityAdmin(client, self.history.security, ()).create_users()
 
         self._run("setup", work, ends=True)
 
@@ -268,8 +298,12 @@ class Workload:
                         partial(groups.fetch_committed_offset, partition),
                     )
             observer = TopicObserver(client, self.history, is_current=True)
-            for topic in () if self.is_replicated else ADMIN_TOPICS:
+            for topic in () if self.is_replicated or self._login else ADMIN_TOPICS:
                 await _retry(client, partial(observer.observe, topic))
+            if self._login is not None:
+                await SecurityAdmin(client, self.history.security, ()).create_users()
+                for user in USERS:
+                    await _retry(client, self._user_client(client, VERIFIER, user).check_everywhere)
 
         self._run(VERIFIER, work, ends=True)
 
@@ -280,7 +314,7 @@ class Workload:
         lowest_versions = LOWEST_VERSION_WITH_EPOCHS if self.is_replicated else LOWEST_VERSION
 
         async def program(ports: Ports) -> int:
-            await work(ClusterClient(ports, self._bootstrap, self._world.trace, lowest_versions))
+            await work(ClusterClient(ports, self._bootstrap, self._world.trace, lowest_versions, self._login))
             self._busy.discard(name)
             return 0
 
@@ -397,6 +431,33 @@ class Workload:
             record_deleter = RecordDeleter(client, self.history, partition)
             self._finishing.append(record_deleter)
             await record_deleter.run(1.0)
+
+        return work
+
+    def _security_admin(self, hosts: Sequence[str]) -> Work:
+        interval_seconds = self._random.choice(self._admin_seconds)
+
+        async def work(client: ClusterClient) -> None:
+            security_admin = SecurityAdmin(client, self.history.security, hosts)
+            self._finishing.append(security_admin)
+            await security_admin.run(interval_seconds)
+
+        return work
+
+    def _user(self, name: str, user: str) -> Work:
+        async def work(client: ClusterClient) -> None:
+            user_client = self._user_client(client, name, user)
+            self._finishing.append(user_client)
+            await user_client.run()
+
+        return work
+
+    def _user_client(self, client: ClusterClient, name: str, user: str) -> UserClient:
+        return UserClient(client, self.history.security, user, self._address_of(name), self._bootstrap)
+
+    def _stranger(self) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await Stranger(client, self.history.security, self._bootstrap).run(1.0)
 
         return work
 

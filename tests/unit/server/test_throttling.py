@@ -128,6 +128,19 @@ class TestCredit:
         stage.request(ApiKey.PRODUCE, 9, PRODUCED)
         assert stage.usage.byte_credit == CREDIT_BYTES_MAX
 
+    def test_new_limit_ends_the_credit(self) -> None:
+        stage = Stage(consumer_byte_rate=1)
+        assert stage.request(ApiKey.PRODUCE, 9, PRODUCED) == PRODUCED
+        stage.quotas.change({(("user", "bob"),): {"producer_byte_rate": 50}})
+        assert stage.request(ApiKey.PRODUCE, 9, PRODUCED).delay_ms == 10_000
+
+    def test_new_limit_ends_the_credit_of_time(self) -> None:
+        stage = Stage(producer_byte_rate=1e9, request_percentage=1000)
+        stage.request(ApiKey.METADATA, 9, b"\0\0\0\0", seconds=0.001)
+        assert stage.usage.time_credit > 0.002
+        stage.quotas.change({(("user", "bob"),): {"request_percentage": 0.001}})
+        assert stage.request(ApiKey.METADATA, 9, b"\0\0\0\0", seconds=0.002).delay_ms > 0
+
 
 def test_waits_of_a_coroutine_are_not_counted() -> None:
     stage = Stage(request_percentage=1000)

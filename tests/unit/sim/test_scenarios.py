@@ -1,8 +1,16 @@
 """Which kind of run a seed chooses."""
 
-from odradek.sim.scenarios import HOSTS, RUNNING_BROKERS, SCENARIOS, SLOW_READERS, VOTERS_CHANGE, default_scenario
+from odradek.sim.scenarios import (
+    HOSTS,
+    RUNNING_BROKERS,
+    SCENARIOS,
+    SECURITY,
+    SLOW_READERS,
+    VOTERS_CHANGE,
+    default_scenario,
+)
 
-ONLY_BY_NAME = {VOTERS_CHANGE.name, RUNNING_BROKERS.name, HOSTS.name, SLOW_READERS.name}
+ONLY_BY_NAME = {VOTERS_CHANGE.name, RUNNING_BROKERS.name, HOSTS.name, SLOW_READERS.name, SECURITY.name}
 
 
 def test_a_hundred_seeds_choose_every_scenario_but_those_chosen_by_name() -> None:

@@ -36,6 +36,8 @@ class NodeQuotas:
         """Whether any client has a limit: nothing is measured without."""
         self.measures_requests = False
         """Whether any client has a limit of `request_percentage`."""
+        self.generation = 0
+        """Changes with the limits: what connections may use without a measurement ends then."""
         self.produced: Final = Sensors(RateWindows, window_count, window_ms)
         self.fetched: Final = Sensors(RateWindows, window_count, window_ms)
         self.requests: Final = Sensors(RateWindows, window_count, window_ms)
@@ -44,6 +46,7 @@ class NodeQuotas:
 
     def change(self, quotas: Mapping[QuotaEntityKey, Mapping[str, float]]) -> None:
         """Applies the limits of the metadata image. Clients keep what they have used."""
+        self.generation += 1
         self.produced.change(limits_of(quotas, PRODUCER_BYTE_RATE))
         self.fetched.change(limits_of(quotas, CONSUMER_BYTE_RATE))
         self.requests.change(limits_of(quotas, REQUEST_PERCENTAGE))
@@ -67,6 +70,7 @@ class ClientUsage:
         "_requests_generation",
         "_user",
         "byte_credit",
+        "credit_generation",
         "time_credit",
     )
 
@@ -82,6 +86,8 @@ class ClientUsage:
         """Bytes that were recorded in advance. The connection takes those of each Produce request from it."""
         self.time_credit = 0.0
         """Likewise, seconds of requests."""
+        self.credit_generation = quotas.generation
+        """Of the limits for which the credits were granted."""
 
     def record_produced(self, size: float, now_ms: int) -> int:
         """Returns the delay in milliseconds."""
@@ -90,6 +96,11 @@ class ClientUsage:
             return 0
         sensor.measured.record(size, now_ms)
         return sensor.measured.delay_ms(sensor.limit, now_ms)
+
+    def forget_credits(self) -> None:
+        """The limits have changed. Without a limit, a client has a credit that is large for a small one."""
+        self.byte_credit = self.time_credit = 0.0
+        self.credit_generation = self._quotas.generation
 
     def grant_byte_credit(self, now_ms: int) -> None:
         sensor = self._produce_sensor(now_ms)

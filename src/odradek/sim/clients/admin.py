@@ -39,7 +39,7 @@ class Admin:
         """Retries until the topic exists."""
 
         def build(chosen: Schema) -> Message:
-            return _creation(chosen, topic, partitions, configs, replication_factor)
+            return creation_request(chosen, topic, partitions, configs, replication_factor)
 
         while True:
             try:
@@ -100,8 +100,14 @@ class Admin:
         return await client.send_request(connection, api_key, build)
 
 
-def _creation(
-    chosen: Schema, topic: str, partitions: int, configs: dict[str, str], replication_factor: int = -1
+def creation_request(
+    chosen: Schema,
+    topic: str,
+    partitions: int,
+    configs: dict[str, str],
+    replication_factor: int = -1,
+    *,
+    validate_only: bool = False,
 ) -> Message:
     creatable = chosen.new(
         "CreatableTopic",
@@ -111,11 +117,13 @@ def _creation(
         assignments=(),
         configs=tuple(chosen.new("CreatableTopicConfig", name=name, value=value) for name, value in configs.items()),
     )
-    return chosen.new("CreateTopicsRequest", topics=(creatable,), timeout=milliseconds(1500), validate_only=False)
+    return chosen.new(
+        "CreateTopicsRequest", topics=(creatable,), timeout=milliseconds(1500), validate_only=validate_only
+    )
 
 
 def _create(chosen: Schema, change: Change) -> Message:
-    return _creation(chosen, change.topic, change.partitions, {CONFIG: change.value})
+    return creation_request(chosen, change.topic, change.partitions, {CONFIG: change.value})
 
 
 def _delete(chosen: Schema, change: Change) -> Message:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.connection import Connection, RequestFailed
+from odradek.sim.clients.login import Login, LoginRejected, authenticate
 from odradek.sim.computer import Ports
 from odradek.sim.trace import Trace
 from odradek.wire.apis import ApiKey
@@ -35,8 +36,11 @@ class ClusterClient:
         bootstrap: Sequence[tuple[str, int]],
         trace: Trace,
         lowest_versions: Mapping[int, int] = LOWEST_VERSION,
+        login: Login | None = None,
     ) -> None:
-        """`lowest_versions`: API key -> the lowest version with all the fields that the checkers need."""
+        """`lowest_versions`: API key -> the lowest version with all the fields that the checkers need. `login`: for
+        clusters with SASL.
+        """
         self._ports: Final = ports
         self.name: Final = ports.process.name
         self.random: Final[Random] = ports.random
@@ -44,6 +48,7 @@ class ClusterClient:
         self._bootstrap: Final = tuple(bootstrap)
         self._lowest_versions: Final = lowest_versions
         self._trace: Final = trace
+        self._login: Final = login
         self._connections: Final[dict[tuple[str, int], Connection]] = {}
         self._leaders: Final[dict[TopicPartition, Leader]] = {}
         # The latest known epochs, so that a broker with old metadata does not redirect the client to an earlier leader.
@@ -67,9 +72,34 @@ class ClusterClient:
         """Raises RequestFailed."""
         found = self._connections.get((host, port))
         if found is None or not found.is_open:
-            found = await Connection.open(host, port, client_id=self.name, timeout_seconds=self.timeout_seconds)
+            found = await self.open_connection(host, port)
+            if self._login is not None:
+                await self.log_in(found, self._login)
             self._connections[host, port] = found
         return found
+
+    async def open_connection(self, host: str, port: int) -> Connection:
+        """A new one, which nothing else uses, without a login. Raises RequestFailed."""
+        return await Connection.open(host, port, client_id=self.name, timeout_seconds=self.timeout_seconds)
+
+    async def log_in(
+        self, connection: Connection, login: Login, on_last_message: Callable[[], None] = lambda: None
+    ) -> float:
+        """For the first time or again: see `authenticate`.
+
+        Raises RequestFailed, and closes the connection unless the broker has rejected the login and closes it.
+        """
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                return await authenticate(connection, login, self.random, on_last_message)
+        except TimeoutError:
+            connection.abort()
+            raise RequestFailed("no login in time") from None
+        except LoginRejected:
+            raise
+        except RequestFailed:
+            connection.abort()
+            raise
 
     def any_address(self) -> tuple[str, int]:
         return self.random.choice(self._bootstrap)
@@ -79,11 +109,12 @@ class ClusterClient:
 
     def with_own_connections(self) -> "ClusterClient":
         """The same client with other connections: a broker handles the requests of one connection in order."""
-        return ClusterClient(self._ports, self._bootstrap, self._trace, self._lowest_versions)
+        return ClusterClient(self._ports, self._bootstrap, self._trace, self._lowest_versions, self._login)
 
     def with_lowest_versions(self, versions: Mapping[int, int]) -> "ClusterClient":
         """The same client with its own connections and these lowest versions by API key."""
-        return ClusterClient(self._ports, self._bootstrap, self._trace, {**self._lowest_versions, **versions})
+        lowest_versions = {**self._lowest_versions, **versions}
+        return ClusterClient(self._ports, self._bootstrap, self._trace, lowest_versions, self._login)
 
     def version(self, connection: Connection, api_key: int) -> Schema:
         """Mostly the newest version, and always the same one for a client and API: other versions have other bugs."""
@@ -100,9 +131,16 @@ class ClusterClient:
     ) -> Message:
         """Raises RequestFailed, also after a timeout, which closes the connection."""
         chosen = self.version(connection, api_key)
+        response = connection.send_request(chosen, build(chosen))
+        return await self.await_response(connection, response, extra_seconds=extra_seconds)
+
+    async def await_response(
+        self, connection: Connection, response: asyncio.Future[Message], *, extra_seconds: float = 0.0
+    ) -> Message:
+        """Raises RequestFailed, also after a timeout, which closes the connection."""
         try:
             async with asyncio.timeout(self.timeout_seconds + extra_seconds):
-                return await connection.send_request(chosen, build(chosen))
+                return await response
         except TimeoutError:
             connection.abort()
             raise RequestFailed("no response in time") from None

@@ -11,14 +11,14 @@ from odradek.base.principal import Principal
 from odradek.core.security.access import UNRESTRICTED, Access, AuthorizerNotReady
 from odradek.core.security.resources import CLUSTER_NAME, Operation, ResourceType
 from odradek.quorum import wire
-from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, ApiKey
+from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, FORWARDABLE_APIS, ApiKey
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import write_principal
 from odradek.wire.schemas import schema
 from tests import raw_wire
 from tests.unit.fake_access import FakeAccess, on_cluster, on_topic
 from tests.unit.quorum.apis.controller_versions import versions_of
-from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode
+from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode, fail_with
 
 DENIED = ErrorCode.cluster_authorization_failed
 TOPIC_DENIED = ErrorCode.topic_authorization_failed
@@ -43,6 +43,7 @@ CLUSTER_OPERATIONS = {
     ApiKey.ALLOCATE_PRODUCER_IDS: Operation.CLUSTER_ACTION,
     ApiKey.CONTROLLER_REGISTRATION: Operation.CLUSTER_ACTION,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: Operation.CLUSTER_ACTION,
+    ApiKey.ALTER_CLIENT_QUOTAS: Operation.ALTER_CONFIGS,
     ApiKey.ADD_RAFT_VOTER: Operation.ALTER,
     ApiKey.REMOVE_RAFT_VOTER: Operation.ALTER,
     ApiKey.UPDATE_RAFT_VOTER: Operation.CLUSTER_ACTION,
@@ -269,6 +270,26 @@ class TestEnvelope:
         assert response.error_code is ErrorCode.none
         inner = read_forwarded_response(schema(ApiKey.CREATE_TOPICS, 7), response.response_data, correlation_id=5)
         assert [one.error_code for one in inner.topics] == [TOPIC_DENIED]
+
+    @pytest.mark.parametrize("api_key", sorted(FORWARDABLE_APIS))
+    def test_denied_inner_request_of_each_api_has_a_response(self, node: FakeControllerNode, api_key: int) -> None:
+        node.access = FakeAccess()
+        # Requests about topics are authorized there.
+        node.controller.run = fail_with(ErrorCode.request_timed_out)
+        messages = schema(api_key, CONTROLLER_APIS[api_key].high)
+        data = write_forwarded_request(
+            messages, raw_wire.build(messages.request_type, {}), correlation_id=5, client_id="client"
+        )
+        response = node.request(
+            ApiKey.ENVELOPE,
+            0,
+            access=FakeAccess(on_cluster(Operation.CLUSTER_ACTION)),
+            request_data=data,
+            request_principal=write_principal(Principal("User", "alice")),
+            client_host_address=b"\x0a\1\2\3",
+        )
+        assert response.error_code is ErrorCode.none
+        read_forwarded_response(messages, response.response_data, correlation_id=5)
 
     def test_client_needs_no_cluster_action(self, node: FakeControllerNode) -> None:
         node.access = FakeAccess(on_topic(Operation.CREATE, "orders"))
