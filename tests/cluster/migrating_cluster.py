@@ -1,0 +1,236 @@
+"""A cluster that is secured while it runs, with the configs of `docs/how-to/secure-a-running-cluster.md`.
+
+A step of the guide changes the configs of all nodes, which are then restarted one after the other.
+"""
+
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from odradek.base.errors import KafkaError
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.security import NOTHING, Sasl, Security, Tls
+from odradek.testing.health import find_problem
+from tests.certificates import Authority
+from tests.cluster.real_cluster import (
+    REPLICATED_COORDINATORS,
+    KafkaMember,
+    Member,
+    OdradekMember,
+    RealCluster,
+    wait_for,
+)
+from tests.node_process import free_ports
+
+GUIDE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "secure-a-running-cluster.md"
+ADMIN, ADMIN_PASSWORD = "admin", "admin-secret"
+NODE_PASSWORDS: Final = {name: f"{name}-secret" for name in ("broker", "broker2", "controller", "controller2")}
+PLAINTEXT, CONTROLLER, CLIENT, BROKER, SECURE_CONTROLLER = 9092, 9093, 9094, 9095, 9096
+"""The ports of the guide."""
+VOTERS: Final = "controller.quorum.voters"
+_LISTENER_KEYS: Final = ("listeners", "advertised.listeners")
+_ROLE_OF: Final = {"CONTROLLER": "controller", "SECURE_CONTROLLER": "controller"}
+
+Configs = Mapping[str, str]
+
+
+def configs_of_guide(heading: str) -> list[dict[str, str]]:
+    """The blocks of properties below a heading, in their order."""
+    section = re.split(r"^## ", GUIDE.read_text(), flags=re.MULTILINE)
+    (text,) = [one for one in section if one.startswith(heading)]
+    blocks = re.findall(r"^ *```properties\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    lines = ([line.strip() for line in block.splitlines() if line.strip()] for block in blocks)
+    return [dict(line.split("=", 1) for line in block) for block in lines]
+
+
+class MigratingMember(Member):
+    """A node of either product."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        ports = free_ports(3)
+        self.secure_ports: Final = dict(zip((CLIENT, BROKER, SECURE_CONTROLLER), ports, strict=True))
+        self.configs: dict[str, str] = {}
+        self.security: Security = NOTHING
+        """Of the test's own connections: with it, they use the secure listeners."""
+
+    def port_of(self, documented: int) -> int:
+        return {PLAINTEXT: self.port, CONTROLLER: self.controller_port, **self.secure_ports}[documented]
+
+    @property
+    def address(self) -> Address:
+        if not self.is_broker:
+            return super().address
+        return Address(self.host, self.port_of(PLAINTEXT if self.security is NOTHING else CLIENT))
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self.address)
+
+    @property
+    def key_store(self) -> Path:
+        return self.directory / "node.pem"
+
+    @property
+    def trust_store(self) -> Path:
+        return self.directory / "ca.pem"
+
+    def is_ready(self) -> bool:
+        if not self.is_broker:
+            return self.listens_on(CONTROLLER) or self.listens_on(SECURE_CONTROLLER)
+        try:
+            with Cluster([self.address], security=self.security, timeout_s=2.0) as client:
+                return bool(client.layout().brokers)
+        except (ClientError, KafkaError):
+            return False
+
+    def listens_on(self, documented: int) -> bool:
+        try:
+            socket.create_connection((self.host, self.port_of(documented)), timeout=2).close()
+        except OSError:
+            return False
+        return True
+
+    def server_properties(self) -> dict[str, str]:
+        return {**super().server_properties(), **self.configs}
+
+
+class MigratingOdradek(MigratingMember, OdradekMember):
+    pass
+
+
+class MigratingKafka(MigratingMember, KafkaMember):
+    pass
+
+
+class MigratingCluster(RealCluster):
+    nodes: dict[int, MigratingMember]  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        directory: Path,
+        roles: Mapping[int, Sequence[str]],
+        *,
+        new_member: Callable[[Path], Member] = MigratingOdradek,
+        dynamic_voters: bool = False,
+    ) -> None:
+        super().__init__(
+            directory,
+            roles,
+            new_member=new_member,
+            dynamic_voters=dynamic_voters,
+            properties=REPLICATED_COORDINATORS,
+        )
+        self.dynamic_voters: Final = dynamic_voters
+        self.security: Security = NOTHING
+        self.authority = Authority("First CA")
+        first, dynamic = configs_of_guide("Before you start")
+        self._change(first | dynamic)
+
+    def start(self) -> None:
+        self.trust(self.authority)
+        self.issue(self.authority)
+        for node in self.nodes.values():
+            (node.directory / "secrets.properties").write_text(
+                "".join(f"{user}={password}\n" for user, password in NODE_PASSWORDS.items())
+            )
+        super().start()
+
+    # Certificates
+
+    def trust(self, *authorities: Authority) -> None:
+        """Of nodes and of clients."""
+        text = b"".join(one.pem for one in authorities)
+        for path in (self.clients_trust_store, *(node.trust_store for node in self.nodes.values())):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, text)
+
+    def issue(self, authority: Authority) -> None:
+        for node in self.nodes.values():
+            authority.issue(f"node-{node.node_id}").save(node.key_store)
+
+    @property
+    def clients_trust_store(self) -> Path:
+        return self.directory / "clients-ca.pem"
+
+    # Clients
+
+    def client_settings(self, user: str, password: str) -> dict[str, str]:
+        """Of confluent-kafka, for the CLIENT listener."""
+        return {
+            "bootstrap.servers": ",".join(f"{node.host}:{node.port_of(CLIENT)}" for node in self.brokers),  # type: ignore[attr-defined]
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.clients_trust_store),
+        }
+
+    def use_secure_clients(self) -> None:
+        """From now on, the test's own connections use the CLIENT listener."""
+        self.security = Security(
+            tls=Tls(authorities_file=str(self.clients_trust_store)),
+            sasl=Sasl(mechanism="SCRAM-SHA-512", username=ADMIN, password=ADMIN_PASSWORD),
+        )
+        for node in self.nodes.values():
+            node.security = self.security
+
+    @contextmanager
+    def client(self, *node_ids: int, timeout_s: float = 10.0) -> Iterator[Cluster]:
+        targets = [self.nodes[node_id] for node_id in node_ids] or [node for node in self.running if node.is_broker]
+        addresses = [node.address for node in targets]
+        with Cluster(addresses, timeout_s=timeout_s, security=self.security) as cluster:
+            yield cluster
+
+    # Steps
+
+    def apply(
+        self, heading: str, *, block: int | None = None, on_restart: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Changes the configs as the guide says, and restarts node by node."""
+        blocks = configs_of_guide(heading)
+        chosen = blocks if block is None else blocks[block : block + 1]
+        self._change({key: value for one in chosen for key, value in one.items()})
+        for node_id in self._restart_order():
+            on_restart(node_id)
+            self.nodes[node_id].restart()
+            self.wait_until_in_sync()
+
+    def wait_until_in_sync(self) -> None:
+        self.wait_until_whole()
+        addresses = {node.node_id: node.address for node in self.nodes.values() if node.is_broker}
+        wait_for("all replicas in sync", lambda: not find_problem(addresses, self.security))
+
+    def _restart_order(self) -> list[int]:
+        """Controllers first, and the active one last of them."""
+        active = self.active_controller().node_id
+        return sorted(self.nodes, key=lambda number: (not self.nodes[number].is_controller, number == active, number))
+
+    def _change(self, configs: Configs) -> None:
+        for node in self.nodes.values():
+            own = {key: self._adapt(node, key, value) for key, value in configs.items()}
+            node.configs |= {key: value for key, value in own.items() if key not in ("node.id", "process.roles")}
+            node.configs.pop(VOTERS if self.dynamic_voters else "controller.quorum.bootstrap.servers", None)
+
+    def _adapt(self, node: MigratingMember, key: str, value: str) -> str:
+        """The guide's hosts, ports and files as those of this node."""
+        if key in _LISTENER_KEYS:
+            value = ",".join(one for one in value.split(",") if _ROLE_OF.get(one.split(":")[0], "broker") in node.roles)
+            value = re.sub(r"//[^:,]*:(\d+)", lambda at: f"//{node.host}:{node.port_of(int(at[1]))}", value)
+        value = re.sub(r"kafka-([a-c])\.example\.com:(\d+)", self._address, value)
+        return value.replace("/etc/kafka", str(node.directory))
+
+    def _address(self, found: re.Match[str]) -> str:
+        node = self.nodes["abc".index(found[1]) + 1]
+        return f"{node.host}:{node.port_of(int(found[2]))}"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    new.replace(path)

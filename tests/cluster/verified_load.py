@@ -1,0 +1,273 @@
+"""A producer and a consumer that run during a test and verify every record, and the longest gaps between responses.
+
+The value of a record is its partition and its number there, so that a lost, repeated or misplaced record shows in the
+log. The clients can be replaced by clients with other settings, as an application is restarted.
+"""
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import pairwise
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from tests.patience import Patience, withheld_seconds
+from tests.quick_retries import QUICK_RETRIES
+
+INTERVAL_S: Final = 0.01
+IN_FLIGHT_MAX: Final = 3000
+SAMPLE_S: Final = 0.02
+WAIT_S_MAX: Final = 60.0
+_PRODUCER: Final = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 2,
+    "log_level": 0,
+    "topic.metadata.refresh.interval.ms": 1000,
+    **QUICK_RETRIES,
+}
+_CONSUMER: Final = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": 50,
+    "log_level": 0,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+}
+TRANSIENT: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
+"""librdkafka reports these errors for information and recovers by itself."""
+
+Settings = Mapping[str, str]
+
+
+class Gap(NamedTuple):
+    seconds: float
+    excused_s: float
+    """The part in which processes waited for this computer's CPU or disk."""
+    step: str
+    """What the test did at its end."""
+
+    @property
+    def own_s(self) -> float:
+        return max(0.0, self.seconds - self.excused_s)
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s ({self.excused_s:.2f} s of it the computer was busy) during: {self.step}"
+
+
+class VerifiedLoad:
+    """Use as a context manager. Call `finish` before its end: it verifies all records."""
+
+    def __init__(self, topic: str, partitions: int, settings: Settings, *, group: str) -> None:
+        self._topic: Final = topic
+        self._partitions: Final = partitions
+        self._group: Final = group
+        self._stop: Final = threading.Event()
+        self._lock: Final = threading.Lock()
+        self._settings = dict(settings)
+        self._producer = self._new_producer()
+        self.sent = [0] * partitions
+        self.acknowledged: list[dict[int, int]] = [{} for _ in range(partitions)]
+        """Offset by number, of each partition."""
+        self._acknowledged_at: list[list[float]] = [[] for _ in range(partitions)]
+        self.read: list[dict[int, int]] = [{} for _ in range(partitions)]
+        """Number by offset, as the consumer has read them."""
+        self._newest_acknowledged = [-1] * partitions
+        self._newest_read = [-1] * partitions
+        self.errors: list[str] = []
+        self._steps: list[tuple[float, str]] = []
+        self._withheld: list[tuple[float, float]] = []
+        self._consumer_generation = 0
+        self._threads: Final = [
+            threading.Thread(target=target, name=target.__name__, daemon=True)
+            for target in (self._produce, self._consume, self._sample)
+        ]
+
+    def __enter__(self) -> Self:
+        self.begin_step("start")
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    # What the test does
+
+    def begin_step(self, name: str) -> None:
+        self._steps.append((time.monotonic(), name))
+
+    def replace_clients(self, settings: Settings) -> None:
+        """The new producer connects before the old one ends."""
+        self._settings = dict(settings)
+        new = self._new_producer()
+        new.list_topics(self._topic, timeout=WAIT_S_MAX)
+        with self._lock:
+            old, self._producer = self._producer, new
+            # A number must not be stored later than the next one.
+            left = old.flush(WAIT_S_MAX)
+            self._consumer_generation += 1
+        assert left == 0, f"{left} records of the replaced producer have no response"
+
+    def set_password(self, user: str, password: str) -> None:
+        """Of the running clients, for their next connections."""
+        self._settings |= {"sasl.username": user, "sasl.password": password}
+        with self._lock:
+            self._producer.set_sasl_credentials(user, password)
+            self._consumer_generation += 1
+
+    def wait_for_progress(self) -> None:
+        """Until every partition has acknowledged, and the consumer has read, a record that was sent after the call."""
+        begins = list(self.sent)
+
+        def has_progressed() -> bool:
+            newest = zip(begins, self._newest_acknowledged, self._newest_read, strict=True)
+            return all(min(acknowledged, read) > begin for begin, acknowledged, read in newest)
+
+        patience = Patience(WAIT_S_MAX)
+        while not has_progressed():
+            assert not patience.is_over(), f"the clients make no progress: {self.errors[-3:]}"
+            time.sleep(INTERVAL_S)
+
+    def finish(self) -> None:
+        """Ends the producer, reads the topic to its end and verifies that nothing is lost, repeated or out of order."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        assert not self.errors, self.errors[:5]
+        for partition, log in enumerate(self._read_all()):
+            numbers = [log[offset] for offset in sorted(log)]
+            assert numbers == list(range(self.sent[partition])), f"records lost, repeated or disordered in {partition}"
+            acknowledged = self.acknowledged[partition]
+            assert len(acknowledged) == self.sent[partition], "a record has no acknowledgement"
+            assert all(log[offset] == number for number, offset in acknowledged.items()), "a record has another offset"
+            assert all(log[offset] == number for offset, number in self.read[partition].items()), (
+                "the consumer read more"
+            )
+
+    def longest_gaps(self) -> list[Gap]:
+        """The longest gap of each step, in any partition, without the gap before the first acknowledgement."""
+        longest: dict[str, Gap] = {}
+        starts = [at for at, _ in self._steps]
+        for times in self._acknowledged_at:
+            for begin, end in pairwise(times):
+                step = self._steps[bisect_right(starts, end) - 1][1]
+                if step not in longest or end - begin > longest[step].seconds:
+                    excused = min(end - begin, self._withheld_at(end) - self._withheld_at(begin))
+                    longest[step] = Gap(end - begin, excused, step)
+        return sorted(longest.values(), reverse=True)
+
+    # Threads
+
+    def _produce(self) -> None:
+        while not self._stop.wait(INTERVAL_S):
+            with self._lock:
+                if len(self._producer) < IN_FLIGHT_MAX:
+                    for partition in range(self._partitions):
+                        self._send(partition)
+                self._producer.poll(0)
+        if left := self._producer.flush(WAIT_S_MAX):
+            self.errors.append(f"{left} records have no response")
+
+    def _send(self, partition: int) -> None:
+        number = self.sent[partition]
+        self.sent[partition] += 1
+
+        def on_delivered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is not None or offset is None:
+                self.errors.append(f"record {number} of partition {partition}: {error}")
+                return
+            self.acknowledged[partition][number] = offset
+            self._newest_acknowledged[partition] = number
+            self._acknowledged_at[partition].append(time.monotonic())
+
+        self._producer.produce(self._topic, _value(partition, number), partition=partition, on_delivery=on_delivered)
+
+    def _consume(self) -> None:
+        generation = self._consumer_generation
+        consumer = self._new_consumer()
+        try:
+            while not self._stop.is_set():
+                if generation != self._consumer_generation:
+                    generation = self._consumer_generation
+                    consumer.close()
+                    consumer = self._new_consumer()
+                if self._record(consumer.consume(1000, 0.1)):
+                    # Errors of commits are tolerated: the records are read again, and compared.
+                    consumer.commit(asynchronous=True)
+        except KafkaException as error:
+            self.errors.append(f"consumer: {error}")
+        finally:
+            consumer.close()
+
+    def _record(self, messages: list[Message]) -> int:
+        count = 0
+        for message in messages:
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            if error is not None:
+                if error.code() not in TRANSIENT:
+                    self.errors.append(f"consumer: {error}")
+                continue
+            assert partition is not None
+            assert offset is not None
+            number = _number(partition, message.value() or b"")
+            if self.read[partition].setdefault(offset, number) != number:
+                self.errors.append(f"consumer: offset {offset} of partition {partition} has changed")
+            self._newest_read[partition] = number
+            count += 1
+        return count
+
+    def _sample(self) -> None:
+        while not self._stop.is_set():
+            self._withheld.append((time.monotonic(), withheld_seconds()))
+            self._stop.wait(SAMPLE_S)
+
+    # Helpers
+
+    def _withheld_at(self, at_s: float) -> float:
+        place = bisect_right(self._withheld, (at_s, float("inf")))
+        return self._withheld[max(0, place - 1)][1]
+
+    def _new_producer(self) -> Producer:
+        return Producer({**_PRODUCER, **self._settings})
+
+    def _new_consumer(self) -> Consumer:
+        consumer = Consumer({**_CONSUMER, **self._settings, "group.id": self._group})
+        consumer.subscribe([self._topic])
+        return consumer
+
+    def _read_all(self) -> list[dict[int, int]]:
+        consumer = Consumer({**_CONSUMER, **self._settings, "group.id": self._group})
+        logs: list[dict[int, int]] = [{} for _ in range(self._partitions)]
+        try:
+            parts = [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in range(self._partitions)]
+            ends = [consumer.get_watermark_offsets(part, timeout=WAIT_S_MAX)[1] for part in parts]
+            consumer.assign(parts)
+            patience = Patience(WAIT_S_MAX)
+            while any(max(log, default=-1) < end - 1 for log, end in zip(logs, ends, strict=True)):
+                assert not patience.is_over(), "the topic cannot be read to its end"
+                for message in consumer.consume(1000, 0.2):
+                    partition, offset = message.partition(), message.offset()
+                    if message.error() is None and partition is not None and offset is not None:
+                        logs[partition][offset] = _number(partition, message.value() or b"")
+        finally:
+            consumer.close()
+        return logs
+
+
+def _value(partition: int, number: int) -> bytes:
+    return b"%d %d" % (partition, number)
+
+
+def _number(partition: int, value: bytes) -> int:
+    """-1: the record does not belong to the partition."""
+    words = value.split()
+    return int(words[1]) if len(words) == 2 and int(words[0]) == partition else -1
