@@ -96,6 +96,10 @@ class MigratingMember(Member):
             return False
         return True
 
+    def terminate(self) -> None:
+        assert self.process is not None, "the node was not started"
+        self.process.terminate()
+
     def server_properties(self) -> dict[str, str]:
         return {**super().server_properties(), **self.configs}
 
@@ -128,6 +132,7 @@ class MigratingCluster(RealCluster):
         )
         self.dynamic_voters: Final = dynamic_voters
         self.security: Security = NOTHING
+        self._former: dict[int, dict[str, str]] = {}
         self.authority = Authority("First CA")
         first, dynamic = configs_of_guide("Before you start")
         self._change(first | dynamic)
@@ -195,7 +200,28 @@ class MigratingCluster(RealCluster):
         """Changes the configs as the guide says, and restarts node by node."""
         blocks = configs_of_guide(heading)
         chosen = blocks if block is None else blocks[block : block + 1]
+        self._former = {node_id: dict(node.configs) for node_id, node in self.nodes.items()}
         self._change({key: value for one in chosen for key, value in one.items()})
+        self._restart_each(on_restart)
+
+    def roll_back(self, on_restart: Callable[[int], None] = lambda _: None) -> None:
+        """Restores the configs before the last step, and restarts node by node."""
+        for node_id, configs in self._former.items():
+            self.nodes[node_id].configs = configs
+        self._restart_each(on_restart)
+
+    def restart_as_a_whole(self) -> None:
+        for node in self.nodes.values():
+            node.terminate()
+        for node in self.nodes.values():
+            node.stop()
+        for node in self.nodes.values():
+            node.spawn()
+        for node in self.nodes.values():
+            node.wait_until_ready()
+        self.wait_until_in_sync()
+
+    def _restart_each(self, on_restart: Callable[[int], None]) -> None:
         for node_id in self._restart_order():
             on_restart(node_id)
             self.nodes[node_id].restart()

@@ -1,4 +1,4 @@
-"""A producer and a consumer that run during a test and verify every record, and the longest gaps between responses.
+"""A producer and a consumer that run during a test and verify every record.
 
 The value of a record is its partition and its number there, so that a lost, repeated or misplaced record shows in the
 log. The clients can be replaced by clients with other settings, as an application is restarted.
@@ -6,21 +6,21 @@ log. The clients can be replaced by clients with other settings, as an applicati
 
 import threading
 import time
-from bisect import bisect_right
 from collections.abc import Mapping
-from itertools import pairwise
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.patience import Patience, withheld_seconds
+from tests.cluster.gaps import Gaps
+from tests.patience import Patience
 from tests.quick_retries import QUICK_RETRIES
 
 INTERVAL_S: Final = 0.01
 IN_FLIGHT_MAX: Final = 3000
-SAMPLE_S: Final = 0.02
 WAIT_S_MAX: Final = 60.0
+UNKNOWN_OFFSET: Final = -1
+"""Of a record whose first response was lost: the broker has detected the repetition, and no longer knows the offset."""
 _PRODUCER: Final = {
     "acks": "all",
     "enable.idempotence": True,
@@ -43,28 +43,14 @@ TRANSIENT: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaEr
 Settings = Mapping[str, str]
 
 
-class Gap(NamedTuple):
-    seconds: float
-    excused_s: float
-    """The part in which processes waited for this computer's CPU or disk."""
-    step: str
-    """What the test did at its end."""
-
-    @property
-    def own_s(self) -> float:
-        return max(0.0, self.seconds - self.excused_s)
-
-    def __str__(self) -> str:
-        return f"{self.seconds:.2f} s ({self.excused_s:.2f} s of it the computer was busy) during: {self.step}"
-
-
 class VerifiedLoad:
     """Use as a context manager. Call `finish` before its end: it verifies all records."""
 
-    def __init__(self, topic: str, partitions: int, settings: Settings, *, group: str) -> None:
+    def __init__(self, topic: str, partitions: int, settings: Settings, gaps: Gaps, *, group: str) -> None:
         self._topic: Final = topic
         self._partitions: Final = partitions
         self._group: Final = group
+        self._gaps: Final = gaps
         self._stop: Final = threading.Event()
         self._lock: Final = threading.Lock()
         self._settings = dict(settings)
@@ -72,22 +58,18 @@ class VerifiedLoad:
         self.sent = [0] * partitions
         self.acknowledged: list[dict[int, int]] = [{} for _ in range(partitions)]
         """Offset by number, of each partition."""
-        self._acknowledged_at: list[list[float]] = [[] for _ in range(partitions)]
         self.read: list[dict[int, int]] = [{} for _ in range(partitions)]
         """Number by offset, as the consumer has read them."""
         self._newest_acknowledged = [-1] * partitions
         self._newest_read = [-1] * partitions
         self.errors: list[str] = []
-        self._steps: list[tuple[float, str]] = []
-        self._withheld: list[tuple[float, float]] = []
         self._consumer_generation = 0
         self._threads: Final = [
             threading.Thread(target=target, name=target.__name__, daemon=True)
-            for target in (self._produce, self._consume, self._sample)
+            for target in (self._produce, self._consume)
         ]
 
     def __enter__(self) -> Self:
-        self.begin_step("start")
         for thread in self._threads:
             thread.start()
         return self
@@ -100,9 +82,6 @@ class VerifiedLoad:
             thread.join()
 
     # What the test does
-
-    def begin_step(self, name: str) -> None:
-        self._steps.append((time.monotonic(), name))
 
     def replace_clients(self, settings: Settings) -> None:
         """The new producer connects before the old one ends."""
@@ -141,28 +120,20 @@ class VerifiedLoad:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+        self.verify()
+
+    def verify(self) -> None:
         assert not self.errors, self.errors[:5]
         for partition, log in enumerate(self._read_all()):
             numbers = [log[offset] for offset in sorted(log)]
             assert numbers == list(range(self.sent[partition])), f"records lost, repeated or disordered in {partition}"
             acknowledged = self.acknowledged[partition]
             assert len(acknowledged) == self.sent[partition], "a record has no acknowledgement"
-            assert all(log[offset] == number for number, offset in acknowledged.items()), "a record has another offset"
+            known = ((offset, number) for number, offset in acknowledged.items() if offset != UNKNOWN_OFFSET)
+            assert all(log[offset] == number for offset, number in known), "a record has another offset"
             assert all(log[offset] == number for offset, number in self.read[partition].items()), (
                 "the consumer read more"
             )
-
-    def longest_gaps(self) -> list[Gap]:
-        """The longest gap of each step, in any partition, without the gap before the first acknowledgement."""
-        longest: dict[str, Gap] = {}
-        starts = [at for at, _ in self._steps]
-        for times in self._acknowledged_at:
-            for begin, end in pairwise(times):
-                step = self._steps[bisect_right(starts, end) - 1][1]
-                if step not in longest or end - begin > longest[step].seconds:
-                    excused = min(end - begin, self._withheld_at(end) - self._withheld_at(begin))
-                    longest[step] = Gap(end - begin, excused, step)
-        return sorted(longest.values(), reverse=True)
 
     # Threads
 
@@ -182,12 +153,12 @@ class VerifiedLoad:
 
         def on_delivered(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
-            if error is not None or offset is None:
+            if error is not None:
                 self.errors.append(f"record {number} of partition {partition}: {error}")
                 return
-            self.acknowledged[partition][number] = offset
+            self.acknowledged[partition][number] = UNKNOWN_OFFSET if offset is None else offset
             self._newest_acknowledged[partition] = number
-            self._acknowledged_at[partition].append(time.monotonic())
+            self._gaps.on_response(f"partition {partition}")
 
         self._producer.produce(self._topic, _value(partition, number), partition=partition, on_delivery=on_delivered)
 
@@ -225,16 +196,7 @@ class VerifiedLoad:
             count += 1
         return count
 
-    def _sample(self) -> None:
-        while not self._stop.is_set():
-            self._withheld.append((time.monotonic(), withheld_seconds()))
-            self._stop.wait(SAMPLE_S)
-
     # Helpers
-
-    def _withheld_at(self, at_s: float) -> float:
-        place = bisect_right(self._withheld, (at_s, float("inf")))
-        return self._withheld[max(0, place - 1)][1]
 
     def _new_producer(self) -> Producer:
         return Producer({**_PRODUCER, **self._settings})
