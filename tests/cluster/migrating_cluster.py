@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from odradek.base.errors import KafkaError
@@ -32,8 +33,11 @@ ADMIN, ADMIN_PASSWORD = "admin", "admin-secret"
 NODE_PASSWORDS: Final = {name: f"{name}-secret" for name in ("broker", "broker2", "controller", "controller2")}
 PLAINTEXT, CONTROLLER, CLIENT, BROKER, SECURE_CONTROLLER = 9092, 9093, 9094, 9095, 9096
 """The ports of the guide."""
+MECHANISM: Final = "SCRAM-SHA-512"
 VOTERS: Final = "controller.quorum.voters"
+BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 _LISTENER_KEYS: Final = ("listeners", "advertised.listeners")
+_HOST: Final = r"kafka-([a-c])\.example\.com"
 _ROLE_OF: Final = {"CONTROLLER": "controller", "SECURE_CONTROLLER": "controller"}
 
 Configs = Mapping[str, str]
@@ -122,13 +126,14 @@ class MigratingCluster(RealCluster):
         *,
         new_member: Callable[[Path], Member] = MigratingOdradek,
         dynamic_voters: bool = False,
+        properties: Mapping[str, str] = MappingProxyType(REPLICATED_COORDINATORS),
     ) -> None:
         super().__init__(
             directory,
             roles,
             new_member=new_member,
             dynamic_voters=dynamic_voters,
-            properties=REPLICATED_COORDINATORS,
+            properties=properties,
         )
         self.dynamic_voters: Final = dynamic_voters
         self.security: Security = NOTHING
@@ -145,6 +150,19 @@ class MigratingCluster(RealCluster):
                 "".join(f"{user}={password}\n" for user, password in NODE_PASSWORDS.items())
             )
         super().start()
+
+    def secure_before_start(self, *users: Sasl) -> None:
+        """All steps of the guide at once. The users are created when the directories are formatted."""
+        for step in ("Step 1", "Step 3", "Step 4", "Step 5", "Step 6"):
+            for block in configs_of_guide(step):
+                self._change(block)
+        nodes = Sasl(mechanism=MECHANISM, username="broker", password=NODE_PASSWORDS["broker"])
+        admin = Sasl(mechanism=MECHANISM, username=ADMIN, password=ADMIN_PASSWORD)
+        for node in self.nodes.values():
+            for one in (nodes, admin, *users):
+                credential = f"{one.mechanism}=[name={one.username},password={one.password}]"
+                node.format_options = (*node.format_options, "--add-scram", credential)
+        self.use_secure_clients()
 
     # Certificates
 
@@ -170,7 +188,7 @@ class MigratingCluster(RealCluster):
         return {
             "bootstrap.servers": ",".join(f"{node.host}:{node.port_of(CLIENT)}" for node in self.brokers),  # type: ignore[attr-defined]
             "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.mechanism": MECHANISM,
             "sasl.username": user,
             "sasl.password": password,
             "ssl.ca.location": str(self.clients_trust_store),
@@ -180,7 +198,7 @@ class MigratingCluster(RealCluster):
         """From now on, the test's own connections use the CLIENT listener."""
         self.security = Security(
             tls=Tls(authorities_file=str(self.clients_trust_store)),
-            sasl=Sasl(mechanism="SCRAM-SHA-512", username=ADMIN, password=ADMIN_PASSWORD),
+            sasl=Sasl(mechanism=MECHANISM, username=ADMIN, password=ADMIN_PASSWORD),
         )
         for node in self.nodes.values():
             node.security = self.security
@@ -241,18 +259,26 @@ class MigratingCluster(RealCluster):
         for node in self.nodes.values():
             own = {key: self._adapt(node, key, value) for key, value in configs.items()}
             node.configs |= {key: value for key, value in own.items() if key not in ("node.id", "process.roles")}
-            node.configs.pop(VOTERS if self.dynamic_voters else "controller.quorum.bootstrap.servers", None)
+            node.configs.pop(VOTERS if self.dynamic_voters else BOOTSTRAP, None)
 
     def _adapt(self, node: MigratingMember, key: str, value: str) -> str:
         """The guide's hosts, ports and files as those of this node."""
         if key in _LISTENER_KEYS:
             value = ",".join(one for one in value.split(",") if _ROLE_OF.get(one.split(":")[0], "broker") in node.roles)
             value = re.sub(r"//[^:,]*:(\d+)", lambda at: f"//{node.host}:{node.port_of(int(at[1]))}", value)
-        value = re.sub(r"kafka-([a-c])\.example\.com:(\d+)", self._address, value)
+        if key in (VOTERS, BOOTSTRAP):
+            value = ",".join(one for one in value.split(",") if self._named(one).is_controller)
+        value = re.sub(rf"{_HOST}:(\d+)", self._address, value)
         return value.replace("/etc/kafka", str(node.directory))
 
+    def _named(self, text: str) -> MigratingMember:
+        """The node with the guide's host in the text."""
+        found = re.search(_HOST, text)
+        assert found is not None
+        return self.nodes["abc".index(found[1]) + 1]
+
     def _address(self, found: re.Match[str]) -> str:
-        node = self.nodes["abc".index(found[1]) + 1]
+        node = self._named(found[0])
         return f"{node.host}:{node.port_of(int(found[2]))}"
 
 
