@@ -5,8 +5,7 @@ A step of the guide changes the configs of all nodes, which are then restarted o
 
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -136,7 +135,6 @@ class MigratingCluster(RealCluster):
             properties=properties,
         )
         self.dynamic_voters: Final = dynamic_voters
-        self.security: Security = NOTHING
         self._former: dict[int, dict[str, str]] = {}
         self.authority = Authority("First CA")
         first, dynamic = configs_of_guide("Before you start")
@@ -183,7 +181,7 @@ class MigratingCluster(RealCluster):
 
     # Clients
 
-    def client_settings(self, user: str, password: str) -> dict[str, str]:
+    def client_settings(self, user: str, password: str) -> dict[str, Any]:
         """Of confluent-kafka, for the CLIENT listener."""
         return {
             "bootstrap.servers": ",".join(f"{node.host}:{node.port_of(CLIENT)}" for node in self.brokers),  # type: ignore[attr-defined]
@@ -202,13 +200,6 @@ class MigratingCluster(RealCluster):
         )
         for node in self.nodes.values():
             node.security = self.security
-
-    @contextmanager
-    def client(self, *node_ids: int, timeout_s: float = 10.0) -> Iterator[Cluster]:
-        targets = [self.nodes[node_id] for node_id in node_ids] or [node for node in self.running if node.is_broker]
-        addresses = [node.address for node in targets]
-        with Cluster(addresses, timeout_s=timeout_s, security=self.security) as cluster:
-            yield cluster
 
     # Steps
 
@@ -267,19 +258,25 @@ class MigratingCluster(RealCluster):
             value = ",".join(one for one in value.split(",") if _ROLE_OF.get(one.split(":")[0], "broker") in node.roles)
             value = re.sub(r"//[^:,]*:(\d+)", lambda at: f"//{node.host}:{node.port_of(int(at[1]))}", value)
         if key in (VOTERS, BOOTSTRAP):
-            value = ",".join(one for one in value.split(",") if self._named(one).is_controller)
-        value = re.sub(rf"{_HOST}:(\d+)", self._address, value)
+            value = ",".join(one for one in value.split(",") if self._is_controller(one))
+        if key not in _LISTENER_KEYS:
+            value = re.sub(rf"{_HOST}:(\d+)", self._address, value)
         return value.replace("/etc/kafka", str(node.directory))
 
-    def _named(self, text: str) -> MigratingMember:
-        """The node with the guide's host in the text."""
-        found = re.search(_HOST, text)
-        assert found is not None
-        return self.nodes["abc".index(found[1]) + 1]
+    def _is_controller(self, text: str) -> bool:
+        node = self.nodes.get(_named(text))
+        return node is not None and node.is_controller
 
     def _address(self, found: re.Match[str]) -> str:
-        node = self._named(found[0])
+        node = self.nodes[_named(found[0])]
         return f"{node.host}:{node.port_of(int(found[2]))}"
+
+
+def _named(text: str) -> int:
+    """The ID of the node with the guide's host in the text."""
+    found = re.search(_HOST, text)
+    assert found is not None
+    return "abc".index(found[1]) + 1
 
 
 def _replace(path: Path, content: bytes) -> None:

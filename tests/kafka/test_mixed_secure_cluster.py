@@ -6,7 +6,9 @@ with the principal of its client. The configs are those of `docs/how-to/secure-a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -37,6 +39,7 @@ from tests.cluster.migrating_cluster import (
     MigratingOdradek,
 )
 from tests.cluster.real_cluster import REPLICATED_COORDINATORS, roles_of, wait_for
+from tests.cluster.security_migration import migration
 
 pytestmark = [pytest.mark.kafka, pytest.mark.tier("proof"), pytest.mark.timeout(400)]
 
@@ -56,14 +59,16 @@ TWO_REPLICAS = {
 }
 
 
+def new_node(libs: Path, kafka_ids: set[int], directory: Path) -> MigratingOdradek | MigratingKafka:
+    is_kafka = int(directory.name.removeprefix("node-")) in kafka_ids
+    return MigratingKafka(libs, directory) if is_kafka else MigratingOdradek(directory)
+
+
 @contextmanager
 def mixed_cluster(
     directory: Path, libs: Path, roles: Mapping[int, Sequence[str]], kafka_ids: set[int], properties: Mapping[str, str]
 ) -> Iterator[MigratingCluster]:
-    def new_member(path: Path) -> MigratingOdradek | MigratingKafka:
-        is_kafka = int(path.name.removeprefix("node-")) in kafka_ids
-        return MigratingKafka(libs, path) if is_kafka else MigratingOdradek(path)
-
+    new_member = partial(new_node, libs, kafka_ids)
     cluster = MigratingCluster(directory, roles, new_member=new_member, properties=properties)
     cluster.secure_before_start(USER)
     try:
@@ -86,7 +91,7 @@ def cluster(
         yield cluster
 
 
-def settings_at(cluster: MigratingCluster, node_id: int, user: str, password: str) -> dict[str, str]:
+def settings_at(cluster: MigratingCluster, node_id: int, user: str, password: str) -> dict[str, Any]:
     """Bootstrap at this broker only."""
     node = cluster.nodes[node_id]
     return cluster.client_settings(user, password) | {"bootstrap.servers": f"{node.host}:{node.port_of(CLIENT)}"}
@@ -263,3 +268,14 @@ def test_controllers_vote_and_follow_over_sasl_ssl(
                 assert len([name for name in client.layout(None).topics if name.startswith("turn-")]) == 6
     # Of two successive leaders, at least one is of the product with two nodes.
     assert ("kafka" if len(kafka_ids) == 2 else "odradek") in products_that_led
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("dynamic_voters", [False, True], ids=["static voters", "dynamic voters"])
+def test_mixed_cluster_is_secured_while_it_runs(
+    apache_kafka_libs: Path, dynamic_voters: bool, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    """During each step, nodes of both products connect to each other in the old and in the new way."""
+    new_member = partial(new_node, apache_kafka_libs, {THEIRS})
+    with migration(tmp_path, measured, COMBINED, new_member=new_member, dynamic_voters=dynamic_voters) as running:
+        running.secure()
