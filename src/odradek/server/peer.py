@@ -156,7 +156,8 @@ class Peer:
                 self._attempt = self._task = None
                 is_cancelled = isinstance(error, asyncio.CancelledError)
                 attempt.set_exception(Disconnected(self._address, "cancelled") if is_cancelled else error)
-            if isinstance(error, HandshakeFailed) or (isinstance(error, Disconnected) and "alert" in error.reason):
+            is_rejection = isinstance(error, HandshakeFailed | NotAuthenticated)
+            if is_rejection or (isinstance(error, Disconnected) and "alert" in error.reason):
                 self._report(error)
             if not isinstance(error, PeerError):
                 raise
@@ -167,7 +168,7 @@ class Peer:
             attempt.set_result(link)
 
     def _report(self, error: PeerError) -> None:
-        """Callers retry, and only debug messages mention it: the operator has to correct certificates or configs."""
+        """Callers retry, and only debug messages mention it: the operator has to correct certificates, passwords or configs."""
         if error.reason != self._reported:
             self._reported = error.reason
             logger.warning("Cannot connect: client=%s, %s", self._client_id, error)
