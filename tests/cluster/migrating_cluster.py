@@ -32,6 +32,9 @@ ADMIN, ADMIN_PASSWORD = "admin", "admin-secret"
 NODE_PASSWORDS: Final = {name: f"{name}-secret" for name in ("broker", "broker2", "controller", "controller2")}
 PLAINTEXT, CONTROLLER, CLIENT, BROKER, SECURE_CONTROLLER = 9092, 9093, 9094, 9095, 9096
 """The ports of the guide."""
+STEPS: Final = ("Step 1", "Step 3", "Step 4", "Step 5", "Step 6")
+"""The headings of the guide with configs of nodes."""
+PASSWORDS: Final = "Replace passwords"
 MECHANISM: Final = "SCRAM-SHA-512"
 VOTERS: Final = "controller.quorum.voters"
 BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
@@ -138,22 +141,25 @@ class MigratingCluster(RealCluster):
         self._former: dict[int, dict[str, str]] = {}
         self.authority = Authority("First CA")
         first, dynamic = configs_of_guide("Before you start")
-        self._change(first | dynamic)
+        self.change(first | dynamic)
 
     def start(self) -> None:
         self.trust(self.authority)
         self.issue(self.authority)
-        for node in self.nodes.values():
-            (node.directory / "secrets.properties").write_text(
-                "".join(f"{user}={password}\n" for user, password in NODE_PASSWORDS.items())
-            )
+        self.write_secrets()
         super().start()
+
+    def write_secrets(self) -> None:
+        text = "".join(f"{user}={password}\n" for user, password in NODE_PASSWORDS.items())
+        for node in self.nodes.values():
+            node.directory.mkdir(parents=True, exist_ok=True)
+            (node.directory / "secrets.properties").write_text(text)
 
     def secure_before_start(self, *users: Sasl) -> None:
         """All steps of the guide at once. The users are created when the directories are formatted."""
-        for step in ("Step 1", "Step 3", "Step 4", "Step 5", "Step 6"):
+        for step in STEPS:
             for block in configs_of_guide(step):
-                self._change(block)
+                self.change(block)
         nodes = Sasl(mechanism=MECHANISM, username="broker", password=NODE_PASSWORDS["broker"])
         admin = Sasl(mechanism=MECHANISM, username=ADMIN, password=ADMIN_PASSWORD)
         for node in self.nodes.values():
@@ -210,7 +216,7 @@ class MigratingCluster(RealCluster):
         blocks = configs_of_guide(heading)
         chosen = blocks if block is None else blocks[block : block + 1]
         self._former = {node_id: dict(node.configs) for node_id, node in self.nodes.items()}
-        self._change({key: value for one in chosen for key, value in one.items()})
+        self.change({key: value for one in chosen for key, value in one.items()})
         self._restart_each(on_restart)
 
     def roll_back(self, on_restart: Callable[[int], None] = lambda _: None) -> None:
@@ -246,7 +252,8 @@ class MigratingCluster(RealCluster):
         active = self.active_controller().node_id
         return sorted(self.nodes, key=lambda number: (not self.nodes[number].is_controller, number == active, number))
 
-    def _change(self, configs: Configs) -> None:
+    def change(self, configs: Configs) -> None:
+        """Of all nodes, as they will be after their next start."""
         for node in self.nodes.values():
             own = {key: self._adapt(node, key, value) for key, value in configs.items()}
             node.configs |= {key: value for key, value in own.items() if key not in ("node.id", "process.roles")}

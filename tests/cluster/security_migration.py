@@ -28,6 +28,7 @@ from tests.cluster.migrating_cluster import (
     ADMIN_PASSWORD,
     CONTROLLER,
     NODE_PASSWORDS,
+    PASSWORDS,
     SECURE_CONTROLLER,
     MigratingCluster,
 )
@@ -132,7 +133,7 @@ class Migration:
         self.load.wait_for_progress()
         self._put_user("broker2", NODE_PASSWORDS["broker2"])
         for block in range(3):
-            self._roll("Replace passwords", block=block)
+            self._roll(PASSWORDS, block=block)
         self._alter_user(UserScramCredentialDeletion("broker", ScramMechanism.SCRAM_SHA_512))
         self.cluster.wait_until_in_sync()
 

@@ -15,15 +15,19 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import NotAuthenticated
 from odradek.client.quorum import QuorumAdmin
 from odradek.client.security import Sasl, Security, Tls
+from odradek.local.start_node import load_config
 from tests.certificates import Authority
 from tests.cluster.migrating_cluster import (
     CONTROLLER,
     MECHANISM,
     NODE_PASSWORDS,
+    PASSWORDS,
     PLAINTEXT,
     SECURE_CONTROLLER,
+    STEPS,
     MigratingCluster,
     MigratingKafka,
+    configs_of_guide,
 )
 from tests.cluster.real_cluster import roles_of, wait_for
 from tests.cluster.security_migration import (
@@ -68,6 +72,24 @@ def is_accepted_by_controller(cluster: MigratingCluster, user: str) -> bool:
     except NotAuthenticated:
         return False
     return True
+
+
+@BOTH_VOTERS
+@pytest.mark.parametrize("roles", [COMBINED, SEPARATE], ids=["combined", "separate"])
+def test_configs_of_each_step_are_accepted_without_warnings(
+    roles: dict[int, tuple[str, ...]], dynamic_voters: bool, tmp_path: Path
+) -> None:
+    """Nothing is started."""
+    cluster = MigratingCluster(tmp_path, roles, dynamic_voters=dynamic_voters)
+    cluster.write_secrets()
+    for heading in (*STEPS, PASSWORDS):
+        for block in configs_of_guide(heading):
+            cluster.change(block)
+            for node in cluster.nodes.values():
+                node.config_file.write_text(
+                    "".join(f"{key}={value}\n" for key, value in node.server_properties().items())
+                )
+                assert not load_config(str(node.config_file)).warnings, (heading, node.node_id)
 
 
 @pytest.mark.tier("proof")
