@@ -176,7 +176,7 @@ def migration(
 ) -> Iterator[Migration]:
     """A PLAINTEXT cluster and its clients. At the end, verifies all records and changes."""
     cluster, gaps = MigratingCluster(directory, roles, **options), Gaps()
-    nodes = cluster.nodes.values()
+    nodes, running = cluster.nodes.values(), None
     try:
         cluster.start()
         with cluster.client() as client:
@@ -199,6 +199,11 @@ def migration(
     finally:
         gaps.stop()
         kind = "dynamic" if cluster.dynamic_voters else "static"
+        if running is not None:
+            count, sent = running.load.renumbered_count, sum(running.load.sent)
+            measured(
+                f"{len(roles)} nodes, {kind} voters: {sent} records, {count} of them may repeat because of the client"
+            )
         for series in ("partition", METADATA):
             slowest = "\n  ".join(map(str, gaps.longest(series)[:GAPS_SHOWN]))
             measured(f"{len(roles)} nodes, {kind} voters: longest gaps of {series}:\n  {slowest}")

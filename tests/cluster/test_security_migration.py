@@ -40,6 +40,7 @@ from tests.cluster.security_migration import (
     migration,
     voter_ports,
 )
+from tests.cluster.verified_load import find_problem
 
 COMBINED = roles_of(combined=(1, 2, 3))
 SEPARATE = roles_of(controllers=(1, 2, 3), brokers=(4, 5, 6))
@@ -72,6 +73,22 @@ def is_accepted_by_controller(cluster: MigratingCluster, user: str) -> bool:
     except NotAuthenticated:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("numbers", "problem"),
+    [
+        ([0, 1, 2, 3], ""),
+        ([0, 1, 2, 1, 2, 3], ""),
+        ([0, 1, 3], "1 records lost, from 2 on"),
+        ([0, 1, 2], "1 records lost, from 3 on"),
+        ([0, 1, 2, 0, 3], "1 records repeated, from 0 on"),
+        ([0, 2, 1, 3], "records in another order"),
+        ([0, 1, 2, -1, 3], "records in another order"),
+    ],
+)
+def test_the_verifier_finds_lost_repeated_and_disordered_records(numbers: list[int], problem: str) -> None:
+    assert find_problem(numbers, 4, may_repeat={1, 2}) == problem
 
 
 @BOTH_VOTERS
