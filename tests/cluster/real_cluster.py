@@ -21,6 +21,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.membership import brokers
 from odradek.client.quorum import QuorumAdmin, QuorumStatus
+from odradek.client.security import NOTHING, Security
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.node_process import NodeProcess, free_ports
 from tests.odradek_process import OdradekProcess
@@ -149,6 +150,8 @@ class RealCluster:
         `properties_of` single nodes override the properties of all nodes."""
         self.directory = directory
         self.started_in_s = 0.0
+        self.security: Security = NOTHING
+        """Of connections of the test."""
         self.nodes: dict[int, Member] = {}
         for node_id, its_roles in roles.items():
             self.nodes[node_id] = node = new_member(directory / f"node-{node_id}")
@@ -207,7 +210,8 @@ class RealCluster:
     def client(self, *node_ids: int, timeout_s: float = 10.0) -> Iterator[Cluster]:
         """Connect to these nodes, or to all running brokers."""
         targets = [self.nodes[node_id] for node_id in node_ids] or [node for node in self.running if node.is_broker]
-        with Cluster([node.address for node in targets], timeout_s=timeout_s) as cluster:
+        addresses = [node.address for node in targets]
+        with Cluster(addresses, timeout_s=timeout_s, security=self.security) as cluster:
             yield cluster
 
     def quorum_status(self, *node_ids: int, timeout_s: float = 10.0) -> QuorumStatus:

@@ -37,6 +37,8 @@ RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
 SESSION_SHARE_USED: Final = 0.85
 """The part of a SASL session after which a connection is replaced."""
 
+_REJECTIONS: Final = (HandshakeFailed, NotAuthenticated)
+
 BuildRequest = Callable[[Schema], Message]
 
 
@@ -156,7 +158,7 @@ class Peer:
                 self._attempt = self._task = None
                 is_cancelled = isinstance(error, asyncio.CancelledError)
                 attempt.set_exception(Disconnected(self._address, "cancelled") if is_cancelled else error)
-            if isinstance(error, HandshakeFailed) or (isinstance(error, Disconnected) and "alert" in error.reason):
+            if isinstance(error, _REJECTIONS) or (isinstance(error, Disconnected) and "alert" in error.reason):
                 self._report(error)
             if not isinstance(error, PeerError):
                 raise
@@ -167,7 +169,7 @@ class Peer:
             attempt.set_result(link)
 
     def _report(self, error: PeerError) -> None:
-        """Callers retry, and only debug messages mention it: the operator has to correct certificates or configs."""
+        """Callers retry, and only log at DEBUG: the operator has to correct certificates, passwords or configs."""
         if error.reason != self._reported:
             self._reported = error.reason
             logger.warning("Cannot connect: client=%s, %s", self._client_id, error)

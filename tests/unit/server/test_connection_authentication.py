@@ -329,7 +329,7 @@ def test_peer_authenticates_before_its_requests(loop: str) -> None:
     run(scenario, loop)
 
 
-def test_rejected_peer_says_why(loop: str) -> None:
+def test_rejected_peer_says_why_and_logs_it_once(loop: str, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(stage: Stage) -> None:
         peer = peer_of(stage, "wrong")
         for _ in range(2):
@@ -340,6 +340,10 @@ def test_rejected_peer_says_why(loop: str) -> None:
         peer.close()
 
     run(scenario, loop)
+    warnings = [one.getMessage() for one in caplog.records if one.name == "odradek.server.peer"]
+    assert len(warnings) == 1
+    assert "Authentication failed: Invalid username or password" in warnings[0]
+    assert "wrong" not in warnings[0]
 
 
 def test_peer_opens_a_new_connection_before_its_session_expires(loop: str) -> None:
