@@ -29,7 +29,7 @@ def read_file(path: str) -> bytes:
 
 def read_key_store(data: bytes, *, password: str | None, key_password: str | None) -> Store:
     """A store with at least one private key. Raises KeyStoreError."""
-    if _is_pem(data):
+    if is_pem(data):
         return read_pem_keys(data, data, key_password=key_password)
     store = _read_binary(data, password, key_password)
     if not store.keys:
@@ -39,7 +39,7 @@ def read_key_store(data: bytes, *, password: str | None, key_password: str | Non
 
 def read_trust_store(data: bytes, *, password: str | None) -> Store:
     """A store with at least one certificate. Raises KeyStoreError."""
-    if _is_pem(data):
+    if is_pem(data):
         return Store(trusted=read_pem_certificates(data))
     store = _read_binary(data, password, None)
     if not store.anchors:
@@ -47,7 +47,7 @@ def read_trust_store(data: bytes, *, password: str | None) -> Store:
     return store
 
 
-def _is_pem(data: bytes) -> bool:
+def is_pem(data: bytes) -> bool:
     return b"-----BEGIN " in data
 
 
