@@ -12,6 +12,7 @@ from typing import Final
 
 from odradek.client.security import Security, Tls
 from odradek.client.security_configs import PROTOCOL, WrongConfig, security_of
+from odradek.config.jaas_file import read_login_file
 from odradek.config.properties import parse_properties
 from odradek.config.providers import hide, resolve
 from odradek.host.provider_sources import HostProviderSources
@@ -24,7 +25,9 @@ _SUPPORTED: Final = (
     PROTOCOL,
     "sasl.mechanism",
     "sasl.jaas.config",
+    "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",
+    "sasl.login.class",
     "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.oauthbearer.jwt.retriever.class",
@@ -106,7 +109,7 @@ class _CommandConfig:
                 self._lines[unused], f"{unused} has no effect without {PROTOCOL}. Set {PROTOCOL} to SSL or SASL_SSL."
             )
         try:
-            found = security_of(self._configs)
+            found = security_of(self._configs, read_login_file(HostProviderSources()))
             if found.tls is not None:
                 found = replace(found, tls=_read_stores(found.tls, self._configs))
         except WrongConfig as error:
@@ -122,7 +125,7 @@ def _advise(name: str) -> str:
     advice = _REJECTED.get(name)
     if advice is not None:
         return advice
-    suggestion = nearest(name, _SUPPORTED)
+    suggestion = nearest(name, [one for one in _SUPPORTED if not one.endswith(".class")])
     return f"unknown property. Did you mean {suggestion}?" if suggestion else "not supported. Remove it."
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from odradek.client.security import MECHANISMS, Sasl, Security, Tls
 from odradek.config.jaas import JaasEntry, JaasError, parse_entries, parse_login
+from odradek.config.jaas_file import CLIENT_CONTEXT, LoginFile
 from odradek.wire.sasl.exchange import OAUTHBEARER, PLAIN
 
 PROTOCOL: Final = "security.protocol"
@@ -48,13 +49,16 @@ class WrongConfig(ValueError):
         self.name = name
 
 
-def security_of(configs: Mapping[str, str]) -> Security:
-    """Parse the configs. Raises WrongConfig. Files are not read."""
+def security_of(configs: Mapping[str, str], login_file: LoginFile | None = None) -> Security:
+    """Parse the configs. Raises WrongConfig. Files are not read.
+
+    Without `sasl.jaas.config`, the context KafkaClient of the JAAS file applies.
+    """
     protocol = configs.get(PROTOCOL, "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise WrongConfig(PROTOCOL, f"unknown protocol {protocol!r}. Choose from {', '.join(_PROTOCOLS)}.")
     has_tls, has_sasl = _PROTOCOLS[protocol]
-    return Security(tls=_tls(configs) if has_tls else None, sasl=_sasl(configs) if has_sasl else None)
+    return Security(tls=_tls(configs) if has_tls else None, sasl=_sasl(configs, login_file) if has_sasl else None)
 
 
 def _tls(configs: Mapping[str, str]) -> Tls:
@@ -92,11 +96,13 @@ def _store_password(configs: Mapping[str, str], store: str) -> str | None:
     return password
 
 
-def _sasl(configs: Mapping[str, str]) -> Sasl:
+def _sasl(configs: Mapping[str, str], login_file: LoginFile | None) -> Sasl:
     mechanism = configs.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in MECHANISMS:
         raise WrongConfig("sasl.mechanism", f"{mechanism} is not supported. Choose from {', '.join(MECHANISMS)}.")
-    login = _login(configs, mechanism)
+    login = _login(configs, mechanism, login_file)
+    for name in ("sasl.login.class", "sasl.client.callback.handler.class"):
+        _check_class(configs, name, ())
     if mechanism == OAUTHBEARER:
         return _oauth(configs, login.options)
     _check_class(configs, _LOGIN_HANDLER, ())
@@ -109,22 +115,29 @@ def _sasl(configs: Mapping[str, str]) -> Sasl:
     )
 
 
-def _login(configs: Mapping[str, str], mechanism: str) -> JaasEntry:
-    text = configs.get(_JAAS, "")
+def _login(configs: Mapping[str, str], mechanism: str, login_file: LoginFile | None) -> JaasEntry:
+    text = configs.get(_JAAS)
     try:
-        entries = parse_entries(text)
-    except JaasError:
-        # Its text could contain a part of a password.
-        entries = []
-    if not entries:
-        raise WrongConfig(_JAAS, f"invalid syntax. {_expected(mechanism)}")
-    try:
-        login = parse_login(text, mechanism)
+        if text is None and login_file is not None:
+            login = login_file.find((CLIENT_CONTEXT,), mechanism)
+        else:
+            login = parse_login(text or "", mechanism) if _has_entries(text or "") else None
     except JaasError as error:
         raise WrongConfig(_JAAS, f"{error}. {_expected(mechanism)}") from None
+    if login is None:
+        problem = "invalid syntax" if text is not None else "missing"
+        raise WrongConfig(_JAAS, f"{problem}. {_expected(mechanism)}")
     if mechanism != OAUTHBEARER and not {"username", "password"} <= login.options.keys():
         raise WrongConfig(_JAAS, f"no username or no password. {_expected(mechanism)}")
     return login
+
+
+def _has_entries(text: str) -> bool:
+    """An error of the syntax is not shown: it could contain a part of a password."""
+    try:
+        return bool(parse_entries(text))
+    except JaasError:
+        return False
 
 
 def _expected(mechanism: str) -> str:

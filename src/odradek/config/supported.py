@@ -105,7 +105,9 @@ _BROKER = {
     "sasl.enabled.mechanisms": "SASL mechanisms of a listener.",
     "sasl.jaas.config": "Login module of a listener and mechanism, with its users or this node's own login. It needs "
     "the prefix listener.name.LISTENER.MECHANISM.",
+    "sasl.client.callback.handler.class": "Class with which this node presents its credentials: only Kafka's own.",
     "sasl.login.callback.handler.class": "Class with which this node gets a token: only Kafka's own.",
+    "sasl.login.class": "Class with which this node logs in: only Kafka's own.",
     "sasl.mechanism.controller.protocol": "SASL mechanism of connections to controllers.",
     "sasl.mechanism.inter.broker.protocol": "SASL mechanism of connections between brokers.",
     "sasl.oauthbearer.clock.skew.seconds": "Difference of clocks that is allowed between this node and the issuer of a "
@@ -298,9 +300,11 @@ _FIXED_AT_START = {
 
 _SASL_FOR_LISTENERS = (
     "connections.max.reauth.ms",
+    "sasl.client.callback.handler.class",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
+    "sasl.login.class",
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience",
     "sasl.oauthbearer.expected.issuer",

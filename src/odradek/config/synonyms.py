@@ -94,6 +94,7 @@ LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 _OF_SASL_MECHANISM = (
     "connections.max.reauth.ms",
+    "sasl.client.callback.handler.class",
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
     "sasl.login.class",

@@ -125,7 +125,8 @@ class NodeSasl:
         return base64.urlsafe_b64encode(self._random.randbytes(_NONCE_BYTES)).decode()
 
     def _login(self, listener_name: str, mechanism_key: str) -> SaslLogin:
-        return read_login(self._config.values, listener_name, str(self._config.effective(mechanism_key)), mechanism_key)
+        config, mechanism = self._config, str(self._config.effective(mechanism_key))
+        return read_login(config.values, listener_name, mechanism, mechanism_key, config.login_file)
 
     def _find_user(self, mechanism: ScramMechanism, name: str) -> ScramCredential | None:
         image = self._image()
@@ -150,7 +151,7 @@ class ListenerSasl:
 
     def __init__(self, config: NodeConfig, name: str, node: NodeSasl) -> None:
         """Raises SaslConfigError."""
-        settings = read_sasl(config.values, name)
+        settings = read_sasl(config.values, name, config.login_file)
         self._node: Final = node
         self.receive_bytes_max: Final = settings.receive_bytes_max
         self.failure_delay_seconds: Final = config.effective_number("connection.failed.authentication.delay.ms") / 1000

@@ -59,7 +59,10 @@ def test_pem_on_one_line_gets_line_breaks() -> None:
             {"security.protocol": "SASL_SSL"},
             "sasl.mechanism: GSSAPI is not supported. Choose from PLAIN, SCRAM-SHA-256",
         ),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "Expected: …PlainLoginModule required"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+            "sasl.jaas.config: missing. Expected: …PlainLoginModule required",
+        ),
         (
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": 'password="hidden";'},
             "sasl.jaas.config: invalid syntax",

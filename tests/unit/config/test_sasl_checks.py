@@ -73,6 +73,14 @@ def test_sasl_between_nodes_and_for_clients_is_accepted() -> None:
             {"listener.name.controller.plain.sasl.login.callback.handler.class": "com.example.Login"},
             "sasl.login.callback.handler.class: cannot load the Java class com.example.Login for PLAIN",
         ),
+        (
+            {"listener.name.sasl_plaintext.plain.sasl.login.class": "com.example.Login"},
+            "sasl.login.class: cannot load the Java class com.example.Login for PLAIN; remove the line, or use org",
+        ),
+        (
+            {"sasl.client.callback.handler.class": "com.example.Client"},
+            "sasl.client.callback.handler.class: cannot load the Java class com.example.Client for PLAIN",
+        ),
         ({"listener.name.sasl_plaintext.connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms"),
     ],
 )
