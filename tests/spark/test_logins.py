@@ -8,6 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from examples.runtime.session import spark_session
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
 from tests.wire.logins import KINDS, OAUTH, Login, LoginNode, login_node
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.tier("proof")]
@@ -53,6 +56,8 @@ def test_spark_authenticates_and_is_rejected_with_wrong_credentials(
     spark: SparkSession, node: LoginNode, source: str, kind: str
 ) -> None:
     topic = re.sub(r"\W", "-", f"{source}-{kind}")
+    with Cluster(parse_bootstrap(node.broker.bootstrap)) as cluster:
+        Admin(cluster).create_topic(topic, partitions=1, replication_factor=1)
     assert exchange(spark, node.login(kind), source, topic) == ["record"]
     wrong = node.wrong_login(kind)
     # Reading alone: a producer of the connector would retry for two minutes.

@@ -41,6 +41,14 @@ UNSUPPORTED: Final = {
 }
 """What a client cannot do, and why. Each entry is tested too: the broker rejects what the client sends."""
 
+GSSAPI_CLIENTS: Final = (JAVA, KCAT, AIOKAFKA, KAFKA_PYTHON)
+"""`test_gssapi.py` has them, with a KDC."""
+WITHOUT_GSSAPI: Final = {
+    CONFLUENT: "not in its wheels",
+    KAFKAJS: "no Kerberos",
+    ODRADEK: "not supported yet",
+}
+
 STORE_PASSWORD: Final = "changeit"
 LOGIN_HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 

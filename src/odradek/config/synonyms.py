@@ -96,6 +96,7 @@ _OF_SASL_MECHANISM = (
     "connections.max.reauth.ms",
     "sasl.client.callback.handler.class",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
     "sasl.server.callback.handler.class",
