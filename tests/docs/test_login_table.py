@@ -9,7 +9,7 @@ NAMES = {
     "java": "Java client and tools",
     "odradek": "`odradek` commands",
 }
-SPARK = {"Spark's Kafka connector": "not tested", '`format("odradek")`': "no (not supported yet)"}
+SPARK = {"Spark's Kafka connector": "yes", '`format("odradek")`': "no (not supported yet)"}
 
 
 def table() -> str:

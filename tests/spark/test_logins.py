@@ -11,6 +11,9 @@ from examples.runtime.session import spark_session
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
+from tests import components
+from tests.kerberos_realm import REALM, kerberos_realm
+from tests.wire.kerberos_node import MODULE, KerberosNode
 from tests.wire.logins import KINDS, OAUTH, Login, LoginNode, login_node
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.tier("proof")]
@@ -43,7 +46,10 @@ def options(spark: SparkSession, login: Login, source: str) -> dict[str, str]:
 
 
 def exchange(spark: SparkSession, login: Login, source: str, topic: str) -> list[str]:
-    given = options(spark, login, source)
+    return write_and_read(spark, options(spark, login, source), source, topic)
+
+
+def write_and_read(spark: SparkSession, given: dict[str, str], source: str, topic: str) -> list[str]:
     record = spark.createDataFrame([("record",)], "value string")
     record.write.format(source).options(**given, topic=topic).mode("append").save()
     rows = spark.read.format(source).options(**given, subscribe=topic).load()
@@ -67,3 +73,35 @@ def test_spark_authenticates_and_is_rejected_with_wrong_credentials(
     }
     with pytest.raises(Exception, match=REJECTED):
         spark.read.format(source).options(**given, subscribe=topic).load().collect()
+
+
+def test_sparks_connector_authenticates_with_kerberos(
+    spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    packages = components.require("the package gssapi", components.gssapi_packages)
+    with kerberos_realm(tmp_path_factory.mktemp("realm")) as realm:
+        kerberos = KerberosNode(tmp_path, realm, packages)
+        try:
+            kerberos.start()
+            spark._jvm.java.lang.System.setProperty(  # type: ignore[union-attr]
+                "java.security.krb5.conf", str(realm.config)
+            )
+
+            def given(service: str) -> dict[str, str]:
+                login = f'{MODULE} keyTab="{realm.keytab("alice")}" principal="alice@{REALM}";'
+                return {
+                    "kafka.bootstrap.servers": kerberos.sasl_bootstrap,
+                    "kafka.security.protocol": "SASL_PLAINTEXT",
+                    "kafka.sasl.mechanism": "GSSAPI",
+                    "kafka.sasl.kerberos.service.name": service,
+                    "kafka.sasl.jaas.config": login,
+                    "kafka.default.api.timeout.ms": "10000",
+                    "kafka.request.timeout.ms": "5000",
+                }
+
+            realm.keytab("other/localhost")
+            assert write_and_read(spark, given("kafka"), "kafka", "kerberos") == ["record"]
+            with pytest.raises(Exception, match=r"invalid credentials with SASL mechanism GSSAPI"):
+                spark.read.format("kafka").options(**given("other"), subscribe="kerberos").load().collect()
+        finally:
+            kerberos.remove()

@@ -1,12 +1,14 @@
-"""Java's key stores, PKCS12 and JKS, as PEM. The content of a file decides on its format, not `ssl.keystore.type`."""
+"""Java's key stores, PKCS12 and JKS, as PEM. The content of a file decides on its format, not `ssl.keystore.type`.
+
+Their parsers are imported only for them, which keeps the start of commands with PEM fast.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from odradek.host.key_stores.pem import to_pem
-from odradek.host.key_stores.reading import is_pem, read_file, read_key_store, read_trust_store
+from odradek.host.key_stores.files import is_pem, read_file
 from odradek.host.key_stores.store import KeyStoreError
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ def _authorities_as_pem(tls: "Tls") -> "Tls":
         data = read_file(tls.authorities_file)
         if is_pem(data):
             return tls
+        from odradek.host.key_stores.pem import to_pem
+        from odradek.host.key_stores.reading import read_trust_store
+
         anchors = read_trust_store(data, password=tls.authorities_password).anchors
     pem = b"".join(to_pem(b"CERTIFICATE", one) for one in dict.fromkeys(anchors))
     return replace(tls, authorities_file=None, authorities_password=None, authorities=pem.decode())
@@ -45,6 +50,9 @@ def _own_as_pem(tls: "Tls") -> "Tls":
         data = read_file(tls.own_file)
         if is_pem(data):
             return tls
+        from odradek.host.key_stores.pem import to_pem
+        from odradek.host.key_stores.reading import read_key_store
+
         store = read_key_store(data, password=tls.own_password, key_password=tls.key_password)
     entry = store.keys[0]
     pem = to_pem(b"PRIVATE KEY", entry.key) + b"".join(to_pem(b"CERTIFICATE", one) for one in entry.chain)

@@ -6,11 +6,13 @@ A context of the file applies where no `sasl.jaas.config` is given. Errors never
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from odradek.config.jaas import LOGIN_MODULES, JaasEntry, JaasError, Tokens, check_login_module, parse_entry
-from odradek.config.providers import ProviderSources
+
+if TYPE_CHECKING:
+    from odradek.config.providers import ProviderSources
 
 OPTIONS: Final = "KAFKA_OPTS"
 PROPERTY: Final = "java.security.auth.login.config"
@@ -48,7 +50,7 @@ def server_contexts(listener_name: str) -> tuple[str, str]:
     return f"{listener_name.lower()}.{SERVER_CONTEXT}", SERVER_CONTEXT
 
 
-def read_login_file(sources: ProviderSources) -> LoginFile | None:
+def read_login_file(sources: "ProviderSources") -> LoginFile | None:
     """None: KAFKA_OPTS names no file."""
     properties = parse_properties_of_java(sources.environment.get(OPTIONS, ""))
     given = properties.get(PROPERTY)
