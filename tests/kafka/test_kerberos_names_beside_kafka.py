@@ -12,6 +12,8 @@ from odradek.core.security.java_expressions import InvalidRule, NoMatchingRule
 from odradek.core.security.kerberos_names import KerberosNames
 from tests.kafka.java_program import JavaProgram
 
+pytestmark = pytest.mark.tier("proof")
+
 CASES = 3000
 PRINCIPALS = (
     *("ann", "Ann@REALM", "ann@OTHER", "app.X/host@REALM", "app.X/host@OTHER", "ann/admin@REALM", "a/b/c@REALM"),

@@ -12,6 +12,8 @@ from odradek.config.jaas import JaasEntry, JaasError, parse_entries
 from odradek.config.jaas_file import CLIENT_CONTEXT, parse_contexts, server_contexts
 from tests.kafka.java_program import JavaProgram
 
+pytestmark = pytest.mark.tier("proof")
+
 TEXTS = 1500
 LISTENER = "Clients"
 CONTEXTS = ("KafkaServer", "clients.KafkaServer", "Clients.KafkaServer", "KafkaClient", '"KafkaServer"', "Other")

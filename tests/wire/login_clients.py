@@ -168,7 +168,9 @@ def kafka_python_exchange(login: Login, topic: str) -> bytes:
         }
     with Logs("kafka") as logs:
         try:
-            producer = KafkaProducer(**settings, max_block_ms=5000, bootstrap_timeout_ms=2000)
+            # It tries rejected credentials again until the time is over.
+            timeout_ms = 20_000 if login.is_valid else 2000
+            producer = KafkaProducer(**settings, max_block_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms)
             try:
                 producer.send(topic, VALUE, partition=0).get(TIMEOUT_S)
             finally:

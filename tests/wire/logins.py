@@ -68,6 +68,7 @@ class Login:
     token: str = ""
     certificate: str = ""
     """The stem of the files NAME.pem and NAME.p12."""
+    is_valid: bool = True
 
     @property
     def mechanism(self) -> str:
@@ -178,8 +179,8 @@ class LoginNode:
     def wrong_login(self, kind: str) -> Login:
         login = self.login(kind)
         if kind == CERTIFICATE:
-            return replace(login, certificate="stranger")
-        return replace(login, password="wrong", token=self.broker.token(aud="elsewhere"))
+            return replace(login, certificate="stranger", is_valid=False)
+        return replace(login, password="wrong", token=self.broker.token(aud="elsewhere"), is_valid=False)
 
     def _delegation_token(self) -> tuple[str, str]:
         if self._token is None:
