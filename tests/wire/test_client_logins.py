@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -128,5 +129,5 @@ def test_broker_rejects_what_a_client_without_support_sends(
     node: LoginNode, exchange: Exchange, topic: str, client: str, kind: str
 ) -> None:
     with pytest.raises(LoginFailed) as rejected:
-        exchange(node.login(kind), topic)
+        exchange(replace(node.login(kind), is_valid=False), topic)
     assert re.search(_REPORTED.get((client, kind), _REJECTED[kind]), str(rejected.value)), rejected.value
