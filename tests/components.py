@@ -16,6 +16,7 @@ import pytest
 T = TypeVar("T")
 
 KAFKAJS_VERSION = "2.2.4"
+GSSAPI_VERSION = "1.12.0"
 ROOT = Path(__file__).resolve().parent.parent
 QUIX_STREAMS_REQUIREMENTS = Path(__file__).with_name("quix_streams_requirements.txt")
 
@@ -78,6 +79,20 @@ def kafkajs_modules() -> Path:
         if result.returncode != 0:
             raise ComponentMissing(f"npm could not install kafkajs: {result.stderr[-500:]}")
     return modules
+
+
+def gssapi_packages() -> Path:
+    """A directory with the package gssapi, which has no wheels: it needs a compiler and the headers of MIT Kerberos."""
+    directory = cache_directory() / f"gssapi-{GSSAPI_VERSION}-{sys.implementation.cache_tag}"
+    complete = directory / ".complete"
+    if not complete.exists():
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command = [*install, "--upgrade", "--target", str(directory), f"gssapi=={GSSAPI_VERSION}"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ComponentMissing(f"pip could not install gssapi (Debian: libkrb5-dev, gcc): {result.stderr[-500:]}")
+        complete.touch()
+    return directory
 
 
 def quix_streams_python() -> Path:

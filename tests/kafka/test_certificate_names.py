@@ -12,7 +12,8 @@ from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
 from odradek.core.security.distinguished_names import subject_of
-from odradek.core.security.principal_mapping import NoMatchingRule, PrincipalMapping
+from odradek.core.security.java_expressions import NoMatchingRule
+from odradek.core.security.principal_mapping import PrincipalMapping
 from odradek.host.key_stores.reading import read_key_store, read_trust_store
 from tests import components
 from tests.certificates import Authority

@@ -6,11 +6,13 @@ contain a value, because it may be secret. Config providers replace variables in
 
 import ssl
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from odradek.client.security import Security, Tls
 from odradek.client.security_configs import PROTOCOL, WrongConfig, security_of
+from odradek.config.jaas_file import read_login_file
 from odradek.config.properties import parse_properties
 from odradek.config.providers import hide, resolve
 from odradek.host.provider_sources import HostProviderSources
@@ -23,29 +25,41 @@ _SUPPORTED: Final = (
     PROTOCOL,
     "sasl.mechanism",
     "sasl.jaas.config",
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
     "ssl.truststore.type",
     "ssl.truststore.location",
+    "ssl.truststore.password",
     "ssl.truststore.certificates",
     "ssl.keystore.type",
     "ssl.keystore.location",
+    "ssl.keystore.password",
     "ssl.keystore.certificate.chain",
     "ssl.keystore.key",
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
 )
 # Without effect here: TLS negotiates the newest version that both sides support, at least 1.2; the others configure
-# Java or Kerberos.
+# Java, Kerberos or the checks of a token by the client.
 _IGNORED: Final = (
     "ssl.protocol",
     "ssl.enabled.protocols",
     "ssl.provider",
-    "ssl.truststore.password",
-    "ssl.keystore.password",
     "ssl.trustmanager.algorithm",
     "ssl.keymanager.algorithm",
     "ssl.secure.random.implementation",
     "sasl.login.",
     "sasl.kerberos.",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.jwt.validator.class",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
 )
 _REJECTED: Final = {
     "sasl.username": "not supported. Use sasl.jaas.config with username and password.",
@@ -95,9 +109,9 @@ class _CommandConfig:
                 self._lines[unused], f"{unused} has no effect without {PROTOCOL}. Set {PROTOCOL} to SSL or SASL_SSL."
             )
         try:
-            found = security_of(self._configs)
+            found = security_of(self._configs, read_login_file(HostProviderSources()))
             if found.tls is not None:
-                _check_files(found.tls, self._configs)
+                found = replace(found, tls=_read_stores(found.tls, self._configs))
         except WrongConfig as error:
             line = self._lines.get(error.name, self._lines[PROTOCOL])
             raise self._error_at(line, str(error)) from None
@@ -111,16 +125,25 @@ def _advise(name: str) -> str:
     advice = _REJECTED.get(name)
     if advice is not None:
         return advice
-    suggestion = nearest(name, _SUPPORTED)
+    suggestion = nearest(name, [one for one in _SUPPORTED if not one.endswith(".class")])
     return f"unknown property. Did you mean {suggestion}?" if suggestion else "not supported. Remove it."
 
 
-def _check_files(tls: Tls, configs: Mapping[str, str]) -> None:
-    """Check certificates before connecting, because a failed connection could not name the property."""
+def _read_stores(tls: Tls, configs: Mapping[str, str]) -> Tls:
+    """Read Java's key stores, and check all certificates before connecting: a failed connection could not name the
+    property.
+    """
     for store in ("truststore", "keystore"):
         location = configs.get(f"ssl.{store}.location")
         if location is not None and not Path(location).is_file():
             raise WrongConfig(f"ssl.{store}.location", f"file not found: {location!r}. Check the path.")
+    # Imported only for files with TLS settings, which keeps the start of other commands fast.
+    from odradek.client.java_key_stores import InvalidStore, as_pem
+
+    try:
+        tls = as_pem(tls)
+    except InvalidStore as error:
+        raise WrongConfig(error.config, f"{error}.") from None
     authorities = Tls(authorities_file=tls.authorities_file, authorities=tls.authorities)
     own = Tls(own_file=tls.own_file, own=tls.own, key_password=tls.key_password)
     _check_pem(
@@ -135,6 +158,7 @@ def _check_files(tls: Tls, configs: Mapping[str, str]) -> None:
         ("ssl.keystore.location", "ssl.keystore.certificate.chain"),
         "contains no PEM certificate with its private key, or ssl.key.password is wrong.",
     )
+    return tls
 
 
 def _check_pem(context: Callable[[], object], configs: Mapping[str, str], names: tuple[str, str], problem: str) -> None:

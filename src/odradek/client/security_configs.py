@@ -1,17 +1,20 @@
 """Converts Kafka's client configs for TLS and SASL. Pure.
 
-Only PEM is supported, in a file or in the config, not Java's key stores. Error messages never contain a value that may
-be secret.
+Error messages never contain a value that may be secret.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from odradek.client.security import MECHANISMS, Sasl, Security, Tls
-from odradek.wire.sasl.exchange import PLAIN
+from odradek.config.jaas import JaasEntry, JaasError, parse_entries, parse_login
+from odradek.config.jaas_file import CLIENT_CONTEXT, LoginFile
+from odradek.wire.sasl.exchange import OAUTHBEARER, PLAIN
 
 PROTOCOL: Final = "security.protocol"
+_JAAS: Final = "sasl.jaas.config"
 
 _PROTOCOLS: Final = {
     "PLAINTEXT": (False, False),
@@ -19,8 +22,20 @@ _PROTOCOLS: Final = {
     "SASL_PLAINTEXT": (False, True),
     "SASL_SSL": (True, True),
 }
-_JAAS_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
 _PACKAGE: Final = "org.apache.kafka.common.security"
+_STORE_TYPES: Final = ("JKS", "PKCS12", "PEM")
+_LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
+_OAUTH_LOGIN_HANDLERS: Final = (
+    f"{_PACKAGE}.oauthbearer.OAuthBearerLoginCallbackHandler",
+    f"{_PACKAGE}.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+)
+"""The second is the older name of the first."""
+_RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
+_RETRIEVERS: Final = tuple(
+    f"{_PACKAGE}.oauthbearer.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File")
+)
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_CREDENTIALS: Final = "sasl.oauthbearer.client.credentials."
 _PEM: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2-----)", re.DOTALL)
 _PEM_LINE: Final = 64
 _KEY: Final = "PRIVATE KEY"
@@ -34,20 +49,20 @@ class WrongConfig(ValueError):
         self.name = name
 
 
-def security_of(configs: Mapping[str, str]) -> Security:
-    """Parse the configs. Raises WrongConfig. Files are not read."""
+def security_of(configs: Mapping[str, str], login_file: LoginFile | None = None) -> Security:
+    """Parse the configs. Raises WrongConfig. Files are not read.
+
+    Without `sasl.jaas.config`, the context KafkaClient of the JAAS file applies.
+    """
     protocol = configs.get(PROTOCOL, "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise WrongConfig(PROTOCOL, f"unknown protocol {protocol!r}. Choose from {', '.join(_PROTOCOLS)}.")
     has_tls, has_sasl = _PROTOCOLS[protocol]
-    return Security(tls=_tls(configs) if has_tls else None, sasl=_sasl(configs) if has_sasl else None)
+    return Security(tls=_tls(configs) if has_tls else None, sasl=_sasl(configs, login_file) if has_sasl else None)
 
 
 def _tls(configs: Mapping[str, str]) -> Tls:
-    for store in ("truststore", "keystore"):
-        kind = configs.get(f"ssl.{store}.type", "PEM" if f"ssl.{store}.location" not in configs else "JKS")
-        if kind.upper() != "PEM":
-            raise WrongConfig(f"ssl.{store}.type", f"{kind} is not supported. Use a PEM file and set the type to PEM.")
+    passwords = {store: _store_password(configs, store) for store in ("truststore", "keystore")}
     chain, key = configs.get("ssl.keystore.certificate.chain"), configs.get("ssl.keystore.key")
     if (chain is None) != (key is None):
         given = "ssl.keystore.key" if chain is None else "ssl.keystore.certificate.chain"
@@ -55,27 +70,104 @@ def _tls(configs: Mapping[str, str]) -> Tls:
     authorities = configs.get("ssl.truststore.certificates")
     return Tls(
         authorities_file=configs.get("ssl.truststore.location"),
+        authorities_password=passwords["truststore"],
         authorities=None if authorities is None else _in_lines(authorities),
         own_file=configs.get("ssl.keystore.location"),
+        own_password=passwords["keystore"],
         own=None if chain is None or key is None else f"{_in_lines(key)}\n{_in_lines(chain)}\n",
         key_password=configs.get("ssl.key.password"),
         checks_host=configs.get("ssl.endpoint.identification.algorithm", "https") != "",
     )
 
 
-def _sasl(configs: Mapping[str, str]) -> Sasl:
+def _store_password(configs: Mapping[str, str], store: str) -> str | None:
+    """Of a Java key store. PEM has none."""
+    location = f"ssl.{store}.location"
+    kind = configs.get(f"ssl.{store}.type", "PEM" if location not in configs else "JKS")
+    if kind.upper() not in _STORE_TYPES:
+        raise WrongConfig(f"ssl.{store}.type", f"{kind} is not supported. Choose from {', '.join(_STORE_TYPES)}.")
+    if kind.upper() == "PEM":
+        return None
+    if location not in configs:
+        raise WrongConfig(f"ssl.{store}.type", f"{kind} needs {location}. Set the type to PEM for PEM in a property.")
+    password = configs.get(f"ssl.{store}.password")
+    if password is None and store == "keystore":
+        raise WrongConfig(location, f"a {kind} file needs ssl.keystore.password. For PEM, set ssl.keystore.type=PEM.")
+    return password
+
+
+def _sasl(configs: Mapping[str, str], login_file: LoginFile | None) -> Sasl:
     mechanism = configs.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in MECHANISMS:
         raise WrongConfig("sasl.mechanism", f"{mechanism} is not supported. Choose from {', '.join(MECHANISMS)}.")
-    jaas = configs.get("sasl.jaas.config", "")
-    found = {name: _unquote(value) for name, value in re.findall(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;]+)', jaas)}
-    if "username" not in found or "password" not in found or not any(name in jaas for name in _JAAS_MODULES):
-        module = _JAAS_MODULES[mechanism != MECHANISMS[0]]
-        raise WrongConfig(
-            "sasl.jaas.config", f'invalid syntax. Expected: …{module} required username="…" password="…";'
-        )
-    has_token = mechanism != PLAIN and found.get("tokenauth", "").lower() == "true"
-    return Sasl(mechanism=mechanism, username=found["username"], password=found["password"], has_token=has_token)
+    login = _login(configs, mechanism, login_file)
+    for name in ("sasl.login.class", "sasl.client.callback.handler.class"):
+        _check_class(configs, name, ())
+    if mechanism == OAUTHBEARER:
+        return _oauth(configs, login.options)
+    _check_class(configs, _LOGIN_HANDLER, ())
+    has_token = mechanism != PLAIN and login.options.get("tokenauth", "").lower() == "true"
+    return Sasl(
+        mechanism=mechanism,
+        username=login.options["username"],
+        password=login.options["password"],
+        has_token=has_token,
+    )
+
+
+def _login(configs: Mapping[str, str], mechanism: str, login_file: LoginFile | None) -> JaasEntry:
+    text = configs.get(_JAAS)
+    try:
+        if text is None and login_file is not None:
+            login = login_file.find((CLIENT_CONTEXT,), mechanism)
+        else:
+            login = parse_login(text or "", mechanism) if _has_entries(text or "") else None
+    except JaasError as error:
+        raise WrongConfig(_JAAS, f"{error}. {_expected(mechanism)}") from None
+    if login is None:
+        problem = "invalid syntax" if text is not None else "missing"
+        raise WrongConfig(_JAAS, f"{problem}. {_expected(mechanism)}")
+    if mechanism != OAUTHBEARER and not {"username", "password"} <= login.options.keys():
+        raise WrongConfig(_JAAS, f"no username or no password. {_expected(mechanism)}")
+    return login
+
+
+def _has_entries(text: str) -> bool:
+    """An error of the syntax is not shown: it could contain a part of a password."""
+    try:
+        return bool(parse_entries(text))
+    except JaasError:
+        return False
+
+
+def _expected(mechanism: str) -> str:
+    if mechanism == OAUTHBEARER:
+        return "Expected: …OAuthBearerLoginModule required;"
+    module = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
+    return f'Expected: …{module} required username="…" password="…";'
+
+
+def _oauth(configs: Mapping[str, str], options: Mapping[str, str]) -> Sasl:
+    """The options of the login module are those of Kafka's clients before 4.1."""
+    _check_class(configs, _LOGIN_HANDLER, _OAUTH_LOGIN_HANDLERS)
+    _check_class(configs, _RETRIEVER, _RETRIEVERS)
+    url = configs.get(_TOKEN_URL, "")
+    scheme = urlsplit(url).scheme
+    if scheme not in ("https", "http", "file"):
+        raise WrongConfig(_TOKEN_URL, "expected the URL of a token endpoint, or file:///… of a token.")
+    client_id = configs.get(f"{_CREDENTIALS}client.id") or options.get("clientId", "")
+    secret = configs.get(f"{_CREDENTIALS}client.secret") or options.get("clientSecret", "")
+    if scheme != "file" and not (client_id and secret):
+        raise WrongConfig(_TOKEN_URL, f"needs {_CREDENTIALS}client.id and {_CREDENTIALS}client.secret.")
+    scope = configs.get("sasl.oauthbearer.scope") or options.get("scope", "")
+    return Sasl(mechanism=OAUTHBEARER, username=client_id, password=secret, token_url=url, scope=scope)
+
+
+def _check_class(configs: Mapping[str, str], name: str, known: tuple[str, ...]) -> None:
+    found = configs.get(name)
+    if found and found not in known:
+        advice = f"Remove it, or use {known[0]}." if known else "Remove it."
+        raise WrongConfig(name, f"cannot load the Java class {found[:200]}. {advice}")
 
 
 def configs_of(security: Security) -> dict[str, str]:
@@ -94,11 +186,13 @@ def configs_of(security: Security) -> dict[str, str]:
 def _tls_configs(tls: Tls) -> dict[str, str]:
     own = tls.own or ""
     found = {
-        "ssl.truststore.type": "PEM",
+        "ssl.truststore.type": "PEM" if tls.authorities_password is None else "JKS",
         "ssl.truststore.location": tls.authorities_file,
+        "ssl.truststore.password": tls.authorities_password,
         "ssl.truststore.certificates": tls.authorities,
-        "ssl.keystore.type": "PEM",
+        "ssl.keystore.type": "PEM" if tls.own_password is None else "JKS",
         "ssl.keystore.location": tls.own_file,
+        "ssl.keystore.password": tls.own_password,
         "ssl.keystore.key": keys_in(own) or None,
         "ssl.keystore.certificate.chain": certificates_in(own) or None,
         "ssl.key.password": tls.key_password,
@@ -108,10 +202,23 @@ def _tls_configs(tls: Tls) -> dict[str, str]:
 
 
 def _sasl_configs(sasl: Sasl) -> dict[str, str]:
+    if sasl.mechanism == OAUTHBEARER:
+        return _oauth_configs(sasl)
     module = f"{_PACKAGE}.plain.PlainLoginModule" if sasl.mechanism == PLAIN else f"{_PACKAGE}.scram.ScramLoginModule"
     token = ' tokenauth="true"' if sasl.has_token else ""
     login = f"{module} required username={_quote(sasl.username)} password={_quote(sasl.password)}{token};"
-    return {"sasl.mechanism": sasl.mechanism, "sasl.jaas.config": login}
+    return {"sasl.mechanism": sasl.mechanism, _JAAS: login}
+
+
+def _oauth_configs(sasl: Sasl) -> dict[str, str]:
+    named = {"clientId": sasl.username, "clientSecret": sasl.password, "scope": sasl.scope}
+    options = "".join(f" {name}={_quote(value)}" for name, value in named.items() if value)
+    return {
+        "sasl.mechanism": OAUTHBEARER,
+        _JAAS: f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule required{options};",
+        _LOGIN_HANDLER: _OAUTH_LOGIN_HANDLERS[0],
+        _TOKEN_URL: sasl.token_url,
+    }
 
 
 def keys_in(pem: str) -> str:
@@ -124,11 +231,9 @@ def certificates_in(pem: str) -> str:
 
 
 def _quote(value: str) -> str:
-    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
-
-
-def _unquote(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+    """As Java's tokenizer reads it, for which a line break ends a text."""
+    escaped = re.sub(r'(["\\])', r"\\\1", value)
+    return '"' + escaped.replace("\n", r"\n").replace("\r", r"\r") + '"'
 
 
 def _in_lines(pem: str) -> str:

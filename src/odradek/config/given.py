@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from odradek.config.jaas_file import LoginFile
 from odradek.config.listeners import AddressError
 from odradek.config.problems import Problems
 from odradek.config.topic_config import Texts
@@ -14,6 +15,7 @@ class Given(NamedTuple):
     texts: Texts
     typed: Mapping[str, Any]
     problems: Problems
+    login_file: LoginFile | None = None
 
     def attempt(self, key: str, parse: Callable[[], T]) -> T | None:
         try:

@@ -1,9 +1,9 @@
-"""JAAS login entries, as Kafka's users write them in `sasl.jaas.config`: CLASS FLAG key=value …;
+"""JAAS login entries, as Kafka's users write them in `sasl.jaas.config` and in JAAS files: CLASS FLAG key=value …;
 
 The tokens are those of Java's StreamTokenizer. Errors never contain a value.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,25 +41,32 @@ def parse_login(text: str, mechanism: str) -> JaasEntry:
     if len(entries) != 1:
         raise JaasError(f"expected one login module, not {len(entries)}")
     entry = entries[0]
-    mechanisms = LOGIN_MODULES.get(entry.login_module)
-    if mechanisms is None:
-        known = " or ".join(name.rpartition(".")[2] for name in LOGIN_MODULES)
-        raise JaasError(f"cannot load the login module {entry.login_module[:200]}; use Kafka's {known}")
-    if mechanism not in mechanisms:
+    check_login_module(entry)
+    if mechanism not in LOGIN_MODULES[entry.login_module]:
         raise JaasError(f"{entry.login_module.rpartition('.')[2]} does not log in with {mechanism}")
     return entry
 
 
+def check_login_module(entry: JaasEntry) -> None:
+    """Raises JaasError if the class is not one of Kafka's."""
+    if entry.login_module not in LOGIN_MODULES:
+        known = " or ".join(name.rpartition(".")[2] for name in LOGIN_MODULES)
+        raise JaasError(f"cannot load the login module {entry.login_module[:200]}; use Kafka's {known}")
+
+
 def parse_entries(text: str) -> list[JaasEntry]:
     """Raises JaasError."""
-    tokens = _Tokens(text)
+    tokens = Tokens(text)
     entries = []
     while (token := tokens.next()) is not None:
-        entries.append(_parse_entry(token, tokens))
+        entries.append(parse_entry(token, tokens))
     return entries
 
 
-def _parse_entry(module: "_Token", tokens: "_Tokens") -> JaasEntry:
+def parse_entry(
+    module: "Token", tokens: "Tokens", expand: Callable[[str, str], str] = lambda name, text: text
+) -> JaasEntry:
+    """The entry that starts with this token. `expand` is called for each option and its value. Raises JaasError."""
     if module.text is None:
         raise JaasError("expected the class of a login module")
     flag = tokens.next()
@@ -73,29 +80,36 @@ def _parse_entry(module: "_Token", tokens: "_Tokens") -> JaasEntry:
         if key.text is None or equals is None or equals.symbol != "=" or value is None or value.text is None:
             name = "an option" if key.text is None else key.text[:200]
             raise JaasError(f"no value for {name}; write it in double quotes")
-        options[key.text] = value.text
+        options[key.text] = expand(key.text, value.text)
     if key is None:
         raise JaasError("the entry does not end with a semicolon")
     return JaasEntry(module.text, options)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Token:
+class Token:
     """A word or a quoted text, or a symbol. A number is neither, as in Java: it must be quoted."""
 
     text: str | None = None
     symbol: str = ""
 
 
-class _Tokens:
-    def __init__(self, text: str) -> None:
-        self._tokens: Final = _tokenize(text)
+class Tokens:
+    def __init__(self, text: str, *, is_file: bool = False) -> None:
+        """Java's parser of files has one more letter, and one kind of quotes less, than Kafka's parser of configs."""
+        self._tokens: Final = _tokenize(text, "-_$*" if is_file else "-_$", '"' if is_file else "\"'")
 
-    def next(self) -> _Token | None:
+    def next(self) -> Token | None:
         return next(self._tokens, None)
 
+    def expect(self, symbol: str, place: str) -> None:
+        """Raises JaasError if the next token is another one."""
+        token = self.next()
+        if token is None or token.symbol != symbol:
+            raise JaasError(f"expected {symbol} {place}")
 
-def _tokenize(text: str) -> Iterator[_Token]:
+
+def _tokenize(text: str, more_letters: str, quotes: str) -> Iterator[Token]:
     place = 0
     while place < len(text):
         char = text[place]
@@ -105,26 +119,26 @@ def _tokenize(text: str) -> Iterator[_Token]:
             place = _skip_comment(text, place)
         elif char in "\"'":
             value, place = _quoted(text, place)
-            yield _Token(value)
-        elif _is_letter(char) and char != "-":
+            yield Token(value if char in quotes else None)
+        elif _is_letter(char, more_letters) and char != "-":
             end = place + 1
-            while end < len(text) and (_is_letter(text[end]) or text[end] in ".0123456789"):
+            while end < len(text) and (_is_letter(text[end], more_letters) or text[end] in ".0123456789"):
                 end += 1
-            yield _Token(text[place:end])
+            yield Token(text[place:end])
             place = end
         elif char in "-.0123456789":
             end = place + 1
             while end < len(text) and text[end] in ".0123456789":
                 end += 1
-            yield _Token()
+            yield Token()
             place = end
         else:
-            yield _Token(symbol=char)
+            yield Token(symbol=char)
             place += 1
 
 
-def _is_letter(char: str) -> bool:
-    return (char.isascii() and (char.isalpha() or char in "-_$")) or char >= "\xa0"
+def _is_letter(char: str, more_letters: str) -> bool:
+    return (char.isascii() and (char.isalpha() or char in more_letters)) or char >= "\xa0"
 
 
 def _skip_comment(text: str, place: int) -> int:

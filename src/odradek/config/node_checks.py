@@ -11,6 +11,7 @@ from odradek.config import replica_selectors
 from odradek.config.authorizer_checks import derive_super_users
 from odradek.config.given import Given
 from odradek.config.group_checks import check_consumer_groups
+from odradek.config.jaas_file import LoginFile
 from odradek.config.listener_checks import derive_listeners
 from odradek.config.listeners import AddressError, parse_addresses, parse_http_address, parse_voters
 from odradek.config.problems import Problems
@@ -24,9 +25,11 @@ _MEBIBYTE = 1 << 20
 _OFFSETS_CODECS = range(5)
 
 
-def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -> dict[str, Any]:
+def derive(
+    texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems, login_file: LoginFile | None = None
+) -> dict[str, Any]:
     """The fields of NodeConfig that depend on several configs. Unusable if there are errors."""
-    given = Given(texts, typed, problems)
+    given = Given(texts, typed, problems, login_file)
     roles = _roles(given)
     node_id = _node_id(given)
     controller_names = tuple(name.upper() for name in given.typed["controller.listener.names"] or ())

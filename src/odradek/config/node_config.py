@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from odradek.config import node_checks, node_keys
 from odradek.config.definitions import BROKER_CONFIGS
+from odradek.config.jaas_file import LoginFile, read_login_file
 from odradek.config.listeners import Address, Listener, Voter
 from odradek.config.problems import ConfigErrors, Problems
 from odradek.config.properties import parse_properties
@@ -154,6 +155,8 @@ class NodeConfig:
     """Dynamic configs of all brokers."""
     effective_values: Texts
     """`values`, overridden by the dynamic configs."""
+    login_file: LoginFile | None = None
+    """The JAAS file that KAFKA_OPTS names."""
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -167,7 +170,7 @@ class NodeConfig:
     ) -> Self:
         """Parses a `server.properties`. `overrides` take precedence. Raises ConfigErrors with all errors.
 
-        Without `sources`, variables of config providers cannot be resolved.
+        Without `sources`, variables of config providers cannot be resolved, and KAFKA_OPTS is not read.
         """
         problems = Problems(source)
         properties, malformed = parse_properties(text)
@@ -176,7 +179,8 @@ class NodeConfig:
         given = node_keys.collect(properties, overrides, problems)
         node_keys.resolve_variables(given, sources, problems)
         typed = node_keys.parse_all(given, problems)
-        arguments = node_checks.derive(given, typed, problems)
+        login_file = None if sources is None else read_login_file(sources)
+        arguments = node_checks.derive(given, typed, problems, login_file)
         problems.raise_if_any()
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name in given:
@@ -188,6 +192,7 @@ class NodeConfig:
             topic_defaults=TopicConfig.broker_defaults(static_broker=given),
             values=MappingProxyType(given),
             effective_values=MappingProxyType(given),
+            login_file=login_file,
             warnings=tuple(problems.warnings),
         )
 
@@ -227,6 +232,7 @@ _OTHER_FIELDS = {
     "dynamic_broker",
     "dynamic_cluster_default",
     "effective_values",
+    "login_file",
     "warnings",
 }
 _SETTINGS = tuple(one.name for one in fields(NodeConfig) if one.name not in _OTHER_FIELDS)

@@ -36,7 +36,7 @@ def check_sasl(
         mechanism = given.typed[key]
         if given.problems.has_error(key):
             continue
-        _attempt(given, partial(read_login, given.texts, name, mechanism, key))
+        _attempt(given, partial(read_login, given.texts, name, mechanism, key, given.login_file))
     idle_ms = given.typed["connections.max.idle.ms"]
     if not given.problems.has_error(_DELAY, "connections.max.idle.ms") and 0 <= idle_ms <= given.typed[_DELAY]:
         given.problems.error(
@@ -45,7 +45,7 @@ def check_sasl(
 
 
 def _check_listener(given: Given, name: str, login_key: str | None) -> None:
-    mechanisms = read_sasl(given.texts, name).mechanisms
+    mechanisms = read_sasl(given.texts, name, given.login_file).mechanisms
     if login_key is not None and given.typed[login_key] not in mechanisms:
         raise SaslConfigError(
             login_key, f"{given.typed[login_key]} is not in {ENABLED} of listener {name} ({', '.join(mechanisms)})"

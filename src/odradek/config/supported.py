@@ -112,7 +112,11 @@ _BROKER = {
     "sasl.enabled.mechanisms": "SASL mechanisms of a listener.",
     "sasl.jaas.config": "Login module of a listener and mechanism, with its users or this node's own login. It needs "
     "the prefix listener.name.LISTENER.MECHANISM.",
+    "sasl.client.callback.handler.class": "Class with which this node presents its credentials: only Kafka's own.",
+    "sasl.kerberos.principal.to.local.rules": "Rules from Kerberos principals to the names of principals.",
+    "sasl.kerberos.service.name": "Name of the Kerberos service of the brokers, usually kafka.",
     "sasl.login.callback.handler.class": "Class with which this node gets a token: only Kafka's own.",
+    "sasl.login.class": "Class with which this node logs in: only Kafka's own.",
     "sasl.mechanism.controller.protocol": "SASL mechanism of connections to controllers.",
     "sasl.mechanism.inter.broker.protocol": "SASL mechanism of connections between brokers.",
     "sasl.oauthbearer.clock.skew.seconds": "Difference of clocks that is allowed between this node and the issuer of a "
@@ -300,14 +304,20 @@ _FIXED_AT_START = {
     "ssl.protocol": _AT_START,
     "sasl.enabled.mechanisms": _SASL_AT_START,
     "sasl.jaas.config": _SASL_AT_START,
+    "sasl.kerberos.principal.to.local.rules": _SASL_AT_START,
+    "sasl.kerberos.service.name": _SASL_AT_START,
     "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
 }
 
 _SASL_FOR_LISTENERS = (
     "connections.max.reauth.ms",
+    "sasl.client.callback.handler.class",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.login.callback.handler.class",
+    "sasl.login.class",
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience",
     "sasl.oauthbearer.expected.issuer",
@@ -336,7 +346,12 @@ _RESERVED = {
 _ONE_LOOP = "a node is one process with one event loop: run more nodes to use more cores"
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
 _NO_JAVA_SECURITY = "TLS is OpenSSL's, not Java's"
+_NO_TICKETS = "a node accepts clients with the keys of its keytab, and has no tickets to renew"
 _WITHOUT_EFFECT = {
+    "sasl.kerberos.kinit.cmd": _NO_TICKETS,
+    "sasl.kerberos.min.time.before.relogin": _NO_TICKETS,
+    "sasl.kerberos.ticket.renew.jitter": _NO_TICKETS,
+    "sasl.kerberos.ticket.renew.window.factor": _NO_TICKETS,
     "group.coordinator.append.linger.ms": "a coordinator writes at once, and batches concurrent writes",
     "group.coordinator.background.threads": _ONE_LOOP,
     "group.coordinator.cached.buffer.max.bytes": "coordinators cache no buffers",

@@ -94,7 +94,9 @@ LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 _OF_SASL_MECHANISM = (
     "connections.max.reauth.ms",
+    "sasl.client.callback.handler.class",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
     "sasl.server.callback.handler.class",

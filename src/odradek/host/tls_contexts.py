@@ -5,12 +5,12 @@ Python loads private keys only from files. They are files in memory, which no ot
 
 import os
 import ssl
-from base64 import encodebytes
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from odradek.host.key_stores.pem import to_pem
 from odradek.host.key_stores.store import KeyStoreError, Store
 
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -105,7 +105,7 @@ def _load_trust(context: ssl.SSLContext, trust: Store | None) -> None:
 def _load_keys(context: ssl.SSLContext, keys: Store) -> None:
     # OpenSSL keeps one key of each type: as in Java, the first.
     for entry in reversed(keys.keys):
-        pem = b"".join(_pem(b"CERTIFICATE", one) for one in entry.chain) + _pem(b"PRIVATE KEY", entry.key)
+        pem = b"".join(to_pem(b"CERTIFICATE", one) for one in entry.chain) + to_pem(b"PRIVATE KEY", entry.key)
         file = os.memfd_create("key", os.MFD_CLOEXEC)
         try:
             os.write(file, pem)
@@ -119,7 +119,3 @@ def _load_keys(context: ssl.SSLContext, keys: Store) -> None:
             with suppress(OSError):
                 os.ftruncate(file, 0)
             os.close(file)
-
-
-def _pem(label: bytes, der: bytes) -> bytes:
-    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, encodebytes(der), label)

@@ -14,8 +14,9 @@ from typing import Final
 
 from odradek.config.tls_settings import KeyStoreSettings, TlsSettings, TrustStoreSettings
 from odradek.core.security.distinguished_names import subject_of
+from odradek.host.key_stores.files import read_file
 from odradek.host.key_stores.pem import read_pem_certificates, read_pem_keys
-from odradek.host.key_stores.reading import read_file, read_key_store, read_trust_store
+from odradek.host.key_stores.reading import read_key_store, read_trust_store
 from odradek.host.key_stores.store import KeyStoreError, Store
 from odradek.host.tls_contexts import TlsRules, handshake_problem, new_client_context, new_server_context
 from odradek.server.tls_errors import TlsError

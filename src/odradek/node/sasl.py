@@ -2,7 +2,7 @@
 
 import base64
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -21,9 +21,10 @@ from odradek.core.security.scram_credentials import (
     salted_password,
 )
 from odradek.instruments.authentication import AuthenticationCounts
+from odradek.node.kerberos import KerberosListener
 from odradek.server.periodic import Periodic
 from odradek.server.security import AuthenticationFailure, SaslClientExchange, SaslServerExchange
-from odradek.wire.sasl.exchange import OAUTHBEARER, PLAIN, SaslError
+from odradek.wire.sasl.exchange import GSSAPI, OAUTHBEARER, PLAIN, SaslError
 from odradek.wire.sasl.oauth import OAuthClient, OAuthServer, VerifiedToken
 from odradek.wire.sasl.plain import PlainClient, PlainServer, PlainUsers
 from odradek.wire.sasl.scram_client import ScramClient
@@ -61,6 +62,7 @@ class NodeSasl:
         self.threads: Final = HandshakeThreads(executor)
         self._executor: Final = executor
         self._verifiers: Final[list[TokenVerifier]] = []
+        self._kerberos: Final[dict[str, KerberosListener]] = {}
         self._image: ImageSource = lambda: None
         secret = config.effective("delegation.token.secret.key")
         self._token_secret: Final = secret if isinstance(secret, str) and secret else None
@@ -73,6 +75,16 @@ class NodeSasl:
     def use_image(self, image: ImageSource) -> None:
         """Until then, no SCRAM credential is known."""
         self._image = image
+
+    def load(self, listener_names: Iterable[str]) -> None:
+        """Read the keys of Kerberos. Blocks. Raises KerberosUnusable."""
+        for name in listener_names:
+            settings = read_sasl(self._config.values, name, self._config.login_file).mechanisms.get(GSSAPI)
+            if settings is not None and settings.kerberos is not None:
+                self._kerberos[name] = KerberosListener(settings.kerberos)
+
+    def kerberos(self, listener_name: str) -> "KerberosListener":
+        return self._kerberos[listener_name]
 
     def listener(self, name: str) -> "ListenerSasl":
         return ListenerSasl(self._config, name, self)
@@ -125,7 +137,8 @@ class NodeSasl:
         return base64.urlsafe_b64encode(self._random.randbytes(_NONCE_BYTES)).decode()
 
     def _login(self, listener_name: str, mechanism_key: str) -> SaslLogin:
-        return read_login(self._config.values, listener_name, str(self._config.effective(mechanism_key)), mechanism_key)
+        config, mechanism = self._config, str(self._config.effective(mechanism_key))
+        return read_login(config.values, listener_name, mechanism, mechanism_key, config.login_file)
 
     def _find_user(self, mechanism: ScramMechanism, name: str) -> ScramCredential | None:
         image = self._image()
@@ -150,8 +163,9 @@ class ListenerSasl:
 
     def __init__(self, config: NodeConfig, name: str, node: NodeSasl) -> None:
         """Raises SaslConfigError."""
-        settings = read_sasl(config.values, name)
+        settings = read_sasl(config.values, name, config.login_file)
         self._node: Final = node
+        self._name: Final = name
         self.receive_bytes_max: Final = settings.receive_bytes_max
         self.failure_delay_seconds: Final = config.effective_number("connection.failed.authentication.delay.ms") / 1000
         self.clock: Final = node.clock
@@ -176,6 +190,8 @@ class ListenerSasl:
         node = self._node
         if settings.name == PLAIN:
             return partial(PlainServer, PlainUsers(settings.login.users(), node.new_key()).verify)
+        if settings.name == GSSAPI:
+            return node.kerberos(self._name).new_exchange
         if settings.oauth is not None:
             return partial(OAuthServer, node.token_verifier(settings.oauth))
         scram = find_mechanism_named(settings.name)

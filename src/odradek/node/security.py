@@ -17,7 +17,9 @@ from odradek.config.node_config import NodeConfig
 from odradek.config.sasl_config import SASL_PROTOCOLS, SaslLogin
 from odradek.config.tls_settings import InvalidTls, TlsSettings, parse_tls_settings
 from odradek.core.security.distinguished_names import subject_of
-from odradek.core.security.principal_mapping import InvalidRule, PrincipalMapping
+from odradek.core.security.java_expressions import InvalidRule
+from odradek.core.security.principal_mapping import PrincipalMapping
+from odradek.node.kerberos import KerberosUnusable
 from odradek.node.sasl import NodeSasl
 from odradek.observe.endpoint import HttpTls
 from odradek.server.periodic import Periodic
@@ -61,10 +63,19 @@ class NodeSecurity:
             self._mapping = PrincipalMapping(str(rules))
         except InvalidRule as error:
             raise SecurityError(f"ssl.principal.mapping.rules: {error}") from None
+        with_sasl = [one.name for one in self._config.listeners if one.security_protocol in SASL_PROTOCOLS]
+        if with_sasl:
+            await self._executor.run(partial(self._load_sasl, with_sasl), pool=Pool.HANDSHAKE)
         names = [name for name in self._names() if self._protocol(name) in _WITH_TLS]
         if names:
             await self._executor.run(partial(self._load, names), pool=Pool.HANDSHAKE)
             self._warn_of_expiry()
+
+    def _load_sasl(self, names: Iterable[str]) -> None:
+        try:
+            self.sasl.load(names)
+        except KerberosUnusable as error:
+            raise SecurityError(str(error)) from None
 
     def _load(self, names: Iterable[str]) -> None:
         # Imported only by nodes with TLS.

@@ -50,7 +50,7 @@ def test_other_properties_are_ignored(file: Path) -> None:
         (f"{ENV_PROVIDER}security.protocol=${{env:SECRET}}", 3, "unknown protocol '[hidden]'. Choose from"),
         (JAAS, 1, "sasl.jaas.config has no effect without security.protocol. Set security.protocol to SSL or"),
         (f"{WITH_SASL}sasl.jaas.config=hidden", 3, 'Expected: …ScramLoginModule required username="…"'),
-        (f"\n{WITH_SASL}", 2, "sasl.jaas.config: invalid syntax. Expected:"),
+        (f"\n{WITH_SASL}", 2, "sasl.jaas.config: missing. Expected:"),
         (r"ssl.key.password=hidden\uhidden", 1, r"Write \\ for a backslash."),
         (
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=/not/there",

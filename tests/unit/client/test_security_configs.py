@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from odradek.client.security import MECHANISMS, NOTHING, Sasl, Security, Tls
 from odradek.client.security_configs import WrongConfig, configs_of, security_of
 
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+PACKAGE = "org.apache.kafka.common.security"
+PLAIN = f"{PACKAGE}.plain.PlainLoginModule"
+SCRAM_MODULE = f"{PACKAGE}.scram.ScramLoginModule"
+OAUTH = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.jaas.config": f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule required;",
+}
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 BODY = "QUJD" * 40
 
 
@@ -51,12 +59,47 @@ def test_pem_on_one_line_gets_line_breaks() -> None:
             {"security.protocol": "SASL_SSL"},
             "sasl.mechanism: GSSAPI is not supported. Choose from PLAIN, SCRAM-SHA-256",
         ),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "Expected: …PlainLoginModule required"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+            "sasl.jaas.config: missing. Expected: …PlainLoginModule required",
+        ),
         (
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": 'password="hidden";'},
             "sasl.jaas.config: invalid syntax",
         ),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "a"}, "ssl.truststore.type: JKS is not supported"),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.location": "a", "ssl.truststore.type": "BKS"},
+            "ssl.truststore.type: BKS is not supported. Choose from JKS, PKCS12, PEM",
+        ),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "a"}, "a JKS file needs ssl.keystore.password"),
+        ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "JKS needs ssl.truststore.location"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "x.Mine required;"},
+            "cannot load the login module x.Mine; use Kafka's",
+        ),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": f'{SCRAM_MODULE} required username="hidden" password="hidden";',
+            },
+            "ScramLoginModule does not log in with PLAIN",
+        ),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": f'{PLAIN} required username="hidden" password="hidden";',
+                "sasl.login.callback.handler.class": "x.Mine",
+            },
+            "sasl.login.callback.handler.class: cannot load the Java class x.Mine. Remove it.",
+        ),
+        (OAUTH, f"{TOKEN_URL}: expected the URL of a token endpoint"),
+        ({**OAUTH, TOKEN_URL: "https://idp"}, "needs sasl.oauthbearer.client.credentials.client.id and"),
+        (
+            {**OAUTH, TOKEN_URL: "file:///token", "sasl.oauthbearer.jwt.retriever.class": "x.Mine"},
+            "cannot load the Java class x.Mine. Remove it, or use org.apache.kafka",
+        ),
         ({"security.protocol": "SSL", "ssl.keystore.key": "hidden"}, "ssl.keystore.key: set both"),
         ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": ""}, "certificate.chain: set both"),
     ],
@@ -78,10 +121,26 @@ TLS = st.builds(
     own=st.none() | st.just(f"{KEY}\n{PEM}\n"),
     key_password=st.none() | st.text(),
     checks_host=st.booleans(),
+) | st.builds(
+    Tls,
+    authorities_file=st.just("authorities.jks"),
+    authorities_password=st.none() | st.text(),
+    own_file=st.just("own.p12"),
+    own_password=st.text(),
 )
 SCRAM = [name for name in MECHANISMS if name.startswith("SCRAM")]
-SASL = st.builds(Sasl, mechanism=st.sampled_from(MECHANISMS), username=st.text(), password=st.text()) | st.builds(
-    Sasl, mechanism=st.sampled_from(SCRAM), username=st.text(), password=st.text(), has_token=st.booleans()
+SASL = (
+    st.builds(Sasl, mechanism=st.just("PLAIN"), username=st.text(), password=st.text())
+    | st.builds(Sasl, mechanism=st.sampled_from(SCRAM), username=st.text(), password=st.text(), has_token=st.booleans())
+    | st.builds(
+        Sasl,
+        mechanism=st.just("OAUTHBEARER"),
+        username=st.text(min_size=1),
+        password=st.text(min_size=1),
+        token_url=st.just("https://idp/token"),
+        scope=st.text(),
+    )
+    | st.builds(Sasl, mechanism=st.just("OAUTHBEARER"), token_url=st.just("file:///token"))
 )
 
 
@@ -98,8 +157,22 @@ def test_login_with_a_delegation_token(option: str, has_token: bool) -> None:
     configs = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.jaas.config": f'ScramLoginModule required username="id" password="hmac"{token};',
+        "sasl.jaas.config": f'{SCRAM_MODULE} required username="id" password="hmac"{token};',
     }
     assert security_of(configs).sasl == Sasl(
         mechanism="SCRAM-SHA-256", username="id", password="hmac", has_token=has_token
+    )
+
+
+@pytest.mark.parametrize("prefix", ["new", "jaas"])
+def test_client_credentials_come_from_the_configs_or_from_the_login_module(prefix: str) -> None:
+    configs = {**OAUTH, TOKEN_URL: "https://idp/token"}
+    if prefix == "new":
+        credentials = "sasl.oauthbearer.client.credentials.client"
+        configs |= {f"{credentials}.id": "ann", f"{credentials}.secret": "s", "sasl.oauthbearer.scope": "kafka"}
+    else:
+        options = 'clientId="ann" clientSecret="s" scope="kafka"'
+        configs["sasl.jaas.config"] = configs["sasl.jaas.config"].replace("required", f"required {options}")
+    assert security_of(configs).sasl == Sasl(
+        mechanism="OAUTHBEARER", username="ann", password="s", token_url="https://idp/token", scope="kafka"
     )

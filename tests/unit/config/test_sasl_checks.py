@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from odradek.config.node_config import ConfigErrors, NodeConfig
-from odradek.config.sasl_config import OAuthConfig, SaslConfigError, read_login, read_sasl
+from odradek.config.sasl_config import KerberosConfig, OAuthConfig, SaslConfigError, read_login, read_sasl
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -52,7 +52,7 @@ def test_sasl_between_nodes_and_for_clients_is_accepted() -> None:
         ({OF_BROKER: f"{SCRAM} required;"}, "ScramLoginModule does not log in with PLAIN"),
         ({OF_BROKER: "com.example.Mine required;"}, "cannot load the login module com.example.Mine"),
         ({OF_BROKER: LOGIN[:-1]}, "does not end with a semicolon"),
-        ({"sasl.enabled.mechanisms": None}, "sasl.enabled.mechanisms: GSSAPI is not supported; use PLAIN"),
+        ({"sasl.enabled.mechanisms": "MD5"}, "sasl.enabled.mechanisms: MD5 is not supported; use PLAIN"),
         (
             {"sasl.mechanism.inter.broker.protocol": None},
             "sasl.mechanism.inter.broker.protocol: GSSAPI is not in sasl.enabled.mechanisms of listener SASL_PLAINTEXT",
@@ -72,6 +72,14 @@ def test_sasl_between_nodes_and_for_clients_is_accepted() -> None:
         (
             {"listener.name.controller.plain.sasl.login.callback.handler.class": "com.example.Login"},
             "sasl.login.callback.handler.class: cannot load the Java class com.example.Login for PLAIN",
+        ),
+        (
+            {"listener.name.sasl_plaintext.plain.sasl.login.class": "com.example.Login"},
+            "sasl.login.class: cannot load the Java class com.example.Login for PLAIN; remove the line, or use org",
+        ),
+        (
+            {"sasl.client.callback.handler.class": "com.example.Client"},
+            "sasl.client.callback.handler.class: cannot load the Java class com.example.Client for PLAIN",
         ),
         ({"listener.name.sasl_plaintext.connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms"),
     ],
@@ -151,3 +159,43 @@ def test_own_token_comes_from_a_file() -> None:
     assert login.token_url == "file:///run/token"
     with pytest.raises(SaslConfigError, match=f"{key}: expected a file URL"):
         read_login(TOKENS | {key: "https://issuer/token"}, "SASL_PLAINTEXT", "OAUTHBEARER", "x")
+
+
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+KEYTAB = 'useKeyTab=true storeKey=true keyTab="/etc/k" principal="kafka/a@EXAMPLE"'
+
+
+def kerberos_of(login: str, **changes: str) -> KerberosConfig:
+    texts = {
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "listener.name.x.gssapi.sasl.jaas.config": f"{KERBEROS} {login};",
+        **{f"sasl.kerberos.{name.replace('_', '.')}": text for name, text in changes.items()},
+    }
+    found = read_sasl(texts, "X").mechanisms["GSSAPI"].kerberos
+    assert found is not None
+    return found
+
+
+def test_kerberos() -> None:
+    assert kerberos_of(KEYTAB, service_name="kafka") == KerberosConfig("kafka/a@EXAMPLE", "/etc/k", ("DEFAULT",))
+    rules = "RULE:[1:$1@$0](.*@OTHER)s/@.*//,DEFAULT"
+    found = kerberos_of('useKeyTab=true principal="*" serviceName=kafka', principal_to_local_rules=rules)
+    assert found == KerberosConfig(None, None, tuple(rules.split(",")))
+
+
+@pytest.mark.parametrize(
+    ("login", "service", "problem"),
+    [
+        (KEYTAB, "", "sasl.kerberos.service.name: missing"),
+        (f"{KEYTAB} serviceName=other", "kafka", "has another serviceName"),
+        ("useTicketCache=true", "kafka", "a node logs in with a keytab"),
+    ],
+)
+def test_problems_with_kerberos_are_named(login: str, service: str, problem: str) -> None:
+    with pytest.raises(SaslConfigError, match=problem):
+        kerberos_of(login, service_name=service)
+
+
+def test_nodes_do_not_authenticate_to_each_other_with_kerberos() -> None:
+    with pytest.raises(SaslConfigError, match="key: GSSAPI is not supported; use PLAIN"):
+        read_login({}, "X", "GSSAPI", "key")

@@ -73,7 +73,7 @@ def test_every_supported_topic_config_is_read() -> None:
 
 def test_config_fields_are_supported_configs() -> None:
     derived = {"advertised_controller_listeners", "topic_defaults", "values", "effective_values", "warnings"}
-    derived |= {"security_protocols", "dynamic_broker", "dynamic_cluster_default"}
+    derived |= {"security_protocols", "dynamic_broker", "dynamic_cluster_default", "login_file"}
     names = {name.replace(".", "_") for name in supported.BROKER}
     assert set(NodeConfig.__dataclass_fields__) - derived <= names
 

@@ -1,7 +1,7 @@
 """Keys and certificates as PEM: a file, or the text of configs. PEM has no password, only its key may have one."""
 
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from odradek.host.key_stores.store import KeyEntry, KeyStoreError, Store
 
 ALIAS: Final = "kafka"
+_LINE: Final = 64
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----([\sA-Za-z0-9+/=]*)-----END ")
 _KEY: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----", re.DOTALL)
 
@@ -50,6 +51,12 @@ def _decrypt(found: "re.Match[bytes]", password: str | None) -> bytes:
     except (TypeError, UnsupportedAlgorithm):
         raise KeyStoreError("the private key uses an unsupported algorithm") from None
     return key_to_der(key)
+
+
+def to_pem(label: bytes, der: bytes) -> bytes:
+    body = b64encode(der)
+    lines = b"".join(b"%b\n" % body[place : place + _LINE] for place in range(0, len(body), _LINE))
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, lines, label)
 
 
 def key_to_der(key: PrivateKeyTypes) -> bytes:

@@ -1,35 +1,22 @@
-"""Reads a key store or a trust store from a file, in the format that its content has.
+"""Reads a key store or a trust store in the format that its content has.
 
 `ssl.keystore.type` says JKS by default, while the stores that keytool writes are PKCS12, also those named `.jks`.
 """
 
-from pathlib import Path
 from typing import Final
 
+from odradek.host.key_stores.files import is_pem
 from odradek.host.key_stores.jks import JCEKS_MAGIC, MAGIC, read_jks
 from odradek.host.key_stores.pem import read_pem_certificates, read_pem_keys
 from odradek.host.key_stores.pkcs12 import read_pkcs12
 from odradek.host.key_stores.store import KeyStoreError, Store
 
-FILE_BYTES_MAX: Final = 16 << 20
 _DER_SEQUENCE: Final = 0x30
-
-
-def read_file(path: str) -> bytes:
-    """Raises KeyStoreError."""
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise KeyStoreError(f"cannot read {path}: {error.strerror or error}") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise KeyStoreError(f"{path} is too large for a key store")
-    return data
 
 
 def read_key_store(data: bytes, *, password: str | None, key_password: str | None) -> Store:
     """A store with at least one private key. Raises KeyStoreError."""
-    if _is_pem(data):
+    if is_pem(data):
         return read_pem_keys(data, data, key_password=key_password)
     store = _read_binary(data, password, key_password)
     if not store.keys:
@@ -39,16 +26,12 @@ def read_key_store(data: bytes, *, password: str | None, key_password: str | Non
 
 def read_trust_store(data: bytes, *, password: str | None) -> Store:
     """A store with at least one certificate. Raises KeyStoreError."""
-    if _is_pem(data):
+    if is_pem(data):
         return Store(trusted=read_pem_certificates(data))
     store = _read_binary(data, password, None)
     if not store.anchors:
         raise KeyStoreError("there is no certificate")
     return store
-
-
-def _is_pem(data: bytes) -> bool:
-    return b"-----BEGIN " in data
 
 
 def _read_binary(data: bytes, password: str | None, key_password: str | None) -> Store:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from odradek.client.java_key_stores import InvalidStore, as_pem
 from odradek.client.security import Security, Tls
 from odradek.client.security_configs import certificates_in, configs_of, keys_in
 
@@ -23,6 +24,10 @@ def broker_options(bootstrap: str, security: Security) -> dict[str, str]:
 
 
 def _without_files(tls: Tls) -> Tls:
+    try:
+        tls = as_pem(tls)
+    except InvalidStore as error:
+        raise OSError(f"{error.config}: {error}") from None
     authorities, own = tls.authorities, tls.own
     if tls.authorities_file is not None:
         # Never empty, because then the system's certificates would be trusted.

@@ -2,7 +2,8 @@
 
 import pytest
 
-from odradek.core.security.principal_mapping import InvalidRule, NoMatchingRule, PrincipalMapping
+from odradek.core.security.java_expressions import InvalidRule, NoMatchingRule
+from odradek.core.security.principal_mapping import PrincipalMapping
 
 
 @pytest.mark.parametrize(

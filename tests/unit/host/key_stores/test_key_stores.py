@@ -10,9 +10,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from odradek.host.key_stores.files import read_file
 from odradek.host.key_stores.jks import MAGIC
 from odradek.host.key_stores.pem import read_pem_keys
-from odradek.host.key_stores.reading import read_file, read_key_store, read_trust_store
+from odradek.host.key_stores.reading import read_key_store, read_trust_store
 from odradek.host.key_stores.store import KeyStoreError, Store
 from odradek.host.tls_contexts import TlsRules, handshake_problem, new_client_context, new_server_context
 from tests.certificates import Authority, Issued
