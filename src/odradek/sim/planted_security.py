@@ -8,8 +8,9 @@ from uuid import UUID
 from odradek.base.ports import Client
 from odradek.base.principal import ANONYMOUS, USER, Principal
 from odradek.core.metadata.apply import ImageDelta
-from odradek.core.metadata.image import AccessControlEntry, ClusterImage, QuotaEntityKey
+from odradek.core.metadata.image import ClusterImage, QuotaEntityKey
 from odradek.core.quotas.sensors import Sensors
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.acl_index import AclIndex
 from odradek.core.security.authorizer import ANY_PRINCIPAL, Authorizer, ClientAccess, Decision, Reason
 from odradek.core.security.resources import WILDCARD, Operation, PatternType, Permission

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from odradek.core.metadata.records import DelegationTokenRecord
-from odradek.core.quotas.entities import PRODUCER_BYTE_RATE
 from odradek.sim.checkers.access_model import Rules, SecurityStates
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.quorum_history import QuorumHistory
@@ -23,6 +22,7 @@ AUTHENTICATED: Final = "only authenticated clients are served"
 FORWARDED: Final = "a forwarded request keeps the principal of its client"
 QUOTAS: Final = "only clients with a quota are throttled"
 LIMITED: Final = "clients that exceed their quota are throttled"
+_PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 _KEPT_SECONDS: Final = 1.9
 """For so long a broker remembers what a client used: two windows of a second."""
 _COVERED_SECONDS_MAX: Final = 3.0
@@ -98,7 +98,7 @@ def _check_usages(usages: Sequence[Usage], states: SecurityStates) -> Iterator[V
             found = states.between(usage.floor, usage.ended)
             if key is None or all(one.quota_of(key, usage.user) is None for one in found):
                 yield Violation(QUOTAS, f"{who} for {usage.throttle_ms} ms without a quota", usage.ended)
-        if key != PRODUCER_BYTE_RATE:
+        if key != _PRODUCER_BYTE_RATE:
             continue
         of_user = earlier.setdefault((usage.node, usage.run, usage.user), [])
         of_user.append(usage)

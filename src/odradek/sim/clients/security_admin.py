@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.quotas.entities import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from odradek.core.security.acl_entry import AccessControlEntry
 from odradek.core.security.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from odradek.core.security.scram_credentials import ITERATIONS_MIN, SALT_BYTES, ScramMechanism, salted_password
 from odradek.sim.clients.cluster_client import ClusterClient

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.client.fetch_request import fetch_request
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.core.quotas.entities import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from odradek.core.security.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
@@ -22,6 +22,7 @@ from odradek.wire.schemas import Message, Schema, schema
 TOPICS: Final = ("orders", "orders-eu", "payments")
 NEW_TOPICS: Final = ("orders-new", "payments-new")
 """Their creation is only validated."""
+FETCH_BYTES_MAX: Final = 10_000
 _SET: Final = 0
 _DENIALS: Final = frozenset({ErrorCode.topic_authorization_failed, ErrorCode.cluster_authorization_failed})
 _UNDECIDED: Final = frozenset({ErrorCode.unknown_server_error, ErrorCode.request_timed_out, ErrorCode.not_controller})
@@ -132,14 +133,26 @@ def _produce(random: Random, now_ms: int) -> SecuredRequest:
 
 def _fetch(random: Random, now_ms: int) -> SecuredRequest:
     topic, chosen = random.choice(TOPICS), schema(ApiKey.FETCH, 12)
-    message = fetch_request(
-        chosen,
-        {TopicPartition(topic, 0): 0},
-        {topic: None},
-        wait_ms=0,
-        bytes_max=10_000,
-        partition_bytes_max=10_000,
-        read_committed=False,
+    partition = chosen.new(
+        "FetchPartition",
+        partition=0,
+        current_leader_epoch=-1,
+        fetch_offset=0,
+        log_start_offset=-1,
+        partition_max_bytes=FETCH_BYTES_MAX,
+    )
+    message = chosen.new(
+        "FetchRequest",
+        replica_id=-1,
+        max_wait=timedelta(0),
+        min_bytes=1,
+        max_bytes=FETCH_BYTES_MAX,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=(chosen.new("FetchTopic", topic=topic, partitions=(partition,)),),
+        forgotten_topics_data=(),
+        rack_id="",
     )
     return SecuredRequest(
         chosen=chosen,
