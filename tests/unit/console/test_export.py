@@ -14,6 +14,7 @@ from odradek.console.actions.messages import ResendMessage
 from odradek.console.queries import export
 from odradek.console.queries.export import FileForm, export_messages
 from odradek.console.queries.messages import Start, Wanted
+from odradek.core.security.resources import Operation
 from odradek.records.record import Record
 
 FIRST = TopicPartition("orders", 0)
@@ -93,7 +94,8 @@ def test_message_is_resent_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> Non
         def retry(self, what: str, request: Any) -> Any:
             return request()
 
-        def topics(self, names: list[str]) -> Any:
+        def topics(self, names: list[str], *, purpose: Operation) -> Any:
+            assert purpose is Operation.WRITE
             from tests.unit.console.snapshots import partition, topic
 
             return {names[0]: topic(names[0], partition(0, (1,)))}

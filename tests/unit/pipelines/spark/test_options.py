@@ -78,7 +78,7 @@ def test_bounds() -> None:
         ({"kafka.security.protocol": "SASL"}, "unknown protocol"),
         ({"kafka.security.protocol": "SASL_SSL"}, "GSSAPI is not supported"),
         ({"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}, "PlainLoginModule required"),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, "is not supported"),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "BKS"}, "is not supported"),
         ({"kafka.security.protocol": "SSL", "kafka.ssl.keystore.key": "…"}, "set both"),
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
         ({"maxtriggerdelay": "soon"}, "duration such as 15m"),
