@@ -5,6 +5,7 @@ It never reads records: on the hot path a batch is a header followed by opaque b
 """
 
 from struct import Struct
+from struct import error as StructError
 
 from typing_extensions import Buffer
 
@@ -200,10 +201,15 @@ def parse_batches(buffer: Buffer, *, allow_partial_tail: bool = False) -> list[B
 
 def is_transactional(buffer: Buffer) -> bool:
     """Whether the buffer begins with a transactional batch. False for bytes that are not a whole batch."""
-    if memoryview(buffer).nbytes < HEADER_SIZE:
+    try:
+        (attributes,) = _ATTRIBUTES.unpack_from(buffer, _ATTRIBUTES_AT)
+    except StructError:
+        return False
+    # Most batches are not: the rest of the header does not matter.
+    if not attributes & ATTRIBUTE_TRANSACTIONAL or memoryview(buffer).nbytes < HEADER_SIZE:
         return False
     header = BatchHeader(0, *_HEADER.unpack_from(buffer, 0))
-    return header.magic == MAGIC_V2 and header.is_transactional and header.size <= memoryview(buffer).nbytes
+    return header.magic == MAGIC_V2 and header.size <= memoryview(buffer).nbytes
 
 
 def _check_tail(buffer: Buffer, position: int, end: int, allow_partial_tail: bool) -> None:

@@ -16,7 +16,7 @@ from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Pool
 from odradek.base.slices import run_at_once
 from odradek.broker.apis.hosted_partition import why_missing
-from odradek.broker.apis.produce_authorization import WritePermissions, find_transactional_batch
+from odradek.broker.apis.produce_authorization import WritePermissions, find_transactional_batch, why_denied
 from odradek.broker.apis.produce_responses import (
     ALL_ACKS,
     NO_ACKS,
@@ -87,16 +87,17 @@ read_request = read_produce_request
 
 def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
     topics = request.topics
-    permissions: WritePermissions | None = None
-    if context.access.is_restricted:
-        if sum(len(topic.partitions) for topic in topics) > IN_ONE_GO_MAX:
-            return _handle_many_restricted(request, context, broker)
-        has_batch = run_at_once(find_transactional_batch(request))
-        permissions = WritePermissions(context.access, request, has_transactional_batch=has_batch)
     verifier = None if request.transactional_id is None else _new_verifier(request.transactional_id, context, broker)
     if len(topics) == 1 and len(topics[0].partitions) == 1:
-        return _handle_one(topics[0], request, context, broker, verifier, permissions)
-    if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
+        return _handle_one(topics[0], request, context, broker, verifier)
+    is_large = sum(len(topic.partitions) for topic in topics) > IN_ONE_GO_MAX
+    permissions: WritePermissions | None = None
+    if context.access.is_restricted:
+        if is_large:
+            return _handle_many_restricted(request, context, broker, verifier)
+        has_batch = run_at_once(find_transactional_batch(request))
+        permissions = WritePermissions(context.access, request, has_transactional_batch=has_batch)
+    if is_large:
         return _handle_in_slices(request, context, broker, verifier, permissions)
     return conclude(
         [
@@ -127,26 +128,39 @@ def _handle_one(
     context: RequestContext,
     broker: BrokerPort,
     verifier: TransactionVerifier | None,
-    permissions: WritePermissions | None,
 ) -> Any:
     """A request with one partition, the most frequent kind under load."""
-    if topic.topic_id is None and permissions is None:
-        ((index, records),) = topic.partitions
-        outcome = _produce(topic.name or "", None, index, records, request, context, broker, verifier)
+    ((index, records),) = topic.partitions
+    topic_id = topic.topic_id
+    name = topic.name or "" if topic_id is None else _name_of(topic_id, broker)
+    access = context.access
+    denied = why_denied(access, request, name, records) if access.is_restricted else None
+    outcome: Outcome
+    if denied is not None:
+        outcome = PartitionResult(index, denied)
+    elif name is None:
+        assert topic_id is not None
+        outcome = _reject_unknown_partition(topic_id, index, records, ErrorCode.unknown_topic_id, context, broker)
     else:
-        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker, verifier, permissions)
+        outcome = _produce(name, topic_id, index, records, request, context, broker, verifier)
     if isinstance(outcome, PartitionResult):
-        topics = [TopicResult(topic.name, topic.topic_id, [outcome])]
+        topics = [TopicResult(topic.name, topic_id, [outcome])]
         if outcome.error is SUCCESS and request.acks != NO_ACKS:
             return write_produce_response(topics, context.version)
         return respond(topics, request.acks, context)
-    return conclude([(topic.name, topic.topic_id, [outcome])], request, context)
+    return conclude([(topic.name, topic_id, [outcome])], request, context)
 
 
-async def _handle_many_restricted(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+def _name_of(topic_id: UUID, broker: BrokerPort) -> str | None:
+    known = broker.image.topics_by_id.get(topic_id)
+    return None if known is None else known.name
+
+
+async def _handle_many_restricted(
+    request: ProduceRequest, context: RequestContext, broker: BrokerPort, verifier: TransactionVerifier | None
+) -> Any:
     has_batch = await broker.slice_turns.run(find_transactional_batch(request))
     permissions = WritePermissions(context.access, request, has_transactional_batch=has_batch)
-    verifier = None if request.transactional_id is None else _new_verifier(request.transactional_id, context, broker)
     return await _handle_in_slices(request, context, broker, verifier, permissions)
 
 
@@ -188,14 +202,13 @@ def _produce_topic(
         return _reject_all(partitions, ErrorCode.transactional_id_authorization_failed)
     name = topic.name
     if topic.topic_id is not None:
-        known = broker.image.topics_by_id.get(topic.topic_id)
-        if known is None:
+        name = _name_of(topic.topic_id, broker)
+        if name is None:
             code = ErrorCode.unknown_topic_id
             return [
                 _reject_unknown_partition(topic.topic_id, index, records, code, context, broker)
                 for index, records in partitions
             ]
-        name = known.name
     if permissions is not None:
         denied = permissions.why_denied(name or "")
         if denied is not None:

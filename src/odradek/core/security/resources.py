@@ -9,6 +9,9 @@ WILDCARD: Final = "*"
 
 
 class ResourceType(IntEnum):
+    # As of an int: authorizers look up results by it, and the hash of an enumeration is computed in Python.
+    __hash__ = int.__hash__
+
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -28,6 +31,8 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
+    __hash__ = int.__hash__
+
     UNKNOWN = 0
     ANY = 1
     ALL = 2
