@@ -37,6 +37,12 @@ def check_sasl(
         if given.problems.has_error(key):
             continue
         _attempt(given, partial(read_login, given.texts, name, mechanism, key, given.login_file))
+        if key == CONTROLLER_MECHANISM and mechanism.startswith("SCRAM-"):
+            given.problems.warn(
+                key,
+                f"{key}={mechanism}: if all controllers stop, none can log in again, because the passwords are in the "
+                "metadata log that they have to elect a leader for. Use PLAIN over TLS, or SSL with certificates.",
+            )
     idle_ms = given.typed["connections.max.idle.ms"]
     if not given.problems.has_error(_DELAY, "connections.max.idle.ms") and 0 <= idle_ms <= given.typed[_DELAY]:
         given.problems.error(

@@ -43,6 +43,22 @@ def test_sasl_between_nodes_and_for_clients_is_accepted() -> None:
     assert "hidden-text" not in repr(login)
 
 
+def test_scram_between_controllers_is_warned_about() -> None:
+    config = load(
+        {
+            "listener.name.controller.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            "sasl.mechanism.controller.protocol": "SCRAM-SHA-256",
+            "listener.name.controller.scram-sha-256.sasl.jaas.config": (
+                f'{SCRAM} required username="node" password="hidden-text";'
+            ),
+            OF_CONTROLLER: None,
+        }
+    )
+    (warning,) = config.warnings
+    assert "sasl.mechanism.controller.protocol=SCRAM-SHA-256: if all controllers stop, none can log in" in warning
+    assert "hidden-text" not in warning
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
