@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -117,6 +118,19 @@ def allow(
         future.result(RESPONSE_S_MAX)
 
 
+def wait_for_acls(cluster: MigratingCluster, name: str, count: int) -> None:
+    """On every broker: each decides by what it has applied."""
+    every = AclBindingFilter(
+        ResourceType.ANY, name, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    for node in cluster.brokers:
+        admin = admin_at(cluster, node.node_id)
+        wait_for(
+            f"the ACLs of {name} on node {node.node_id}",
+            lambda admin=admin: len(admin.describe_acls(every).result(RESPONSE_S_MAX)) == count,  # type: ignore[misc]
+        )
+
+
 def error_of(action: Callable[[], object]) -> int | None:
     try:
         action()
@@ -185,6 +199,8 @@ def test_each_broker_replicates_from_the_other(cluster: MigratingCluster) -> Non
         Admin(client).create_topic(topic, partitions=2, replication_factor=2)
     allow(admin, USER.username, ResourceType.TOPIC, topic, AclOperation.READ, AclOperation.WRITE)
     allow(admin, USER.username, ResourceType.GROUP, "readers", AclOperation.READ)
+    wait_for_acls(cluster, topic, 2)
+    wait_for_acls(cluster, "readers", 1)
     wait_for("a leader of each product", lambda: {one for one, _ in layout_of(cluster, topic)} == {OURS, THEIRS})
     produce(cluster, topic, 2)
     assert consume(cluster, topic, RECORDS) == list(range(RECORDS))
