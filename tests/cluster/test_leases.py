@@ -127,18 +127,18 @@ class Stage:
         return self.cluster.nodes[leaders.pop()]
 
     def move_leader(self, partition: TopicPartition = FIRST) -> Member:
-        """Make the next replica the preferred leader and elect it. Returns the old leader."""
+        """Make the replica after the leader the preferred one and elect it. Returns the old leader."""
         with self.cluster.client() as client:
             layout = client.topics([TOPIC])[TOPIC].partitions[partition.partition]
-            first, *others = layout.replicas
-            old = self.cluster.nodes[layout.leader]
+            # The leader is not always the preferred one.
+            following = layout.replicas.index(layout.leader) + 1
+            order = [*layout.replicas[following:], *layout.replicas[:following]]
             reassignments = Reassignments(client)
-            assert reassignments.start({partition: [*others, first]}) == {}
+            assert reassignments.start({partition: order}) == {}
             wait_for("the new order of replicas", lambda: not reassignments.list_ongoing())
             reassignments.elect_preferred([partition])
-        wait_for("another leader", lambda: self.leader(partition).node_id == others[0])
-        assert old.node_id != others[0]
-        return old
+        wait_for("another leader", lambda: self.leader(partition).node_id == order[0])
+        return self.cluster.nodes[layout.leader]
 
     def wait_until_in_sync(self) -> None:
         """Check every running node, because a node that has just woken up does not know yet that it fell behind."""
