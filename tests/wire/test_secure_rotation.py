@@ -27,6 +27,13 @@ def files(cluster: Cluster) -> SecurityFiles:
     return SecurityFiles(cluster.client_properties.parent)
 
 
+def replace(file: Path, content: bytes) -> None:
+    """As a whole: a node that read a half-written file would report it, and read it again later."""
+    new = file.with_suffix(".new")
+    new.write_bytes(content)
+    new.replace(file)
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
@@ -59,7 +66,7 @@ def test_certificates_and_the_authority_are_replaced_while_the_cluster_runs(
     # Trust the old and the new authority.
     assert run(["cert", "ca", "--name", "Next CA", "--directory", str(tmp_path)]) == 0
     trusted = files.authority.read_bytes()
-    files.authority.write_bytes(trusted + (tmp_path / "ca.pem").read_bytes())
+    replace(files.authority, trusted + (tmp_path / "ca.pem").read_bytes())
     # Three listeners of each node have the trust store.
     wait_for(lambda: sum("Applied new key material" in one.message for one in caplog.records) == 9)
 
@@ -72,7 +79,7 @@ def test_certificates_and_the_authority_are_replaced_while_the_cluster_runs(
     assert odradek(cluster, "produce", "events", "during") == 0
 
     # Remove the old authority. New connections between brokers use the new one alone.
-    files.authority.write_bytes((tmp_path / "ca.pem").read_bytes())
+    replace(files.authority, (tmp_path / "ca.pem").read_bytes())
     wait_for(lambda: sum("Applied new key material" in one.message for one in caplog.records) == 27)
     assert odradek(cluster, "produce", "events", "after") == 0
     cluster.restart(2)
