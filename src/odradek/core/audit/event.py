@@ -41,7 +41,7 @@ class Caller(NamedTuple):
     is_forwarded: bool = False
 
 
-NOBODY: Final = Caller()
+NO_CALLER: Final = Caller()
 
 
 class AuditEvent(NamedTuple):
@@ -49,7 +49,7 @@ class AuditEvent(NamedTuple):
     node_id: int
     event: str
     outcome: str
-    caller: Caller = NOBODY
+    caller: Caller = NO_CALLER
     operation: str | None = None
     """The ACL operation that was denied."""
     resource_type: str | None = None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.core.audit.event import FAILURE, NOBODY
+from odradek.core.audit.event import FAILURE, NO_CALLER
 from odradek.quorum.audited_commands import CONTROLLER_CHANGES
 from odradek.server.audit.requests import failed_events
 from odradek.wire.apis import ApiKey
@@ -23,7 +23,7 @@ def failed(api_key: ApiKey, version: int, response: dict[str, Any], request: dic
         build(messages.response_type, response),
         5,
         1,
-        NOBODY,
+        NO_CALLER,
     )
     assert {one.outcome for one in found} <= {FAILURE}
     return [(one.event, one.resource_type, one.resource_name, one.error, one.detail) for one in found]
