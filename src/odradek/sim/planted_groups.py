@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
-from odradek.broker.coordinators import context
 from odradek.broker.coordinators.context import CoordinatorContext
+from odradek.broker.coordinators.loader import LogLoader
 from odradek.core.groups.classic_group import ClassicGroup
 from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.sim.planted_bug import always, plant
@@ -29,11 +29,10 @@ def _serve_at_once(sound: Any) -> Any:
 
 
 def _forget_the_end(sound: Any) -> Any:
-    async def replay_log(log: Any, end_offset: int, shard: Any, **how: Any) -> int:
-        count: int = await sound(log, max(log.log_start_offset, end_offset - _FORGOTTEN_RECORDS), shard, **how)
-        return count
+    async def load(self: LogLoader, end_offset: int) -> None:
+        await sound(self, end_offset - _FORGOTTEN_RECORDS)
 
-    return replay_log
+    return load
 
 
 GROUP_BUGS: Final = (
@@ -56,8 +55,8 @@ GROUP_BUGS: Final = (
     plant(
         "coordinator-skips-last-records",
         "a new coordinator does not load the last records",
-        context,
-        "replay_log",
+        LogLoader,
+        "load",
         _forget_the_end,
         scenario=GROUPS,
     ),
