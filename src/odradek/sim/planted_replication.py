@@ -131,8 +131,8 @@ def _require_log_start(sound: Any) -> Any:
 def _send_log_start_to_isr(sound: Any) -> Any:
     """Widens the window: no follower outside the ISR receives the log start offset, not only one whose log diverges."""
 
-    def read_partition(partition: Partition, target: Any, size: int, min_one: bool, reader: Any, read: Any) -> Any:
-        fetched = sound(partition, target, size, min_one, reader, read)
+    def read_partition(partition: Partition, target: Any, size: int, min_one: bool, reader: Any, *others: Any) -> Any:
+        fetched = sound(partition, target, size, min_one, reader, *others)
         leader = partition.leader_state
         if fetched is None or reader.follower is None or leader is None or reader.follower.replica_id in leader.isr:
             return fetched
