@@ -25,6 +25,7 @@ from bench.report import number
 from bench.results import describe_machine
 from bench.tls_sides import TlsSide, tls_side
 from bench.workloads.figures import Figures, Sample
+from bench.workloads.report import markdown_table
 from bench.workloads.rounds import order_of_round
 from bench.workloads.sides import Meter
 from odradek.client.address import parse_bootstrap
@@ -265,19 +266,15 @@ def _section(
     rows: list[tuple[str, ...]], costs: list[Cost], ciphers: dict[str, str], options: argparse.Namespace
 ) -> str:
     return _SECTION.format(
-        tls=_table(_HEADS, rows),
-        costs=_table(_COST_HEADS, [_cost_line(one) for one in costs]),
+        tls=markdown_table(_HEADS, rows),
+        costs=markdown_table(_COST_HEADS, [_cost_line(one) for one in costs]),
         ciphers=" and ".join(sorted(set(ciphers.values()))),
         rounds=options.rounds,
         warm_ups=WARM_UP_ROUNDS,
         pairs=options.pairs,
+        requests=REQUESTS,
         **describe_machine(),
     )
-
-
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [heads, ("---", *("---:",) * (len(heads) - 1)), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 _SECTION = """
@@ -297,7 +294,7 @@ CPU time of an Odradek broker per Produce request of one record, five in flight:
 
 - One broker works with and without authorization, or with and without quotas, in {pairs} pairs of turns with {requests}
   requests each. The value is the median over the pairs. All threads of the broker count.
-""".replace("{requests}", str(REQUESTS))
+"""
 
 
 if __name__ == "__main__":

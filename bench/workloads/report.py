@@ -43,7 +43,7 @@ def print_tables(measured: Measured, console: Console) -> None:
 
 
 def write_section(measured: Measured, machine: dict[str, str], page: Path) -> None:
-    tables = {title: _markdown(*table) for title, table in _tables(measured).items()}
+    tables = {title: markdown_table(*table) for title, table in _tables(measured).items()}
     text = _SECTION.format(
         one=tables[ONE_TITLE],
         two=tables[TWO_TITLE],
@@ -149,7 +149,7 @@ def _title(side: str) -> str:
     return {KAFKA: "Apache Kafka", ODRADEK: "Odradek"}[side]
 
 
-def _markdown(heads: _Cells, lines: list[_Cells]) -> str:
+def markdown_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rule = f"|---|{'---:|' * (len(heads) - 1)}"
     return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
 
